@@ -12,9 +12,9 @@ class AgentsConfig(AppConfig):
 
         from agents.memory.table import install_trigger
         from agents.models import install_main_agent
-        from agents.selectors import is_agent
+        from agents.selectors import agent_exists
         from tools_app.policy_store import known_agents
 
         post_migrate.connect(install_main_agent, sender=self)
         post_migrate.connect(install_trigger, sender=self)
-        known_agents.told_by(is_agent)
+        known_agents.set_agent_lookup(agent_exists)

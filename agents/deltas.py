@@ -15,18 +15,18 @@ from clawsite.infra.errors import Unavailable
 from clawsite.infra.observability import metrics
 from sessions_app.events.journal import NewEvent
 from sessions_app.runs import queue
-from sessions_app.runs.queue import Claimed
+from sessions_app.runs.queue import ClaimedRun
 
 log = logging.getLogger(__name__)
 
-BETWEEN_COMMITS_S = 0.020  # 25 ms put the slowest of 300 watchers at 39-41 ms, 20 ms at 34-35
+COMMIT_INTERVAL_S = 0.020  # 25 ms put the slowest of 300 watchers at 39-41 ms, 20 ms at 34-35
 # Before an answer's first delta: not zero, so that many answers that begin together share a commit.
-BEFORE_FIRST_S = 0.003
-LONGEST_DELTA = 8_192  # characters: an event stays well below what the bus carries whole
+FIRST_COMMIT_DELAY_S = 0.003
+MAX_DELTA_LENGTH = 8_192  # characters: an event stays well below what the bus carries whole
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DeltaSource:
     """Where a delta belongs: the text, the thinking, or one of the tool calls being written."""
 
     stream: str
@@ -34,47 +34,47 @@ class Source:
     name: str = ""
 
 
-TEXT, THINKING = Source("assistant"), Source("thinking")
+TEXT, THINKING = DeltaSource("assistant"), DeltaSource("thinking")
 
 
 @dataclass(slots=True, eq=False)
 class OpenMessage:
     """The answer being streamed by one run. `text` and `thinking` are what was told so far, in this attempt."""
 
-    claimed: Claimed
+    claimed: ClaimedRun
     message_id: str = ""
     attempt: int = 1
     text: list[str] = field(default_factory=list)
-    told: dict[Source, int] = field(default_factory=dict)  # characters already in events
-    unsent: list[tuple[Source, str]] = field(default_factory=list)  # neighbours of one source merged
+    told: dict[DeltaSource, int] = field(default_factory=dict)  # characters already in events
+    unsent: list[tuple[DeltaSource, str]] = field(default_factory=list)  # neighbours of one source merged
     closing: tuple[NewEvent, ...] = ()  # told first if the run ends or is frozen here: what is under way besides is given up
     lost: BaseException | None = None  # why nothing can be written any more
     owner: "asyncio.Task[None] | None" = None
-    began_at: float = 0.0
+    started_at: float = 0.0
     thought_until: float = 0.0
 
     def begin(self, message_id: str, attempt: int) -> None:
         self.message_id, self.attempt = message_id, attempt
         self.text, self.told, self.unsent = [], {}, []
-        self.began_at = self.thought_until = time.monotonic()
+        self.started_at = self.thought_until = time.monotonic()
 
     @property
     def thinking_ms(self) -> int:
         """From the beginning of the answer to its last thought; a provider may send all thoughts at once."""
-        return int((self.thought_until - self.began_at) * 1000)
+        return int((self.thought_until - self.started_at) * 1000)
 
     @property
-    def is_untold(self) -> bool:
+    def is_unpublished(self) -> bool:
         """Nobody has seen any of this answer yet."""
         return not self.told
 
     def void(self) -> list[NewEvent]:
         """What tells that nothing of this answer counts; nothing if nobody has seen any of it."""
-        if self.is_untold:
+        if self.is_unpublished:
             return []
         return [NewEvent("assistant", {"messageId": self.message_id, "attempt": self.attempt + 1, "reset": True})]
 
-    def add(self, source: Source, text: str) -> None:
+    def add(self, source: DeltaSource, text: str) -> None:
         if source == TEXT:
             self.text.append(text)
         elif source == THINKING:
@@ -87,8 +87,8 @@ class OpenMessage:
         """What was not told yet, as events; it is the caller's to write."""
         events = []
         for source, text in self.unsent:
-            for begin in range(0, len(text), LONGEST_DELTA):
-                piece = text[begin : begin + LONGEST_DELTA]
+            for begin in range(0, len(text), MAX_DELTA_LENGTH):
+                piece = text[begin : begin + MAX_DELTA_LENGTH]
                 offset = self.told.get(source, 0)
                 data = {"messageId": self.message_id, "attempt": self.attempt, "delta": piece, "offset": offset}
                 if source.call is not None:
@@ -98,7 +98,7 @@ class OpenMessage:
         self.unsent = []
         return events
 
-    def give_up(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         self.lost = error
         if self.owner:
             self.owner.cancel()
@@ -110,21 +110,21 @@ class DeltaWriter:
     def __init__(self) -> None:
         self._waiting: dict[int, OpenMessage] = {}
         self._last_commit = 0.0
-        self._hurry = asyncio.Event()  # an answer begins
+        self._answer_started = asyncio.Event()  # an answer begins
         self._flushing: asyncio.Task[None] | None = None
 
-    def add(self, message: OpenMessage, source: Source, text: str) -> None:
+    def add(self, message: OpenMessage, source: DeltaSource, text: str) -> None:
         message.add(source, text)
         self._waiting[message.claimed.pk] = message
-        if message.is_untold:
-            self._hurry.set()
+        if message.is_unpublished:
+            self._answer_started.set()
         if self._flushing is None:
             self._flushing = asyncio.create_task(self._flush())
 
     async def _flush(self) -> None:
         try:
             while self._waiting:
-                await self._pause()
+                await self._wait_for_commit()
                 batch = [(message, events) for message in self._waiting.values() if (events := message.take())]
                 self._waiting = {}
                 if batch:  # else everything left with the end of its run
@@ -133,20 +133,20 @@ class DeltaWriter:
         finally:
             self._flushing = None
 
-    async def _pause(self) -> None:
+    async def _wait_for_commit(self) -> None:
         """Until the next commit is due; sooner when an answer begins meanwhile."""
-        if not self._hurry.is_set():
+        if not self._answer_started.is_set():
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(self._last_commit + BETWEEN_COMMITS_S):
-                    await self._hurry.wait()
-        if self._hurry.is_set():
-            self._hurry.clear()
-            await asyncio.sleep(max(0.0, self._last_commit + BEFORE_FIRST_S - asyncio.get_running_loop().time()))
+                async with asyncio.timeout_at(self._last_commit + COMMIT_INTERVAL_S):
+                    await self._answer_started.wait()
+        if self._answer_started.is_set():
+            self._answer_started.clear()
+            await asyncio.sleep(max(0.0, self._last_commit + FIRST_COMMIT_DELAY_S - asyncio.get_running_loop().time()))
 
     async def _write(self, batch: list[tuple[OpenMessage, list[NewEvent]]]) -> None:
         began = time.perf_counter()
         try:
-            held = await db.write(queue.append, [(message.claimed, events) for message, events in batch], alone=True)
+            held = await db.write(queue.append_events, [(message.claimed, events) for message, events in batch], alone=True)
         except Exception as error:  # the database refuses: these runs cannot go on here, and are continued when it is back
             if len(batch) > 1 and not isinstance(error, Unavailable):
                 for item in batch:  # one of them is at fault: the others are written
@@ -154,10 +154,10 @@ class DeltaWriter:
                 return
             log.warning("could not write the deltas of %d runs: %s", len(batch), error)
             for message, _ in batch:
-                message.give_up(error)
+                message.fail(error)
             return
         metrics.flush_seconds.observe(time.perf_counter() - began)
         metrics.deltas.inc(sum(len(events) for _, events in batch))
         for message, _ in batch:
             if message.claimed.pk not in held:
-                message.give_up(queue.LeaseLost(f"run {message.claimed.pk} has another owner"))
+                message.fail(queue.LeaseLost(f"run {message.claimed.pk} has another owner"))

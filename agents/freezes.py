@@ -1,14 +1,14 @@
 """Stopping by the name people use: that the agent exists is known here, everything else is sessions_app.runs.freezes."""
 
-from agents.selectors import is_agent
+from agents.selectors import agent_exists
 from clawsite.accounts.models import User
 from clawsite.infra.errors import NotFound
 from sessions_app.models import Freeze
 from sessions_app.runs import freezes
 
 
-def stop(scope: str, subject: str = "", *, reason: str, by: User | None, by_name: str = "") -> tuple[Freeze, bool]:
+def freeze(scope: str, subject: str = "", *, reason: str, by: User | None, by_name: str = "") -> tuple[Freeze, bool]:
     """As `freezes.freeze`, but a mistyped agent is told instead of stopping nothing."""
-    if scope == Freeze.Scope.AGENT and subject and not is_agent(subject):
+    if scope == Freeze.Scope.AGENT and subject and not agent_exists(subject):
         raise NotFound(f"there is no agent {subject!r}", details={"code": "UNKNOWN_AGENT_ID"})
     return freezes.freeze(scope, subject, reason=reason, by=by, by_name=by_name)

@@ -10,20 +10,20 @@ from agents.llm.base import FailureKind, ModelRequest, Usage
 from agents.llm.catalog import ResolvedModel
 from clawsite.infra.observability import metrics, tracing
 from clawsite.infra.observability.tracing import Span
-from sessions_app.runs.queue import Claimed
+from sessions_app.runs.queue import ClaimedRun
 from tools_app.core.definition import ToolEnded, ToolEvent, ToolStarted
 
-STOPPED = "stopped"  # given up by us: the run was stopped, or handed over
+STOPPED_OUTCOME = "stopped"  # given up by us: the run was stopped, or handed over
 
 
-def span_of_run(claimed: Claimed) -> Span:
+def start_run_span(claimed: ClaimedRun) -> Span:
     """One for each time that a worker has the run; all of a run belong to the request that started it."""
     known: dict[str, str | int] = {"clawsite.run": claimed.pk, "clawsite.agent": claimed.agent, "clawsite.lane": claimed.lane}
-    parent = tracing.well_formed(claimed.options.get("traceparent"))
-    return tracing.begin("run", parent, known | {"clawsite.rescues": claimed.rescues})
+    parent = tracing.clean_header(claimed.options.get("traceparent"))
+    return tracing.start_span("run", parent, known | {"clawsite.rescues": claimed.rescues})
 
 
-class ModelWatch:
+class ModelInstrumentation:
     """Looks on while one question is asked, attempt by attempt."""
 
     def __init__(self, model: ResolvedModel, parent: str) -> None:
@@ -34,9 +34,9 @@ class ModelWatch:
     def begin(self, request: ModelRequest, attempt: int) -> ModelRequest:
         """The request as it is sent: with the header of its span, if there is one."""
         known: dict[str, str | int] = {"gen_ai.provider.name": self._model.provider, "gen_ai.request.model": self._model.model}
-        self._span = tracing.begin("model call", self._parent, known | {"clawsite.attempt": attempt}, kind="client")
+        self._span = tracing.start_span("model call", self._parent, known | {"clawsite.attempt": attempt}, kind="client")
         self._began = time.perf_counter()
-        return replace(request, traceparent=self._span.header) if tracing.is_on() else request
+        return replace(request, traceparent=self._span.header) if tracing.is_enabled() else request
 
     def answered(self, usage: Usage) -> None:
         provider = self._model.provider
@@ -54,7 +54,7 @@ class ModelWatch:
     async def aclose(self) -> None:
         """Nobody wants the answer any more; after an end this means nothing."""
         if self._span:
-            self._end(STOPPED)
+            self._end(STOPPED_OUTCOME)
 
     def _end(self, outcome: str) -> None:
         provider = self._model.provider
@@ -65,24 +65,24 @@ class ModelWatch:
             self._span = None
 
 
-class ToolWatch:
+class ToolInstrumentation:
     """Looks on while the calls of one turn are carried out."""
 
     def __init__(self, parent: str) -> None:
         self._parent = parent
         self._open: dict[str, tuple[Span, float]] = {}
 
-    def saw(self, event: ToolEvent) -> None:
+    def observe(self, event: ToolEvent) -> None:
         match event:
             case ToolStarted(call):
                 known = {"gen_ai.tool.name": call.name, "gen_ai.tool.call.id": call.id}
-                self._open[call.id] = tracing.begin("tool call", self._parent, known), time.perf_counter()
+                self._open[call.id] = tracing.start_span("tool call", self._parent, known), time.perf_counter()
             case ToolEnded(call, result):
                 self._end(call.id, "error" if result.is_error else "ok")
 
     async def aclose(self) -> None:
         for call_id in list(self._open):
-            self._end(call_id, STOPPED)
+            self._end(call_id, STOPPED_OUTCOME)
 
     def _end(self, call_id: str, outcome: str) -> None:
         span, began = self._open.pop(call_id, (None, 0.0))

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from agents.llm.base import Usage
 from agents.llm.events import AskEvent, Replied
-from agents.llm.messages import AssistantMessage, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.llm.messages import AssistantMessage, Image, Message, ToolCallRequest, ToolResultMessage, UserMessage
 from tools_app.core.definition import ImageBlock, ToolEnded, ToolResult, ToolStarted, ToolUpdated
-from tools_app.loop_guard import Step
+from tools_app.loop_guard import CompletedCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Parked:
 class HandedOver:
     """What is left of the last answer is for whoever asked to carry out: the results come with their next message."""
 
-    calls: tuple[ToolCallAsked, ...]
+    calls: tuple[ToolCallRequest, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class TurnsUsedUp:
 UseEvent = ToolStarted | ToolUpdated | ToolEnded | Parked
 LoopEvent = AskEvent | UseEvent | HandedOver | TurnsUsedUp
 Ask = Callable[[Sequence[Message]], AsyncGenerator[AskEvent, None]]
-Use = Callable[[Sequence[ToolCallAsked]], AsyncGenerator[UseEvent, None]]
-IsCallers = Callable[[ToolCallAsked], bool]
+Use = Callable[[Sequence[ToolCallRequest]], AsyncGenerator[UseEvent, None]]
+IsClientTool = Callable[[ToolCallRequest], bool]
 
 # OpenAI refuses longer ids when they come back; others have been seen to hide kilobytes in them.
-LONGEST_CALL_ID = 40
-SHORT_CALL_ID = 16  # a run's number fits behind it
-NO_RESULT = "No result was recorded: the run ended before this call did. Whether it had an effect is unknown."
+MAX_CALL_ID_LENGTH = 40
+SHORT_CALL_ID_LENGTH = 16  # a run's number fits behind it
+MISSING_RESULT_TEXT = "No result was recorded: the run ended before this call did. Whether it had an effect is unknown."
 
 
 async def converse(
@@ -53,16 +53,16 @@ async def converse(
     ask: Ask,
     use: Use,
     max_turns: int = 50,
-    is_callers: IsCallers = lambda call: False,
+    is_callers: IsClientTool = lambda call: False,
     id_mark: str = "",
 ) -> AsyncGenerator[LoopEvent, None]:
     """Go on from `history` until the model answers without a tool call, a call parks, or the turns are used up.
 
     Calls of tools that the caller has are not used here: they end the conversation for now, when all others have their results.
     """
-    messages = well_formed(history)
+    messages = normalize_history(history)
     while True:
-        if calls := unanswered(messages):
+        if calls := find_unanswered_calls(messages):
             results: list[ToolResultMessage] = []
             ours = [call for call in calls if not is_callers(call)]
             async with aclosing(use(ours)) as events:
@@ -73,47 +73,47 @@ async def converse(
                             return
                         case ToolEnded(call, result):
                             results.append(ToolResultMessage(call.id, call.name, result.text, result.is_error, _images(result)))
-            messages = well_formed([*messages, *results])
-            if missing := unanswered(messages):
+            messages = normalize_history([*messages, *results])
+            if missing := find_unanswered_calls(messages):
                 if not all(is_callers(call) for call in missing):
                     raise RuntimeError(f"tool calls ended without a result: {[call.id for call in missing]}")
                 yield HandedOver(tuple(missing))
                 return
         elif messages and isinstance(messages[-1], AssistantMessage):
             return
-        if turns_taken(messages) >= max_turns:
+        if count_turns(messages) >= max_turns:
             yield TurnsUsedUp(max_turns)
             return
         reply = None
         async with aclosing(ask(messages)) as answer:
             async for said in answer:
                 if isinstance(said, Replied):
-                    said = reply = replace(said, message=with_unique_ids(said.message, messages, id_mark))
+                    said = reply = replace(said, message=make_call_ids_unique(said.message, messages, id_mark))
                 yield said
         if reply is None:
             raise RuntimeError("the model's stream ended without an answer")
         messages = [*messages, reply.message]
 
 
-async def carry_out(
-    history: Sequence[Message], call: ToolCallAsked, *, new_id: Callable[[], str], use: Use, id_mark: str = ""
+async def run_single_call(
+    history: Sequence[Message], call: ToolCallRequest, *, new_id: Callable[[], str], use: Use, id_mark: str = ""
 ) -> AsyncGenerator[LoopEvent, None]:
     """One call that a person wants, and no model: written down as an answer that asks for it, then carried out.
 
     The history ends with the wish, or, when the run goes on after a death, with the call.
     """
-    messages = well_formed(history)
+    messages = normalize_history(history)
     if messages and isinstance(messages[-1], UserMessage):
-        asked = with_unique_ids(AssistantMessage(text="", tool_calls=(call,)), messages, id_mark)
+        asked = make_call_ids_unique(AssistantMessage(text="", tool_calls=(call,)), messages, id_mark)
         yield Replied(new_id(), 1, asked, Usage(), model="", finish_reason="invoked")
         messages = [*messages, asked]
-    if calls := unanswered(messages):
+    if calls := find_unanswered_calls(messages):
         async with aclosing(use(calls)) as events:
             async for event in events:
                 yield event
 
 
-def unanswered(messages: Sequence[Message]) -> list[ToolCallAsked]:
+def find_unanswered_calls(messages: Sequence[Message]) -> list[ToolCallRequest]:
     """The calls of the last answer that have no result yet, in the model's order."""
     answered: set[str] = set()
     for message in reversed(messages):
@@ -127,20 +127,20 @@ def unanswered(messages: Sequence[Message]) -> list[ToolCallAsked]:
     return []
 
 
-def with_every_result(before: Sequence[Message], own: Sequence[Message]) -> list[Message] | None:
+def fill_missing_results(before: Sequence[Message], own: Sequence[Message]) -> list[Message] | None:
     """The history of a run that begins with results of its caller's tools. A call for which none came is told to have none.
 
     None if they answer nothing: somebody has spoken in between.
     """
     if any(isinstance(message, AssistantMessage) for message in own):
         return [*before, *own]  # the model has had them already
-    history = well_formed([*before, *own])
-    missing = [ToolResultMessage(call.id, call.name, NO_RESULT, is_error=True) for call in unanswered(history)]
-    history = well_formed([*history, *missing])
+    history = normalize_history([*before, *own])
+    missing = [ToolResultMessage(call.id, call.name, MISSING_RESULT_TEXT, is_error=True) for call in find_unanswered_calls(history)]
+    history = normalize_history([*history, *missing])
     return history if history and isinstance(history[-1], ToolResultMessage) else None
 
 
-def turns_taken(messages: Sequence[Message]) -> int:
+def count_turns(messages: Sequence[Message]) -> int:
     """Answers since the user last spoke. Counted from the history, so that a continued run gets no fresh allowance."""
     turns = 0
     for message in reversed(messages):
@@ -150,9 +150,9 @@ def turns_taken(messages: Sequence[Message]) -> int:
     return turns
 
 
-def steps_taken(messages: Sequence[Message]) -> list[Step]:
+def list_steps(messages: Sequence[Message]) -> list[CompletedCall]:
     """The calls since the user last spoke that have a result, oldest first."""
-    steps: list[Step] = []
+    steps: list[CompletedCall] = []
     results: dict[str, ToolResultMessage] = {}
     for message in reversed(messages):
         match message:
@@ -160,7 +160,7 @@ def steps_taken(messages: Sequence[Message]) -> list[Step]:
                 results[message.call_id] = message
             case AssistantMessage(tool_calls=calls):
                 answered = [(call, results[call.id]) for call in reversed(calls) if call.id in results]
-                steps += [Step(call.name, call.arguments, result.text, result.is_error) for call, result in answered]
+                steps += [CompletedCall(call.name, call.arguments, result.text, result.is_error) for call, result in answered]
             case UserMessage():
                 break
     return steps[::-1]
@@ -171,7 +171,7 @@ def _images(result: ToolResult) -> tuple[Image, ...]:
     return tuple(Image(block.name, block.mime_type, base64.b64decode(block.data)) for block in shown)
 
 
-def with_unique_ids(message: AssistantMessage, history: Iterable[Message], mark: str = "") -> AssistantMessage:
+def make_call_ids_unique(message: AssistantMessage, history: Iterable[Message], mark: str = "") -> AssistantMessage:
     """The answer with call ids that nothing in the conversation has yet; providers repeat them or send none.
 
     Where the history is not all of the conversation, a `mark` of the run makes ids unique that are too short to be so by chance.
@@ -181,26 +181,26 @@ def with_unique_ids(message: AssistantMessage, history: Iterable[Message], mark:
     taken = {call.id for earlier in history if isinstance(earlier, AssistantMessage) for call in earlier.tool_calls}
     calls = []
     for call in message.tool_calls:
-        wanted = call.id[:LONGEST_CALL_ID] or f"call_{len(taken) + 1}"
-        wanted += mark if len(wanted) < SHORT_CALL_ID else ""
+        wanted = call.id[:MAX_CALL_ID_LENGTH] or f"call_{len(taken) + 1}"
+        wanted += mark if len(wanted) < SHORT_CALL_ID_LENGTH else ""
         unique, number = wanted, 1
         while unique in taken:
             number += 1
             suffix = f"_{number}"
-            unique = wanted[: LONGEST_CALL_ID - len(suffix)] + suffix
+            unique = wanted[: MAX_CALL_ID_LENGTH - len(suffix)] + suffix
         taken.add(unique)
         calls.append(call if unique == call.id else replace(call, id=unique))
     return replace(message, tool_calls=tuple(calls))
 
 
-def well_formed(history: Iterable[Message]) -> list[Message]:
+def normalize_history(history: Iterable[Message]) -> list[Message]:
     """The history as every provider accepts it: behind an answer the results of its calls, in the model's order.
 
     Results are stored as they arrive, runs end in the middle of a turn, a window cuts off the beginning. So results are put
     in order, those without their call are left out, and a call nobody will carry out any more gets a result that says so.
     """
     tidy: list[Message] = []
-    calls: tuple[ToolCallAsked, ...] = ()  # of the last answer
+    calls: tuple[ToolCallRequest, ...] = ()  # of the last answer
     results: dict[str, ToolResultMessage] = {}
     said_since: list[Message] = []  # may have been stored between a call and its result, and comes behind them
 
@@ -209,7 +209,7 @@ def well_formed(history: Iterable[Message]) -> list[Message]:
             if call.id in results:
                 tidy.append(results[call.id])
             elif finished:
-                tidy.append(ToolResultMessage(call.id, call.name, NO_RESULT, is_error=True))
+                tidy.append(ToolResultMessage(call.id, call.name, MISSING_RESULT_TEXT, is_error=True))
         tidy.extend(said_since)
 
     for message in history:

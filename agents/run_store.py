@@ -8,92 +8,96 @@ from typing import Any
 
 from agents.deltas import OpenMessage
 from agents.llm.events import AttemptReset, Replied
-from agents.llm.messages import ToolCallAsked
-from agents.llm.prices import cost_microusd
+from agents.llm.messages import ToolCallRequest
+from agents.llm.prices import calculate_cost_microusd
 from agents.prepare.run_plan import RunPlan
 from agents.tool_calls import images as tool_images
-from agents.tool_calls.decide import Turn, decide, decide_again
+from agents.tool_calls.decide import ProposedCalls, decide_calls, decide_calls_again
 from clawsite.infra import clock, db
 from clawsite.infra.clock import boot_time
 from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Run
 from sessions_app.runs import freezes, lifecycle, outbox, queue, tool_calls
 from sessions_app.runs.client_tools import HANDED_OVER
-from sessions_app.runs.queue import Claimed, LeaseLost
-from sessions_app.sessions.attachments import Stored
+from sessions_app.runs.queue import ClaimedRun, LeaseLost
+from sessions_app.sessions.attachments import StoredFile
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.supervise import may_still_start
-from tools_app.authorize import Authorization, refused_now
+from tools_app.approvals.supervise import use_approval_or_grants
+from tools_app.authorize import Authorization, find_current_denial
 from tools_app.core.definition import CallRef, ImageBlock, ToolResult
 from tools_app.core.supervision import Supervision
-from tools_app.exec.plan import Planned
-from tools_app.execute import NotStarted
+from tools_app.exec.plan import PlannedCommand
+from tools_app.execute import CallNotStarted
 from tools_app.policy_store.policies import current_rules
-from tools_app.sources.offered import offered_now
+from tools_app.sources.offered import read_current_offer
 
 
-class Store:
+class RunStore:
     """Writes the steps of one run. Implements the journal of tools_app.execute."""
 
-    def __init__(self, claimed: Claimed, message: OpenMessage) -> None:
+    def __init__(self, claimed: ClaimedRun, message: OpenMessage) -> None:
         self._claimed = claimed
         self._open = message
         self._key = str(claimed.session_id)
         self.may_act_until = 0.0
-        self._supervised: dict[str, tuple[Planned, Supervision, RunPlan]] = {}  # permits that are looked at again at their start
+        self._supervised: dict[
+            str, tuple[PlannedCommand, Supervision, RunPlan]
+        ] = {}  # permits that are looked at again at their start
 
     async def _write(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return await db.write(fn, self._claimed, *args, key=self._key, **kwargs)
 
     async def reset(self, message_id: str, attempt: int) -> None:
         data = {"messageId": message_id, "attempt": attempt, "reset": True}
-        await self._write(queue.step, events=[NewEvent("assistant", data)])
+        await self._write(queue.write_step, events=[NewEvent("assistant", data)])
 
     async def retry(self, event: AttemptReset) -> None:
         """The attempt failed: what was streamed of it is void."""
         void = {"messageId": event.message_id, "attempt": event.attempt, "reset": True}
         pause = {"phase": "retry", "kind": str(event.kind), "attempt": event.attempt, "delayMs": int(event.delay_s * 1000)}
         self._open.begin(event.message_id, event.attempt)
-        await self._write(queue.step, events=[NewEvent("assistant", void), NewEvent("lifecycle", pause)])
+        await self._write(queue.write_step, events=[NewEvent("assistant", void), NewEvent("lifecycle", pause)])
 
-    async def reply(self, event: Replied, turn: Turn, plan: RunPlan) -> dict[str, Authorization]:
+    async def reply(self, event: Replied, turn: ProposedCalls, plan: RunPlan) -> dict[str, Authorization]:
         """Store an answer, decide its tool calls as they will run, and end the run if it has none: all at once."""
         streamed, thinking_ms = self._open.take(), self._open.thinking_ms
         self._open.begin("", 1)
-        decided = await self._write(_reply, event, turn, plan, streamed, thinking_ms)
-        return self._remember(decided, turn, plan)
+        decided = await self._write(_store_reply, event, turn, plan, streamed, thinking_ms)
+        return self._remember_supervised(decided, turn, plan)
 
-    async def decide(self, turn: Turn, plan: RunPlan) -> dict[str, Authorization]:
+    async def decide(self, turn: ProposedCalls, plan: RunPlan) -> dict[str, Authorization]:
         """Decide calls that an earlier owner left undone: the policy may have changed, people may have answered since."""
-        return self._remember(await self._write(decide_again, turn, plan), turn, plan)
+        return self._remember_supervised(await self._write(decide_calls_again, turn, plan), turn, plan)
 
-    def _remember(self, decided: dict[str, Authorization], turn: Turn, plan: RunPlan) -> dict[str, Authorization]:
+    def _remember_supervised(
+        self, decided: dict[str, Authorization], turn: ProposedCalls, plan: RunPlan
+    ) -> dict[str, Authorization]:
         for call_id, authorization in decided.items():
             planned = turn.plans.get(call_id)
-            if authorization.supervision and isinstance(planned, Planned):
+            if authorization.supervision and isinstance(planned, PlannedCommand):
                 self._supervised[call_id] = (planned, authorization.supervision, plan)
         return decided
 
-    async def not_run(self, call: ToolCallAsked, result: ToolResult) -> None:
+    async def record_not_run(self, call: ToolCallRequest, result: ToolResult) -> None:
         """The result of a call that was allowed and for another reason not made."""
         await self.started(CallRef(call.id, call.name, call.arguments))
         await self.ended(CallRef(call.id, call.name, call.arguments), result)
 
     async def hand_over(self, call_ids: Sequence[str]) -> None:
         """The run has ended with calls that are its caller's to make."""
-        last = lifecycle.end_event(
+        last = lifecycle.build_end_event(
             Run.Status.COMPLETED, HANDED_OVER, startedAt=self._claimed.started_ms, toolCallIds=list(call_ids)
         )
-        await self._write(queue.step, to=Run.Status.COMPLETED, reason=HANDED_OVER, events=[last])
+        await self._write(queue.write_step, to=Run.Status.COMPLETED, reason=HANDED_OVER, events=[last])
 
     async def park(self, reason: str) -> None:
-        await self._write(_park, reason)
+        await self._write(_park_run, reason)
 
     async def freeze(self, words: str) -> None:
         """People stopped the run. What was streamed of an answer is void, what is stored stays, calls that did not begin wait."""
         void = [*self._open.closing, *self._open.void()]
         self._open.begin("", 1)
-        await self._write(_freeze, words, void)
+        await self._write(_freeze_run, words, void)
 
     async def end(self, to: Run.Status, reason: str, error: str) -> None:
         """End without a further answer. Text that was already shown stays: it is stored as an unfinished answer."""
@@ -101,38 +105,38 @@ class Store:
         streamed = [*self._open.closing, *self._open.take()]
         unfinished = (self._open.message_id, self._open.attempt, text) if text else None
         self._open.begin("", 1)
-        await self._write(_end, to, reason, error, streamed, unfinished)
+        await self._write(_end_run, to, reason, error, streamed, unfinished)
 
     def may_act(self) -> bool:
         """A commit proves the lease at its moment only. A worker that was frozen since then must not act any more."""
         return boot_time() <= self.may_act_until
 
     async def started(self, call: CallRef) -> None:
-        if refused := await self._write(_started, call, self._supervised.get(call.id)):
-            raise NotStarted(refused)
+        if refused := await self._write(_start_call, call, self._supervised.get(call.id)):
+            raise CallNotStarted(refused)
         if not self.may_act():
             raise LeaseLost(f"the lease of run {self._claimed.pk} may have run out before call {call.id} could begin")
 
     async def updated(self, call: CallRef, partial: ToolResult) -> None:
-        await self._write(queue.step, events=[tool_calls.update_event(call.id, call.name, partial.text)])
+        await self._write(queue.write_step, events=[tool_calls.build_update_event(call.id, call.name, partial.text)])
 
     async def ended(self, call: CallRef, result: ToolResult) -> None:
         """Images leave the result here: their bytes are kept as attachments, and rows and events only name them."""
         images = [block for block in result.content if isinstance(block, ImageBlock)]
-        stored = await db.read(tool_images.store, images) if images else []
-        await self._write(_ended, call, result, stored)
+        stored = await db.read(tool_images.store_images, images) if images else []
+        await self._write(_store_result, call, result, stored)
 
 
-def _reply(
-    claimed: Claimed,
+def _store_reply(
+    claimed: ClaimedRun,
     event: Replied,
-    turn: Turn,
+    turn: ProposedCalls,
     plan: RunPlan,
     streamed: Sequence[NewEvent],
     thinking_ms: int,
 ) -> dict[str, Authorization]:
     message, usage = event.message, event.usage
-    cost = cost_microusd(plan.model.display, usage)
+    cost = calculate_cost_microusd(plan.model.display_name, usage)
     content: list[dict[str, Any]] = []
     if message.thinking:
         content.append({"type": "thinking", "thinking": message.thinking, "durationMs": thinking_ms})
@@ -151,70 +155,75 @@ def _reply(
     final = NewEvent("assistant", {"messageId": event.message_id, "attempt": event.attempt, "final": True, "message": wire})
     written: dict[str, Any] = {
         "entries": [entry],
-        "model": plan.model.display if event.model else "",
+        "model": plan.model.display_name if event.model else "",
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "cost_microusd": cost or 0,
     }
     if message.tool_calls:
-        queue.step(claimed, events=[*streamed, final], **written)
-        return decide(claimed, turn, plan, why=message.text)
-    last = lifecycle.end_event(Run.Status.COMPLETED, event.finish_reason, startedAt=claimed.started_ms, usage=meta["usage"])
-    queue.step(claimed, to=Run.Status.COMPLETED, reason=event.finish_reason, events=[*streamed, final, last], **written)
+        queue.write_step(claimed, events=[*streamed, final], **written)
+        return decide_calls(claimed, turn, plan, why=message.text)
+    last = lifecycle.build_end_event(Run.Status.COMPLETED, event.finish_reason, startedAt=claimed.started_ms, usage=meta["usage"])
+    queue.write_step(claimed, to=Run.Status.COMPLETED, reason=event.finish_reason, events=[*streamed, final, last], **written)
     outbox.enqueue(run_pk=claimed.pk, session_id=claimed.session_id, channel=claimed.channel, payloads=[{"text": message.text}])
     return {}
 
 
-def _started(claimed: Claimed, call: CallRef, supervised: tuple[Planned, Supervision, RunPlan] | None) -> str:
+def _start_call(claimed: ClaimedRun, call: CallRef, supervised: tuple[PlannedCommand, Supervision, RunPlan] | None) -> str:
     """Mark a call as begun; -> why it must not begin after all. What allowed a command is looked at again, and used up."""
-    freezes.hold_starts(claimed.agent, claimed.pk)
-    refused = "stopped: somebody has asked for the end of this run. It did not run." if _stop_wished(claimed) else ""
+    freezes.check_not_frozen(claimed.agent, claimed.pk)
+    refused = "stopped: somebody has asked for the end of this run. It did not run." if _find_stop_request(claimed) else ""
     if supervised and not refused:
         planned, decided, plan = supervised
-        now = offered_now(plan.toolset.query.tools)
-        refused = refused_now(call, toolset=plan.toolset, rules=current_rules(), now=now)
-        refused = refused or may_still_start(claimed, planned, decided)
-    tool_calls.start(claimed, call.id, call.name, call.arguments)
+        now = read_current_offer(plan.toolset.query.tools)
+        refused = find_current_denial(call, toolset=plan.toolset, rules=current_rules(), now=now)
+        refused = refused or use_approval_or_grants(claimed, planned, decided)
+    tool_calls.mark_started(claimed, call.id, call.name, call.arguments)
     return refused
 
 
-def _stop_wished(claimed: Claimed) -> str:
+def _find_stop_request(claimed: ClaimedRun) -> str:
     """Why somebody wants the run stopped; empty while nobody does."""
     wished = Run.objects.filter(pk=claimed.pk, abort_requested_at__isnull=False).values_list("abort_reason", flat=True).first()
     return "" if wished is None else wished or "rpc"
 
 
-def _park(claimed: Claimed, reason: str) -> None:
+def _park_run(claimed: ClaimedRun, reason: str) -> None:
     """Wait for people. Whoever answered a moment ago found the run at work, so it is looked for their answers here."""
-    if wished := _stop_wished(claimed):  # a moment ago, when the run was still at work: nobody else looks there any more
-        _end(claimed, Run.Status.ABORTED, wished, "", (), None)
+    if wished := _find_stop_request(claimed):  # a moment ago, when the run was still at work: nobody else looks there any more
+        _end_run(claimed, Run.Status.ABORTED, wished, "", (), None)
         return
-    queue.park(claimed, reason)
-    if not approval_requests.open_of_run(claimed.pk):
-        lifecycle.make_ready([claimed.pk])
+    queue.park_run(claimed, reason)
+    if not approval_requests.has_open_approval(claimed.pk):
+        lifecycle.make_runs_ready([claimed.pk])
 
 
-def _freeze(claimed: Claimed, words: str, void: Sequence[NewEvent]) -> None:
-    if wished := _stop_wished(claimed):  # somebody asked for more than a pause
-        _end(claimed, Run.Status.ABORTED, wished, "", void, None)
+def _freeze_run(claimed: ClaimedRun, words: str, void: Sequence[NewEvent]) -> None:
+    if wished := _find_stop_request(claimed):  # somebody asked for more than a pause
+        _end_run(claimed, Run.Status.ABORTED, wished, "", void, None)
         return
-    tool_calls.stop_started(claimed, words)
-    queue.park_frozen(claimed, before=void)
+    tool_calls.interrupt_frozen(claimed, words)
+    queue.park_frozen_run(claimed, before=void)
 
 
-def _ended(claimed: Claimed, call: CallRef, result: ToolResult, stored: Sequence[Stored | None]) -> None:
+def _store_result(claimed: ClaimedRun, call: CallRef, result: ToolResult, stored: Sequence[StoredFile | None]) -> None:
     told = result.to_json()
     if stored:
-        told["content"] = tool_images.named(told["content"], stored, claimed.session_id, claimed.session_owner_id)
-    tool_calls.finish(claimed, call.id, call.name, told, text=result.text, is_error=result.is_error)
+        told["content"] = tool_images.replace_images_with_ids(told["content"], stored, claimed.session_id, claimed.session_owner_id)
+    tool_calls.record_result(claimed, call.id, call.name, told, text=result.text, is_error=result.is_error)
 
 
-def _end(
-    claimed: Claimed, to: Run.Status, reason: str, error: str, streamed: Sequence[NewEvent], unfinished: tuple[str, int, str] | None
+def _end_run(
+    claimed: ClaimedRun,
+    to: Run.Status,
+    reason: str,
+    error: str,
+    streamed: Sequence[NewEvent],
+    unfinished: tuple[str, int, str] | None,
 ) -> None:
     tool_calls.close_started(claimed, reason)
     undecided, entries = tool_calls.close_waiting(claimed.pk, reason)
-    approval_requests.void_of_run(claimed.pk, f"the run ended ({reason})")
+    approval_requests.void_for_run(claimed.pk, f"the run ended ({reason})")
     told = [*streamed, *undecided]
     if unfinished:
         message_id, attempt, text = unfinished
@@ -222,5 +231,5 @@ def _end(
         entries.append(NewEntry("message", "assistant", content, text, message_id, {"stopReason": reason}))
         wire = {"role": "assistant", "content": content, "timestamp": clock.now_ms(), "messageId": message_id, "stopReason": reason}
         told.append(NewEvent("assistant", {"messageId": message_id, "attempt": attempt, "final": True, "message": wire}))
-    last = lifecycle.end_event(to, reason, error, startedAt=claimed.started_ms)
-    queue.step(claimed, to=to, reason=reason, error=error, entries=entries, events=[*told, last])
+    last = lifecycle.build_end_event(to, reason, error, startedAt=claimed.started_ms)
+    queue.write_step(claimed, to=to, reason=reason, error=error, entries=entries, events=[*told, last])

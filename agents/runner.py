@@ -17,28 +17,28 @@ from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 
-from agents.compactor import AlmostFull, Compactor
-from agents.context.image_limit import within_reach
-from agents.deltas import TEXT, THINKING, DeltaWriter, OpenMessage, Source
-from agents.instrumentation import ModelWatch, span_of_run
+from agents.compactor import Compactor, ContextAlmostFull
+from agents.context.image_limit import limit_images
+from agents.deltas import TEXT, THINKING, DeltaSource, DeltaWriter, OpenMessage
+from agents.instrumentation import ModelInstrumentation, start_run_span
 from agents.llm.base import CallDelta, ProviderError, TextDelta, ThinkingDelta
 from agents.llm.events import AskEvent, AttemptReset, MessageStarted, Replied
-from agents.llm.messages import Message, ToolCallAsked
+from agents.llm.messages import Message, ToolCallRequest
 from agents.llm.prices import takes_images
 from agents.llm.retry import ask_model
-from agents.loop import HandedOver, LoopEvent, Parked, TurnsUsedUp, carry_out, converse
-from agents.prepare.run_plan import RunPlan, prepare
-from agents.run_store import Store
+from agents.loop import HandedOver, LoopEvent, Parked, TurnsUsedUp, converse, run_single_call
+from agents.prepare.run_plan import RunPlan, prepare_run
+from agents.run_store import RunStore
 from agents.tool_turns import ToolTurns
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Unavailable
 from clawsite.infra.observability import tracing
 from sessions_app.events.journal import new_message_id
 from sessions_app.models import Run
-from sessions_app.runs.compaction_requests import wish_in
-from sessions_app.runs.freezes import Frozen
-from sessions_app.runs.queue import Claimed, LeaseLost
-from sessions_app.transcript.history import live_view
+from sessions_app.runs.compaction_requests import compaction_options_in
+from sessions_app.runs.freezes import RunFrozen
+from sessions_app.runs.queue import ClaimedRun, LeaseLost
+from sessions_app.transcript.history import build_live_view
 
 log = logging.getLogger(__name__)
 
@@ -46,16 +46,16 @@ log = logging.getLogger(__name__)
 class Runner:
     """Works on one claimed run. `stop(reason)` ends it from outside; the way it ended is in the rows."""
 
-    def __init__(self, claimed: Claimed, deltas: DeltaWriter) -> None:
+    def __init__(self, claimed: ClaimedRun, deltas: DeltaWriter) -> None:
         self.claimed = claimed
         self.open = OpenMessage(claimed)
         self._deltas = deltas
-        self._store = Store(claimed, self.open)
-        self._stopped: tuple[Run.Status | None, str] | None = None
-        self._settled = False  # ended or parked in the rows
+        self._store = RunStore(claimed, self.open)
+        self._stop_reason: tuple[Run.Status | None, str] | None = None
+        self._end_stored = False  # ended or parked in the rows
         self.abandoned = False  # the database refused a write: the run is to be given back once it does not
         self._plan: RunPlan
-        self._span = span_of_run(claimed)
+        self._span = start_run_span(claimed)
         self._tools = ToolTurns(claimed, self._store, self._span.header)
         self._compactor = Compactor(claimed, self.open, self._span.header)
 
@@ -63,32 +63,32 @@ class Runner:
         self.open.owner = asyncio.create_task(self._run(), name=f"run {self.claimed.pk}")
         return self.open.owner
 
-    def lease_renewed(self, until: float) -> None:
+    def extend_lease(self, until: float) -> None:
         """Tools may be started until then, by `clock.boot_time`."""
         self._store.may_act_until = until
 
     def stop(self, to: Run.Status | None, reason: str) -> None:
         """End the run as `to`, or let it wait as people stopped it; None leaves it to another worker (drained, lease lost)."""
-        if self._stopped is None and self.open.owner and not self.open.owner.done():
-            self._stopped = (to, reason)
+        if self._stop_reason is None and self.open.owner and not self.open.owner.done():
+            self._stop_reason = (to, reason)
             self._tools.abort.set()
             self.open.owner.cancel()
 
     async def _run(self) -> None:
-        tracing.enter(self._span.header)
+        tracing.set_traceparent(self._span.header)
         try:
-            await self._work_through()
+            await self._run_until_done()
         finally:
             self._span.end()
 
-    async def _work_through(self) -> None:
+    async def _run_until_done(self) -> None:
         claimed = self.claimed
         try:
             async with asyncio.timeout(None) as limit:
                 await self._work(limit)
         except TimeoutError as fault:
             if not limit.expired():
-                await self._failed(fault)
+                await self._fail(fault)
                 return
             error = f"the run took longer than {self._plan.timeout_seconds:g} s and was stopped"
             await self._end(Run.Status.FAILED, "timeout", error)
@@ -96,15 +96,15 @@ class Runner:
             if self.open.lost is not None:
                 self.abandoned = isinstance(self.open.lost, Unavailable)
                 log.warning("run %d cannot be written any more and is left for another worker: %s", claimed.pk, self.open.lost)
-            elif self._stopped is None:
+            elif self._stop_reason is None:
                 raise
             else:
-                to, reason = self._stopped
+                to, reason = self._stop_reason
                 if to == Run.Status.WAITING:
                     await self._settle(self._store.freeze(reason))
                 elif to is not None:
                     await self._end(to, reason)
-        except Frozen as stopped:  # before the hint of it came
+        except RunFrozen as stopped:  # before the hint of it came
             await self._settle(self._store.freeze(str(stopped)))
         except ProviderError as error:
             await self._end(Run.Status.FAILED, error.kind, f"the model did not answer: {error.message}")
@@ -116,22 +116,22 @@ class Runner:
         except ClawError as error:
             await self._end(Run.Status.FAILED, error.code.lower(), error.message)
         except Exception as fault:
-            await self._failed(fault)
+            await self._fail(fault)
 
     async def _work(self, limit: asyncio.Timeout) -> None:
         if not self.claimed.first:
             await self._void_open_answer()
-        self._plan = await prepare(self.claimed)
+        self._plan = await prepare_run(self.claimed)
         # Only running counts: what earlier leases used is gone, waiting for people costs nothing.
         left = self._plan.timeout_seconds - self.claimed.running_seconds
         limit.reschedule(asyncio.get_running_loop().time() + max(left, 0))
-        if wish := wish_in(self.claimed.options):
-            await self._compactor.carry_out(self._plan, wish)
+        if wish := compaction_options_in(self.claimed.options):
+            await self._compactor.run_compaction(self._plan, wish)
             return
         await self._converse()
-        if self._plan.invoked and not self._settled:
+        if self._plan.invoked_call and not self._end_stored:
             await self._end(Run.Status.COMPLETED, "invoked")
-        elif not self._settled:
+        elif not self._end_stored:
             # An answer and the end of its run are one commit, so it was stored by whoever took the run over.
             raise LeaseLost(f"run {self.claimed.pk} was answered by another worker")
 
@@ -144,25 +144,25 @@ class Runner:
                     async for event in events:
                         await self._persist(event)
                 return
-            except (ProviderError, AlmostFull) as full:
+            except (ProviderError, ContextAlmostFull) as full:
                 self._plan = await self._compactor.make_room(self._plan, full)
 
     def _conversation(self) -> AsyncGenerator[LoopEvent, None]:
         plan = self._plan
-        mark = "" if plan.past.is_whole else f"_{self.claimed.pk}"
-        if plan.invoked:
-            return carry_out(plan.past.messages, plan.invoked, new_id=new_message_id, use=self._tools.use, id_mark=mark)
+        mark = "" if plan.past.is_complete else f"_{self.claimed.pk}"
+        if plan.invoked_call:
+            return run_single_call(plan.past.messages, plan.invoked_call, new_id=new_message_id, use=self._tools.use, id_mark=mark)
         turns = plan.past.turns_before + plan.agent.max_turns
         loop = partial(converse, plan.past.messages, ask=self._ask, use=self._tools.use)
-        return loop(max_turns=turns, is_callers=self._is_callers, id_mark=mark)
+        return loop(max_turns=turns, is_callers=self._is_client_tool, id_mark=mark)
 
-    def _is_callers(self, call: ToolCallAsked) -> bool:
+    def _is_client_tool(self, call: ToolCallRequest) -> bool:
         """A call for whoever asked to carry out. One that nobody could read goes back to the model, like ours."""
-        return call.name in self._plan.toolset.callers and not call.error
+        return call.name in self._plan.toolset.client_tools and not call.error
 
     async def _void_open_answer(self) -> None:
         """The last owner died in mid-answer: its text is told to be void, and asked for again."""
-        view = await db.read(live_view, self.claimed.pk)
+        view = await db.read(build_live_view, self.claimed.pk)
         if view.open_message:
             await self._store.reset(view.open_message, view.attempt + 1)
 
@@ -173,27 +173,27 @@ class Runner:
             case ThinkingDelta(text):
                 self._deltas.add(self.open, THINKING, text)
             case CallDelta(index, name, text):
-                self._deltas.add(self.open, Source("toolcall", index, name), text)
+                self._deltas.add(self.open, DeltaSource("toolcall", index, name), text)
             case MessageStarted(message_id, attempt):
                 self.open.begin(message_id, attempt)
             case AttemptReset():
                 await self._store.retry(event)
             case Replied():
                 self._compactor.answered()
-                self._settled = not event.message.tool_calls
-                turn = await self._tools.turn(event.message.tool_calls)
+                self._end_stored = not event.message.tool_calls
+                turn = await self._tools.propose_calls(event.message.tool_calls)
                 self._tools.decided |= await self._store.reply(event, turn, self._plan)
             case TurnsUsedUp(limit):
-                self._settled = True
+                self._end_stored = True
                 error = (
                     f"the model was asked {limit} times without coming to an end; raise the agent's turns per run or ask for less"
                 )
                 await self._end(Run.Status.FAILED, "turns_used_up", error)
             case HandedOver(calls):
-                self._settled = True
+                self._end_stored = True
                 await self._store.hand_over([call.id for call in calls])
             case Parked(reason):
-                self._settled = True
+                self._end_stored = True
                 await self._store.park(reason)
             case _:
                 pass  # tool events were stored by the journal below, before they were told
@@ -201,16 +201,16 @@ class Runner:
     async def _ask(self, messages: Sequence[Message]) -> AsyncGenerator[AskEvent, None]:
         self._tools.messages = messages
         self._compactor.check(self._plan, messages)
-        shown = within_reach(messages, takes_images=takes_images(self._plan.model.display))
+        shown = limit_images(messages, takes_images=takes_images(self._plan.model.display_name))
         request = replace(self._plan.request, messages=tuple(shown))
-        watch = ModelWatch(self._plan.model, self._span.header)
+        watch = ModelInstrumentation(self._plan.model, self._span.header)
         # Each attempt has a span of its own, which its HTTP request names.
         answer = ask_model(self._plan.provider, request, new_id=new_message_id, sleep=asyncio.sleep, watch=watch)
         async with aclosing(watch), aclosing(answer) as events:
             async for event in events:
                 yield event
 
-    async def _failed(self, fault: Exception) -> None:
+    async def _fail(self, fault: Exception) -> None:
         reference = uuid.uuid4().hex[:8]
         log.error("run %d failed unexpectedly (reference %s)", self.claimed.pk, reference, exc_info=fault)
         await self._end(Run.Status.FAILED, "internal", f"an internal error ended the run (reference {reference})")

@@ -20,7 +20,7 @@ from agents.deltas import DeltaWriter
 from agents.llm import catalog
 from agents.runner import Runner
 from clawsite.infra import bus, clock, db
-from clawsite.infra.bus import Message
+from clawsite.infra.bus import BusMessage
 from clawsite.infra.clock import boot_time
 from clawsite.infra.errors import ClawError
 from clawsite.infra.observability import metrics
@@ -28,16 +28,16 @@ from clawsite.infra.process.identity import is_alive, own_identity
 from clawsite.infra.version import version
 from sessions_app.models import Run
 from sessions_app.runs import freezes, lanes, queue, workers
-from sessions_app.runs.queue import Claimed
+from sessions_app.runs.queue import ClaimedRun
 from sessions_app.sessions import attachments
 from tools_app.approvals import expiry
 from tools_app.exec.processes import commands
-from tools_app.exec.processes.keeper import CommandKeeper
-from tools_app.sources.refresh import SourceKeeper
+from tools_app.exec.processes.keeper import CommandManager
+from tools_app.sources.refresh import SourceRefresher
 
 log = logging.getLogger(__name__)
 
-TIDY_SECONDS = 3600.0
+CLEANUP_SECONDS = 3600.0
 
 
 class Worker:
@@ -46,17 +46,17 @@ class Worker:
         self._process = metrics.process_name("worker")
         self._concurrency = concurrency or settings.WORKER_CONCURRENCY
         self._runners: dict[int, Runner] = {}
-        self._abandoned: list[Claimed] = []  # given back with the next heartbeat: an outage is no death
+        self._abandoned: list[ClaimedRun] = []  # given back with the next heartbeat: an outage is no death
         self._lane = ""  # served last
-        self._late_lanes = lanes.LateLanes()
+        self._late_lanes = lanes.LaneDelayMonitor()
         self._deltas = DeltaWriter()
         self._wake = asyncio.Event()
         self._abort_hint = asyncio.Event()
         self._freeze_hint = asyncio.Event()
         self._left_behind = asyncio.Event()
         self._draining = asyncio.Event()
-        self._sources = SourceKeeper()
-        self._commands = CommandKeeper(self.id)
+        self._sources = SourceRefresher()
+        self._commands = CommandManager(self.id)
 
     def drain(self) -> None:
         """Take nothing new, let runs finish for a while, then hand them over."""
@@ -65,29 +65,29 @@ class Worker:
 
     async def run(self) -> None:
         await bus.start()
-        unsubscribe = bus.subscribe(self._hear)
+        unsubscribe = bus.subscribe(self._receive)
         await self._sources.begin()
         await self._commands.begin()
         await db.write(workers.register, self.id, version=version(), identity=own_identity())
-        await db.read(_warm_models)
+        await db.read(_import_litellm_early)
         log.info("worker %s is ready for %d runs", self.id, self._concurrency)
         chores = [
             asyncio.create_task(self._every(settings.HEARTBEAT_SECONDS, self._renew), name="heartbeat"),
             asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sweep, hint=self._left_behind), name="sweep"),
-            asyncio.create_task(self._every(settings.POLL_SECONDS, self._look_for_aborts, hint=self._abort_hint), name="aborts"),
-            asyncio.create_task(self._every(settings.POLL_SECONDS, self._look_at_questions), name="questions"),
-            asyncio.create_task(self._every(settings.POLL_SECONDS, self._look_for_freezes, hint=self._freeze_hint), name="freezes"),
-            asyncio.create_task(self._every(TIDY_SECONDS, self._tidy), name="tidy"),
+            asyncio.create_task(self._every(settings.POLL_SECONDS, self._check_aborts, hint=self._abort_hint), name="aborts"),
+            asyncio.create_task(self._every(settings.POLL_SECONDS, self._check_approvals), name="questions"),
+            asyncio.create_task(self._every(settings.POLL_SECONDS, self._check_freezes, hint=self._freeze_hint), name="freezes"),
+            asyncio.create_task(self._every(CLEANUP_SECONDS, self._clean_up), name="tidy"),
             asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sources.look, hint=self._sources.changed), name="tools"),
-            asyncio.create_task(self._every(settings.AUDIT_SEAL_SECONDS, maintenance.seal_the_audit_log), name="seal"),
-            asyncio.create_task(self._every(maintenance.SECONDS, maintenance.anchor_the_audit_log), name="anchor"),
+            asyncio.create_task(self._every(settings.AUDIT_SEAL_SECONDS, maintenance.seal_audit_log), name="seal"),
+            asyncio.create_task(self._every(maintenance.INTERVAL_SECONDS, maintenance.anchor_audit_log), name="anchor"),
             asyncio.create_task(
                 self._every(settings.POLL_SECONDS, self._commands.look, hint=self._commands.changed), name="commands"
             ),
-            asyncio.create_task(self._every(maintenance.SECONDS, maintenance.note_the_log), name="note"),
-            asyncio.create_task(self._every(maintenance.SECONDS, maintenance.forget_old_events), name="forget"),
-            asyncio.create_task(self._every(maintenance.SECONDS, maintenance.forget_stateless_sessions), name="stateless"),
-            asyncio.create_task(self._every(metrics.LEAVE_SECONDS, self._leave_figures), name="figures"),
+            asyncio.create_task(self._every(maintenance.INTERVAL_SECONDS, maintenance.record_log_position), name="note"),
+            asyncio.create_task(self._every(maintenance.INTERVAL_SECONDS, maintenance.delete_old_events), name="forget"),
+            asyncio.create_task(self._every(maintenance.INTERVAL_SECONDS, maintenance.delete_stateless_sessions), name="stateless"),
+            asyncio.create_task(self._every(metrics.WRITE_INTERVAL_SECONDS, self._save_metrics), name="figures"),
         ]
         try:
             await self._claim_until_drained()
@@ -97,7 +97,7 @@ class Worker:
             for chore in chores:
                 chore.cancel()
             await asyncio.gather(*chores, return_exceptions=True)
-            metrics.forget(settings.HOME, self._process)
+            metrics.remove_snapshot(settings.HOME, self._process)
             await self._sources.close()
             await catalog.close_providers()
             await bus.stop()
@@ -108,21 +108,21 @@ class Worker:
         while not self._draining.is_set():
             self._wake.clear()
             await self._guarded(self._claim)
-            await _hinted(self._wake, settings.POLL_SECONDS)
+            await _wait_for_hint(self._wake, settings.POLL_SECONDS)
 
     async def _claim(self) -> None:
         """Fill up: lane after lane, beginning after the one served last."""
         others: Sequence[str] = ()
         while (room := self._concurrency - len(self._runners)) > 0:
-            turn = await db.write(queue.claim, self.id, room, lanes=others, after=self._lane, alone=True)
-            self._begin(turn.runs)
+            turn = await db.write(queue.claim_runs, self.id, room, lanes=others, after=self._lane, alone=True)
+            self._start_runs(turn.runs)
             if turn.runs:
                 self._lane = turn.lane
             others = turn.others
             if not others:
                 return
 
-    def _begin(self, taken: Sequence[Claimed]) -> None:
+    def _start_runs(self, taken: Sequence[ClaimedRun]) -> None:
         until = boot_time() + settings.LEASE_SECONDS - settings.HEARTBEAT_SECONDS
         for claimed in taken:
             if lapsed := self._runners.get(claimed.pk):  # held up for longer than its own lease: taken over by this very worker
@@ -130,18 +130,18 @@ class Worker:
             if claimed.first:
                 metrics.queue_seconds.labels(claimed.lane).observe((clock.now() - claimed.accepted_at).total_seconds())
             runner = Runner(claimed, self._deltas)
-            runner.lease_renewed(until)
+            runner.extend_lease(until)
             self._runners[claimed.pk] = runner
-            runner.start().add_done_callback(partial(self._ended, runner))
+            runner.start().add_done_callback(partial(self._runner_ended, runner))
 
-    def _ended(self, runner: Runner, _task: "asyncio.Task[None]") -> None:
+    def _runner_ended(self, runner: Runner, _task: "asyncio.Task[None]") -> None:
         if self._runners.get(runner.claimed.pk) is runner:
             del self._runners[runner.claimed.pk]
         if runner.abandoned:
             self._abandoned.append(runner.claimed)
         self._wake.set()
 
-    def _hear(self, message: Message) -> None:
+    def _receive(self, message: BusMessage) -> None:
         self._sources.hear(message)
         self._commands.hear(message)
         if message.get("k") == "freeze":
@@ -161,11 +161,11 @@ class Worker:
     async def _renew(self) -> None:
         """Prolong what is held; stop what was lost meanwhile or shall be aborted."""
         if abandoned := self._abandoned[:]:
-            await db.write(queue.give_back, abandoned, alone=True)
+            await db.write(queue.release_runs, abandoned, alone=True)
             del self._abandoned[: len(abandoned)]
         held = list(self._runners.values())
         asked_at = boot_time()
-        wishes = await db.write(_beat, self.id, [runner.claimed for runner in held], alone=True)
+        wishes = await db.write(_send_heartbeat, self.id, [runner.claimed for runner in held], alone=True)
         for runner in held:
             pk = runner.claimed.pk
             if pk not in wishes:
@@ -173,74 +173,74 @@ class Worker:
             elif (reason := wishes[pk]) is not None:
                 runner.stop(Run.Status.ABORTED, reason)
             else:
-                runner.lease_renewed(asked_at + settings.LEASE_SECONDS)
+                runner.extend_lease(asked_at + settings.LEASE_SECONDS)
 
-    async def _look_for_aborts(self) -> None:
+    async def _check_aborts(self) -> None:
         if not self._runners:
             return
-        for pk, (lease, reason) in (await db.read(queue.aborts_wished, self.id)).items():
+        for pk, (lease, reason) in (await db.read(queue.list_requested_aborts, self.id)).items():
             runner = self._runners.get(pk)
             if runner and runner.claimed.lease == lease:
                 runner.stop(Run.Status.ABORTED, reason)
 
-    async def _look_for_freezes(self) -> None:
+    async def _check_freezes(self) -> None:
         """What people have stopped is parked; it goes on, here or elsewhere, when they say so."""
         if not self._runners:
             return
-        for stop in await db.read(freezes.active):
+        for stop in await db.read(freezes.list_active):
             for runner in list(self._runners.values()):
                 if stop.covers(runner.claimed.agent, runner.claimed.pk):
                     runner.stop(Run.Status.WAITING, stop.words)
 
-    async def _leave_figures(self) -> None:
+    async def _save_metrics(self) -> None:
         """A worker has no port to be asked at."""
-        await asyncio.to_thread(metrics.leave, settings.HOME, self._process)
+        await asyncio.to_thread(metrics.write_snapshot, settings.HOME, self._process)
 
     async def _sweep(self) -> None:
         """Take over what dead workers left, and warn of long waits."""
-        for dead in await db.read(workers.dead_on_this_host, own_identity(), is_alive):
-            count = await db.write(queue.expire_leases_of, dead, alone=True)
+        for dead in await db.read(workers.find_dead_on_this_host, own_identity(), is_alive):
+            count = await db.write(queue.expire_leases, dead, alone=True)
             log.warning("worker %s is gone; %d of its runs are taken over", dead, count)
         await self._commands.sweep()
         room = self._concurrency - len(self._runners)
         if room > 0 and not self._draining.is_set():
-            rescued = await db.write(queue.rescue, self.id, room, alone=True)
-            await self._commands.take_over([claimed.pk for claimed in rescued])
-            self._begin(rescued)
-        await db.write(workers.forget_silent)
-        await db.write(freezes.lift_ended)
+            rescued = await db.write(queue.recover_runs, self.id, room, alone=True)
+            await self._commands.end_commands_of_runs([claimed.pk for claimed in rescued])
+            self._start_runs(rescued)
+        await db.write(workers.remove_silent)
+        await db.write(freezes.close_freezes_of_ended_runs)
         await db.read(self._late_lanes.look)
 
-    async def _look_at_questions(self) -> None:
+    async def _check_approvals(self) -> None:
         """Expire what nobody answered, warn of what will."""
-        if await db.read(expiry.any_due):
-            await db.write(expiry.look_at_the_clock, alone=True)
+        if await db.read(expiry.has_due_approvals):
+            await db.write(expiry.expire_and_warn, alone=True)
 
-    async def _tidy(self) -> None:
+    async def _clean_up(self) -> None:
         """Delete attachments that nobody sent, and what old commands printed. Any number of workers may do so."""
         await db.write(attachments.delete_unsent)
         await db.read(attachments.sweep_files)
-        await db.write(commands.forget_old_output)
+        await db.write(commands.delete_old_output)
 
     async def _every(self, seconds: float, chore: Callable[[], Awaitable[None]], hint: asyncio.Event | None = None) -> None:
         """Do it again and again, and at once when hinted at."""
         hint = hint or asyncio.Event()
         while True:
             await self._guarded(chore)
-            await _hinted(hint, seconds)
+            await _wait_for_hint(hint, seconds)
             hint.clear()
 
     async def _guarded(self, chore: Callable[[], Awaitable[None]]) -> None:
         try:
             await chore()
         except ClawError as error:
-            log.warning("the worker could not %s: %s", _words(chore), error)
+            log.warning("the worker could not %s: %s", _chore_label(chore), error)
         except Exception:
-            log.exception("the worker could not %s", _words(chore))
+            log.exception("the worker could not %s", _chore_label(chore))
 
     async def _hand_over(self) -> None:
         """Let runs end by themselves for a while; the rest is continued by the next worker."""
-        await db.write(workers.drain, self.id)
+        await db.write(workers.mark_draining, self.id)
         tasks = [runner.open.owner for runner in self._runners.values() if runner.open.owner]
         if tasks:
             log.info("stopping: %d runs have up to %g s to end", len(tasks), settings.DRAIN_SECONDS)
@@ -250,39 +250,39 @@ class Worker:
             runner.stop(None, "drained")
         await asyncio.gather(*(task for task in tasks if not task.done()), return_exceptions=True)
         await self._commands.close()
-        await db.write(_leave, self.id, [*(runner.claimed for runner in left), *self._abandoned], alone=True)
-        await self._guarded(maintenance.seal_the_audit_log)
-        await self._guarded(maintenance.note_the_log)
+        await db.write(_unregister, self.id, [*(runner.claimed for runner in left), *self._abandoned], alone=True)
+        await self._guarded(maintenance.seal_audit_log)
+        await self._guarded(maintenance.record_log_position)
 
 
-def _words(chore: Callable[[], Awaitable[None]]) -> str:
+def _chore_label(chore: Callable[[], Awaitable[None]]) -> str:
     """_look_for_aborts -> look for aborts"""
     return getattr(chore, "__name__", "do a chore").strip("_").replace("_", " ")
 
 
-async def _hinted(hint: asyncio.Event, seconds: float) -> None:
+async def _wait_for_hint(hint: asyncio.Event, seconds: float) -> None:
     """Wait for the hint, but no longer. Not `wait_for`: until Python 3.12 it swallows a cancellation that meets the hint."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await hint.wait()
 
 
-def _warm_models() -> None:
+def _import_litellm_early() -> None:
     """Begin the slow import of litellm now, in the background, if a configured model will need it."""
-    wished = {selectors.model_of(agent) for agent in selectors.list_agents()}
+    wished = {selectors.choose_model_name(agent) for agent in selectors.list_agents()}
     if any(catalog.needs_litellm(model) for model in wished):
         from agents.llm.providers import litellm_provider
 
-        litellm_provider.warm()
+        litellm_provider.import_in_background()
 
 
-def _beat(worker: str, held: Sequence[Claimed]) -> dict[int, str | None]:
-    workers.beat(worker)
-    return queue.renew(held) if held else {}
+def _send_heartbeat(worker: str, held: Sequence[ClaimedRun]) -> dict[int, str | None]:
+    workers.record_heartbeat(worker)
+    return queue.renew_leases(held) if held else {}
 
 
-def _leave(worker: str, held: Sequence[Claimed]) -> None:
-    queue.give_back(held)
+def _unregister(worker: str, held: Sequence[ClaimedRun]) -> None:
+    queue.release_runs(held)
     workers.unregister(worker)
 
 

@@ -54,9 +54,9 @@ def _figures(entries: int) -> Result:
     from clawsite.infra.models import AuditHead
 
     def verdicts(count: int) -> list[Any]:
-        agent = actor.agent("main")
+        agent = actor.actor_for_agent("main")
         return [
-            audit_log.Entry("call.allowed", agent, ("tool", "read"), "7d0c1c3e-6f3d-4f2e-9a54-2a6b8f1f3c11", n, _told(n))
+            audit_log.NewAuditEntry("call.allowed", agent, ("tool", "read"), "7d0c1c3e-6f3d-4f2e-9a54-2a6b8f1f3c11", n, _told(n))
             for n in range(count)
         ]
 
@@ -73,7 +73,7 @@ def _figures(entries: int) -> Result:
     for _ in range(entries // 500):
         audit_log.record_all(verdicts(500))
     began, sealed = time.perf_counter(), 0
-    while some := audit_chain.seal():
+    while some := audit_chain.seal_entries():
         sealed += some
     found["seal"] = {"entries": sealed, "per_second": round(sealed / (time.perf_counter() - began))}
     found["has unsealed"] = _timed(audit_chain.has_unsealed, 200)

@@ -39,15 +39,15 @@ async def plainly(line: str, workspace: Path) -> None:
 
 def shut_in(level: Any) -> Callable[[str, Path], Awaitable[None]]:
     from tools_app.exec.environment import build_environment
-    from tools_app.exec.processes.output import Collector
-    from tools_app.exec.processes.spawn import start
-    from tools_app.exec.sandbox.types import Sandbox, Spawn
+    from tools_app.exec.processes.output import OutputCollector
+    from tools_app.exec.processes.spawn import start_process
+    from tools_app.exec.sandbox.types import Sandbox, SpawnRequest
 
     async def run(line: str, workspace: Path) -> None:
         sandbox = Sandbox(level, workspace, "rw", network=False, hidden=())
-        running = await start(Spawn(line, workspace, build_environment(sandbox.home), sandbox, timeout_s=60))
+        running = await start_process(SpawnRequest(line, workspace, build_environment(sandbox.home), sandbox, timeout_s=60))
         running.close_stdin()
-        collector = Collector()
+        collector = OutputCollector()
         async for chunk in running.output():
             collector.feed(chunk)
         await running.wait()
@@ -56,14 +56,16 @@ def shut_in(level: Any) -> Callable[[str, Path], Awaitable[None]]:
 
 
 def kinds() -> dict[str, Callable[[str, Path], Awaitable[None]]]:
-    from tools_app.exec.sandbox.available import Level, available
-    from tools_app.exec.sandbox.probe import MUST, attempt
+    from tools_app.exec.sandbox.available import SandboxLevel, probe_once
+    from tools_app.exec.sandbox.probe import REQUIRED, run_attempts
 
-    found: dict[str, Callable[[str, Path], Awaitable[None]]] = {PLAIN: plainly, "none": shut_in(Level.NONE)}
-    if available().level >= Level.LANDLOCK and (available().level == Level.LANDLOCK or attempt(Level.LANDLOCK) >= MUST):
-        found["landlock"] = shut_in(Level.LANDLOCK)
-    if available().level == Level.BWRAP:
-        found["bubblewrap"] = shut_in(Level.BWRAP)
+    found: dict[str, Callable[[str, Path], Awaitable[None]]] = {PLAIN: plainly, "none": shut_in(SandboxLevel.NONE)}
+    if probe_once().level >= SandboxLevel.LANDLOCK and (
+        probe_once().level == SandboxLevel.LANDLOCK or run_attempts(SandboxLevel.LANDLOCK) >= REQUIRED
+    ):
+        found["landlock"] = shut_in(SandboxLevel.LANDLOCK)
+    if probe_once().level == SandboxLevel.BWRAP:
+        found["bubblewrap"] = shut_in(SandboxLevel.BWRAP)
     return found
 
 

@@ -23,10 +23,10 @@ from pathlib import Path
 from bench.gateway.figures import Result, percentile
 from bench.report import aligned
 from tests.unit.exec_gate_ordinary import ORDINARY
-from tools_app.exec.environment import SEARCH
+from tools_app.exec.environment import SEARCH_PATH
 from tools_app.exec.gate import executable_names, verdict
 from tools_app.exec.gate.shell import parser as syntax
-from tools_app.exec.gate.types import Place
+from tools_app.exec.gate.types import ExecContext
 
 WORDS = {"new": "a line not seen before", "shfmt": "… of which shfmt", "seen": "seen before", "names": "names on the PATH, once"}
 
@@ -37,21 +37,21 @@ def measure(rounds: int) -> Result:
         (workspace / "src").mkdir()
         for name in ("a.py", "b.py", "script.py", "notes.txt", "src/main.py", "Makefile", "package.json"):
             (workspace / name).write_text("text\n" * 50)
-        place = Place(workspace, (workspace,), tuple(map(Path, SEARCH)))
+        place = ExecContext(workspace, (workspace,), tuple(map(Path, SEARCH_PATH)))
         taken = asyncio.run(_rounds(rounds, place))
         taken["names"] = [_names() for _ in range(rounds)]
     return {name: _figures(values) for name, values in taken.items()} | {"load_average": round(os.getloadavg()[0], 2)}
 
 
-async def _rounds(rounds: int, place: Place) -> dict[str, list[float]]:
+async def _rounds(rounds: int, place: ExecContext) -> dict[str, list[float]]:
     taken: dict[str, list[float]] = {"new": [], "shfmt": [], "seen": []}
     for number in range(rounds + 1):
         for line in ORDINARY:
-            verdict._parsed.clear()
+            verdict._cache.clear()
             seconds = {
-                "new": await _timed(verdict.analyse(line, place)),
-                "seen": await _timed(verdict.analyse(line, place)),
-                "shfmt": await _timed(syntax.parse(line)),
+                "new": await _timed(verdict.analyze(line, place)),
+                "seen": await _timed(verdict.analyze(line, place)),
+                "shfmt": await _timed(syntax.parse_line(line)),
             }
             if number:  # the first round loads and fills
                 for name, value in seconds.items():
@@ -66,9 +66,9 @@ async def _timed(job: Awaitable[object]) -> float:
 
 
 def _names() -> float:
-    executable_names._names.cache_clear()
+    executable_names._names_by_file.cache_clear()
     began = time.perf_counter()
-    executable_names._names(tuple(dict.fromkeys(map(os.path.realpath, SEARCH))), ())
+    executable_names._names_by_file(tuple(dict.fromkeys(map(os.path.realpath, SEARCH_PATH))), ())
     return time.perf_counter() - began
 
 

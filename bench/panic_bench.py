@@ -47,7 +47,7 @@ def claims() -> Result:
             claim_sql.NOT_FROZEN = condition
             with transaction.atomic():
                 began = time.perf_counter()
-                taken = claim_sql.claim(worker="bench", lane="main", most=1, lease_seconds=20)
+                taken = claim_sql.claim_runs(worker="bench", lane="main", most=1, lease_seconds=20)
                 took = time.perf_counter() - began
                 transaction.set_rollback(True)
             assert len(taken) == 1
@@ -86,7 +86,7 @@ async def stops(installation: Installation, naps: Any, rounds: int) -> Result:
         await stop()
         gone = await until(lambda: not naps.alive)
         confirmed = await until(lambda: Run.objects.filter(pk=pk, status="waiting", reason="frozen").exists())
-        freezes.lift("all", reason="bench", by=None, by_name="bench")
+        freezes.resume("all", reason="bench", by=None, by_name="bench")
         await until(lambda: Run.objects.filter(pk=pk, status="completed").exists())
         return gone - began, confirmed - began
 

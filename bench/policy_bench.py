@@ -78,8 +78,8 @@ class Scene:
         from tools_app.policy.query import PolicyQuery, Sender
         from tools_app.policy.rules import PolicyRules
         from tools_app.policy_store.policies import current_rules
-        from tools_app.sources.registry import installed
-        from tools_app.sources.tools import known_tools
+        from tools_app.sources.registry import load_installed
+        from tools_app.sources.tools import load_tools
         from tools_app.toolset import build_toolset
 
         written = PolicyRules(2, tuple(rows()))
@@ -90,14 +90,14 @@ class Scene:
         schema = {"type": "object", "properties": {"text": {"type": "string"}}}
         told = [
             {"name": f"do_{number}", "title": "", "description": "Do something.", "inputSchema": schema}
-            for number in range(TOOLS - len(installed().tools))
+            for number in range(TOOLS - len(load_installed().tools))
         ]
         McpServer.objects.create(name=SERVER, enabled=True, tools=told, listing="1")
         self.asked = PolicyQuery(
             AGENT, True, True, (), "openai", "gpt-5", "telegram", "-1", Sender(username="@Anna"), sandboxed=True
         )
         self.rules = current_rules()
-        self.toolset = build_toolset(self.env, self.asked, self.rules, known_tools())
+        self.toolset = build_toolset(self.env, self.asked, self.rules, load_tools())
         self.query = self.toolset.query
         self.call = CallRef("c1", next(iter(self.toolset.tools)), {"path": "README.md"})
         assert len(self.query.tools) == TOOLS
@@ -122,8 +122,8 @@ class Scene:
 
         rules = current_rules()
         PolicyVersion.objects.create(number=rules.version + 1, created_at=clock.now(), snapshot=rules.snapshot())
-        matcher.ready.cache_clear()
-        matcher.only_plugins.cache_clear()
+        matcher.compile_entries.cache_clear()
+        matcher.has_only_plugins.cache_clear()
 
     def jobs(self) -> dict[str, Callable[[], Any]]:
         from tests import naive_policy
@@ -132,15 +132,15 @@ class Scene:
         from tools_app.policy.chain import evaluate
         from tools_app.policy.rules import PolicyRules
         from tools_app.policy_store.policies import current_rules
-        from tools_app.sources.tools import known_tools
+        from tools_app.sources.tools import load_tools
         from tools_app.toolset import build_toolset
 
         def tool_set() -> Any:
-            return build_toolset(self.env, self.asked, current_rules(), known_tools()).specs()
+            return build_toolset(self.env, self.asked, current_rules(), load_tools()).specs()
 
         def plain_tool_set() -> Any:
             rules = PolicyRules(2, tuple(policy.as_rule() for policy in ToolPolicy.objects.all()))
-            made, _declined = known_tools().create(naive_policy.kept(self.query, rules), self.env)
+            made, _declined = load_tools().create(naive_policy.kept(self.query, rules), self.env)
             return [tool.spec() for tool in made.values()]
 
         return {

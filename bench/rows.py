@@ -56,5 +56,5 @@ async def until(condition: Callable[[], Any]) -> float:
 async def _when_ready(installation: Installation) -> None:
     from sessions_app.runs import workers
 
-    await until(lambda: workers.living().count() >= len(installation.urls))
+    await until(lambda: workers.list_live().count() >= len(installation.urls))
     await asyncio.sleep(3)  # the processes find each other on the bus

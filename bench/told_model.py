@@ -17,18 +17,18 @@ from typing import Any
 
 from aiohttp import web
 
-from agents.llm.providers.scripted import Step
+from agents.llm.providers.scripted import ScriptedAnswer
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    steps: tuple[Step, ...]  # one for each time the model is asked
+    steps: tuple[ScriptedAnswer, ...]  # one for each time the model is asked
     pace: float  # seconds between two words
 
 
-def reply(*steps: Step, pace: float = 0.012) -> Reply:
+def reply(*steps: ScriptedAnswer, pace: float = 0.012) -> Reply:
     return Reply(steps, pace)
 
 
@@ -43,7 +43,7 @@ def asked_in(body: Json) -> tuple[str, int]:
     return text.strip(), spoken
 
 
-def chunks(step: Step, number: int) -> Iterator[Json]:
+def chunks(step: ScriptedAnswer, number: int) -> Iterator[Json]:
     """What is streamed, a word at a time."""
     for thought in step.thinking:
         yield from ({"reasoning_content": word} for word in re.findall(r"\s*\S+\s*", thought))

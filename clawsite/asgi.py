@@ -14,34 +14,34 @@ from django.urls import get_resolver
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clawsite.settings")
 django.setup(set_prefix=False)
 
-from clawsite.api.rest.mount import operations  # noqa: E402  # models can be imported only now
+from clawsite.api.rest.mount import load_operations  # noqa: E402  # models can be imported only now
 from clawsite.gateway.server import runtime  # noqa: E402
-from clawsite.infra.request_body import LATER, ComingBody  # noqa: E402
-from clawsite.web.middleware.api_handler import ProgramHandler, is_for_programs  # noqa: E402  # as above
-from clawsite.web.middleware.asgi_handler import Handler  # noqa: E402
-from clawsite.web.middleware.body_limit import within_limit  # noqa: E402
+from clawsite.infra.request_body import DEFERRED_PATHS, DeferredBody  # noqa: E402
+from clawsite.web.middleware.api_handler import ApiHandler, is_api_request  # noqa: E402  # as above
+from clawsite.web.middleware.asgi_handler import LazyBodyHandler  # noqa: E402
+from clawsite.web.middleware.body_limit import limit_body  # noqa: E402
 from clawsite.ws import GatewayConsumer  # noqa: E402
 
-REST_AFTER_SECONDS = 1.0  # first those who were cut off come back; loading takes half a second of the interpreter
-SOCKETS = ("/ws", "/ws/", "/")  # OpenClaw's clients dial the bare origin
+REST_LOAD_DELAY_SECONDS = 1.0  # first those who were cut off come back; loading takes half a second of the interpreter
+SOCKET_PATHS = ("/ws", "/ws/", "/")  # OpenClaw's clients dial the bare origin
 
 _consumer = GatewayConsumer.as_asgi()
-_django = Handler()
-_programs = ProgramHandler()
+_page_handler = LazyBodyHandler()
+_api_handler = ApiHandler()
 
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    runtime.begin()
-    handler = _programs if is_for_programs(scope) else _django
-    if scope["path"].startswith(LATER):
-        body = ComingBody(scope, receive, send)
+    runtime.start_in_background()
+    handler = _api_handler if is_api_request(scope) else _page_handler
+    if scope["path"].startswith(DEFERRED_PATHS):
+        body = DeferredBody(scope, receive, send)
         await handler(scope, body, body.send)
     else:
-        await within_limit(handler, scope, receive, send)
+        await limit_body(handler, scope, receive, send)
 
 
 async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    if scope["path"] in SOCKETS:
+    if scope["path"] in SOCKET_PATHS:
         await _consumer(scope, receive, send)
     else:
         await receive()
@@ -52,12 +52,12 @@ async def lifespan(scope: dict[str, Any], receive: Any, send: Any) -> None:
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
-            await runtime.running()
+            await runtime.get_runtime()
             await send({"type": "lifespan.startup.complete"})
             # Sockets need no pages, so they are taken in before those are loaded; a page that is asked for meanwhile waits.
             loop = asyncio.get_running_loop()
             loop.run_in_executor(None, lambda: get_resolver().url_patterns)
-            loop.call_later(REST_AFTER_SECONDS, loop.run_in_executor, None, operations)
+            loop.call_later(REST_LOAD_DELAY_SECONDS, loop.run_in_executor, None, load_operations)
         else:
             await runtime.stop()
             await send({"type": "lifespan.shutdown.complete"})

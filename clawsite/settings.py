@@ -14,7 +14,7 @@ SECRET_KEY = environment.secret_key(HOME)
 GATEWAY_TOKEN = environment.gateway_token(HOME)
 
 HOST = os.environ.get("CLAWSITE_HOST", "127.0.0.1")
-PORT = int(environment.number("CLAWSITE_PORT", 8765))
+PORT = int(environment.read_number("CLAWSITE_PORT", 8765))
 # Where browsers reach us, scheme, host and port each exact: other programs on the same host share our cookies.
 ALLOWED_ORIGINS = environment.allowed_origins(HOST, PORT)
 ALLOWED_HOSTS = environment.hosts_of(ALLOWED_ORIGINS)
@@ -22,7 +22,7 @@ CSRF_TRUSTED_ORIGINS = ALLOWED_ORIGINS
 # Pages of other programs that may open a socket with a token. Their cookies do not count, and they post no forms.
 CLIENT_ORIGINS = environment.client_origins()
 # Reverse proxies in front of us, each of which appends to X-Forwarded-For; without any the header is ignored.
-TRUSTED_PROXIES = int(environment.number("CLAWSITE_TRUSTED_PROXIES", 0))
+TRUSTED_PROXIES = int(environment.read_number("CLAWSITE_TRUSTED_PROXIES", 0))
 BEHIND_TLS = all(origin.startswith("https://") for origin in ALLOWED_ORIGINS)
 
 INSTALLED_APPS = [
@@ -83,7 +83,7 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {"default": environment.database(os.environ.get("DATABASE_URL", ""), HOME)}
+DATABASES = {"default": environment.database_settings(os.environ.get("DATABASE_URL", ""), HOME)}
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # The admin's look would load psycopg for fields that nothing here has: 11 MB in each process.
     sys.modules.setdefault("django.contrib.postgres.fields", None)  # type: ignore[arg-type]  # how Python says: not there
@@ -95,7 +95,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}Validator"}
     for name in ("UserAttributeSimilarity", "MinimumLength", "CommonPassword", "NumericPassword")
 ]
-CONFIRM_MINUTES = environment.number(
+CONFIRM_MINUTES = environment.read_number(
     "CLAWSITE_CONFIRM_MINUTES", 30, least=1
 )  # a password older than that is asked for before rules are changed
 LOGIN_URL = "/sign-in/"
@@ -146,23 +146,27 @@ LOG_DIRECTORY = HOME / "logs"
 
 # Runs. The defaults are the promises of docs/reliability.md; tests shorten them.
 DEFAULT_MODEL = os.environ.get("CLAWSITE_MODEL", "")
-LEASE_SECONDS = environment.number("CLAWSITE_LEASE_SECONDS", 20)
-HEARTBEAT_SECONDS = environment.number("CLAWSITE_HEARTBEAT_SECONDS", 5)
-SWEEP_SECONDS = environment.number("CLAWSITE_SWEEP_SECONDS", 5)
-POLL_SECONDS = environment.number("CLAWSITE_POLL_SECONDS", 1)  # behind every wake-up, which may be lost
-DRAIN_SECONDS = environment.number("CLAWSITE_DRAIN_SECONDS", 10)
-RUN_TIMEOUT_SECONDS = environment.number("CLAWSITE_RUN_TIMEOUT_SECONDS", 600)
-TOOL_TIMEOUT_SECONDS = environment.number("CLAWSITE_TOOL_TIMEOUT_SECONDS", 120, least=1)  # of a tool that names no time of its own
-TOOL_RESULT_KB = environment.number(
+LEASE_SECONDS = environment.read_number("CLAWSITE_LEASE_SECONDS", 20)
+HEARTBEAT_SECONDS = environment.read_number("CLAWSITE_HEARTBEAT_SECONDS", 5)
+SWEEP_SECONDS = environment.read_number("CLAWSITE_SWEEP_SECONDS", 5)
+POLL_SECONDS = environment.read_number("CLAWSITE_POLL_SECONDS", 1)  # behind every wake-up, which may be lost
+DRAIN_SECONDS = environment.read_number("CLAWSITE_DRAIN_SECONDS", 10)
+RUN_TIMEOUT_SECONDS = environment.read_number("CLAWSITE_RUN_TIMEOUT_SECONDS", 600)
+TOOL_TIMEOUT_SECONDS = environment.read_number(
+    "CLAWSITE_TOOL_TIMEOUT_SECONDS", 120, least=1
+)  # of a tool that names no time of its own
+TOOL_RESULT_KB = environment.read_number(
     "CLAWSITE_TOOL_RESULT_KB", 100, least=1
 )  # of text in one result; the middle of a longer one is cut
 MAX_RESCUES = 3
-EVENT_DAYS = environment.number("CLAWSITE_EVENT_DAYS", 30)  # events of runs that ended earlier are deleted; 0 keeps them for ever
-STATELESS_DAYS = environment.number("CLAWSITE_STATELESS_DAYS", 30)  # sessions of a single /v1 request; 0 keeps them for ever
-HOOK_LOG_DAYS = environment.number("CLAWSITE_HOOK_LOG_DAYS", 30)  # deliveries to webhooks; 0 keeps them for ever
+EVENT_DAYS = environment.read_number(
+    "CLAWSITE_EVENT_DAYS", 30
+)  # events of runs that ended earlier are deleted; 0 keeps them for ever
+STATELESS_DAYS = environment.read_number("CLAWSITE_STATELESS_DAYS", 30)  # sessions of a single /v1 request; 0 keeps them for ever
+HOOK_LOG_DAYS = environment.read_number("CLAWSITE_HOOK_LOG_DAYS", 30)  # deliveries to webhooks; 0 keeps them for ever
 MAX_QUEUED_PER_USER = 100
 # Above the sum of the lanes' maxima (64 + 5 + 8 + 2), so that no lane can take a lone worker's last place from another.
-WORKER_CONCURRENCY = int(environment.number("CLAWSITE_WORKER_CONCURRENCY", 80))
+WORKER_CONCURRENCY = int(environment.read_number("CLAWSITE_WORKER_CONCURRENCY", 80))
 RAW_STREAM_LOG = os.environ.get("CLAWSITE_RAW_STREAM_LOG", "")
 
 # The audit log is chained this often; the head of the chain is noted in a file, best on another host's disk ("": nowhere).
@@ -181,11 +185,11 @@ GATEWAY_KNOCKS_PER_ADDRESS = 1_024
 METRICS_TOKEN = os.environ.get("CLAWSITE_METRICS_TOKEN", "").strip()
 METRICS_LOOPBACK = os.environ.get("CLAWSITE_METRICS_LOOPBACK") == "1"
 # The OpenAI-compatible API: whether a run ends when its client goes away, and how long a request waits for people who approve.
-HTTP_ABORT_ON_DISCONNECT = environment.switch("CLAWSITE_HTTP_ABORT_ON_DISCONNECT", True)
-HTTP_APPROVAL_WAIT_SECONDS = environment.number("CLAWSITE_HTTP_APPROVAL_WAIT_SECONDS", 120, least=0)
+HTTP_ABORT_ON_DISCONNECT = environment.read_boolean("CLAWSITE_HTTP_ABORT_ON_DISCONNECT", True)
+HTTP_APPROVAL_WAIT_SECONDS = environment.read_number("CLAWSITE_HTTP_APPROVAL_WAIT_SECONDS", 120, least=0)
 
 # What leaves the host for URLs that models and pages choose: public addresses, and what is named here.
-FETCH_ALLOW = environment.fetch_allow()
+FETCH_ALLOW = environment.fetch_allowlist()
 SEARCH_PROVIDER = os.environ.get("CLAWSITE_SEARCH_PROVIDER", "").strip().lower()  # "": the first one that is configured
 SEARXNG_URL = environment.searxng_url()
 BRAVE_API_KEY = os.environ.get("BRAVE_API_KEY", "").strip()

@@ -4,14 +4,14 @@ from django.contrib import admin
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
-from clawsite.api.hooks import receive_hook
+from clawsite.api.hooks import receive_webhook
 from clawsite.api.metrics import metrics
 from clawsite.api.openai.chat_completions import chat_completions
-from clawsite.api.openai.models import model, models
-from clawsite.api.openai.responses import one_response, responses
+from clawsite.api.openai.models import get_model, list_models
+from clawsite.api.openai.responses import create_response, retrieve_response
 from clawsite.api.protocol_schema import protocol_json
 from clawsite.api.rest.docs import docs
-from clawsite.api.rest.mount import openapi_json, rest
+from clawsite.api.rest.mount import handle_request, openapi_json
 from clawsite.api.tools_invoke import invoke_tool
 from clawsite.web import freezes, health, manifest, preferences
 from clawsite.web.account import devices, profile, webhooks
@@ -32,7 +32,7 @@ admin.autodiscover()
 urlpatterns = [
     path("", page.chat, name="chat"),
     path("sign-in/", pages.sign_in, name="sign-in"),
-    path("confirm/", confirm_password.confirm, name="confirm"),
+    path("confirm/", confirm_password.confirm_password, name="confirm"),
     path("sign-out/", pages.sign_out, name="sign-out"),
     path("first-admin/", pages.first_admin_page, name="first-admin"),
     path("first-admin/<str:token>/", pages.first_admin_link, name="first-admin-link"),
@@ -40,65 +40,67 @@ urlpatterns = [
     path("account/profile/", profile.change_profile, name="change-profile"),
     path("account/password/", profile.change_password, name="change-password"),
     path("account/tokens/", profile.make_token, name="make-token"),
-    path("account/tokens/<int:pk>/revoke/", profile.revoke, name="revoke-token"),
+    path("account/tokens/<int:pk>/revoke/", profile.revoke_token, name="revoke-token"),
     path("account/browsers/<int:pk>/sign-out/", profile.sign_out_browser, name="sign-out-browser"),
     path("account/browsers/sign-out-others/", profile.sign_out_others, name="sign-out-others"),
     path("account/devices/<int:pk>/revoke/", devices.revoke_device, name="revoke-device"),
-    path("account/devices/requests/<str:pk>/approve/", devices.approve, name="approve-pairing"),
-    path("account/devices/requests/<str:pk>/reject/", devices.reject, name="reject-pairing"),
-    path("account/webhooks/<int:pk>/agree/", webhooks.agree, name="agree-to-hook"),
-    path("account/webhooks/<int:pk>/refuse/", webhooks.refuse, name="refuse-hook"),
-    path("preferences/", preferences.change, name="preferences"),
+    path("account/devices/requests/<str:pk>/approve/", devices.approve_pairing, name="approve-pairing"),
+    path("account/devices/requests/<str:pk>/reject/", devices.reject_pairing, name="reject-pairing"),
+    path("account/webhooks/<int:pk>/agree/", webhooks.agree_to_webhook, name="agree-to-hook"),
+    path("account/webhooks/<int:pk>/refuse/", webhooks.decline_webhook, name="refuse-hook"),
+    path("preferences/", preferences.change_preferences, name="preferences"),
     path("manifest.webmanifest", manifest.manifest, name="manifest"),
     path("attachments/", attachments.upload, name="upload"),
     path("attachments/<uuid:attachment_id>/", attachments.download, name="attachment"),
-    path("runs/", runs.runs, name="runs"),
-    path("runs/<int:pk>/", runs.run, name="run"),
-    path("runs/<int:pk>/export/", runs.export, name="run-export"),
-    path("stops/", freezes.stops, name="stops"),
-    path("stops/stop/", freezes.stop, name="stop"),
+    path("runs/", runs.list_runs, name="runs"),
+    path("runs/<int:pk>/", runs.show_run, name="run"),
+    path("runs/<int:pk>/export/", runs.export_run, name="run-export"),
+    path("stops/", freezes.list_freezes, name="stops"),
+    path("stops/stop/", freezes.freeze, name="stop"),
     path("stops/resume/", freezes.resume, name="resume"),
     path("audit/", audit_link.audit_log, name="audit"),
-    path("policies/", policies.explain, name="policies"),
-    path("policies/save/", policies.save, name="policy-save"),
-    path("policies/delete/", policies.delete, name="policy-delete"),
-    path("policies/calls/", calls.look_up, name="policy-call-lookup"),
-    path("policies/calls/<int:pk>/", calls.call, name="policy-call"),
-    path("policies/history/", policies_history.history, name="policy-history"),
-    path("policies/history/<int:number>/", policies_history.version, name="policy-version"),
-    path("policies/history/<int:number>/restore/", policies_history.restore, name="policy-restore"),
-    path("policies/tests/", policy_tests.tests, name="policy-tests"),
+    path("policies/", policies.show_explanation, name="policies"),
+    path("policies/save/", policies.save_draft, name="policy-save"),
+    path("policies/delete/", policies.delete_rule, name="policy-delete"),
+    path("policies/calls/", calls.find_call, name="policy-call-lookup"),
+    path("policies/calls/<int:pk>/", calls.show_call, name="policy-call"),
+    path("policies/history/", policies_history.list_versions, name="policy-history"),
+    path("policies/history/<int:number>/", policies_history.show_version, name="policy-version"),
+    path("policies/history/<int:number>/restore/", policies_history.restore_version, name="policy-restore"),
+    path("policies/tests/", policy_tests.list_tests, name="policy-tests"),
     path("policies/tests/new/", policy_tests.new_test, name="policy-test-new"),
     path("policies/tests/<int:pk>/", policy_tests.edit_test, name="policy-test"),
-    path("policies/tests/<int:pk>/delete/", policy_tests.remove_test, name="policy-test-delete"),
-    path("approvals/", approvals.queue, name="approvals"),
-    path("approvals/live/", approvals.live, name="approvals-live"),
-    path("approvals/count/", approvals.count, name="approvals-count"),
-    path("approvals/several/", decisions.several, name="approvals-several"),
-    path("approvals/let-ask/", enable_agent.let, name="let-ask"),
-    path("approvals/history/", approvals_history.history, name="approvals-history"),
-    path("approvals/grants/", grants.listing, name="grants"),
-    path("approvals/grants/<int:pk>/revoke/", grants.revoke, name="grant-revoke"),
+    path("policies/tests/<int:pk>/delete/", policy_tests.delete_policy_test, name="policy-test-delete"),
+    path("approvals/", approvals.show_queue, name="approvals"),
+    path("approvals/live/", approvals.live_changes, name="approvals-live"),
+    path("approvals/count/", approvals.count_pending, name="approvals-count"),
+    path("approvals/several/", decisions.decide_many, name="approvals-several"),
+    path("approvals/let-ask/", enable_agent.enable_agent, name="let-ask"),
+    path("approvals/history/", approvals_history.list_decided, name="approvals-history"),
+    path("approvals/grants/", grants.list_grants, name="grants"),
+    path("approvals/grants/<int:pk>/revoke/", grants.revoke_grant, name="grant-revoke"),
     path("approvals/try/", approvals_try.try_command, name="try-command"),
-    path("approvals/<uuid:pk>/", approvals.one, name="approval"),
-    path("approvals/<uuid:pk>/in-chat/", approvals.in_chat, name="approval-in-chat"),
-    path("approvals/<uuid:pk>/menu/<slug:which>/", approvals.menu, name="approval-menu"),
-    path("approvals/<uuid:pk>/answer/", decisions.answer, name="approval-answer"),
-    path("approvals/<uuid:pk>/extend/", decisions.extend, name="approval-extend"),
-    path("approvals/<uuid:pk>/drop/", decisions.drop, name="approval-drop"),
+    path("approvals/<uuid:pk>/", approvals.show_approval, name="approval"),
+    path("approvals/<uuid:pk>/in-chat/", approvals.show_in_chat, name="approval-in-chat"),
+    path("approvals/<uuid:pk>/menu/<slug:which>/", approvals.show_menu, name="approval-menu"),
+    path("approvals/<uuid:pk>/answer/", decisions.decide_approval, name="approval-answer"),
+    path("approvals/<uuid:pk>/extend/", decisions.extend_approval, name="approval-extend"),
+    path("approvals/<uuid:pk>/drop/", decisions.skip_approval, name="approval-drop"),
     path("api/protocol.json", protocol_json),
     path("api/openapi.json", openapi_json, name="openapi"),
     path("api/docs", docs, name="api-docs"),
-    re_path(r"^api/(?P<path>[\s\S]+)$", rest, name="rest"),  # with line breaks too: a refusal is always a problem document
+    re_path(
+        r"^api/(?P<path>[\s\S]+)$", handle_request, name="rest"
+    ),  # with line breaks too: a refusal is always a problem document
     path("tools/invoke", invoke_tool),
-    path("hooks/<path:path>", receive_hook),
-    path("v1/models", models),
-    path("v1/models/<path:name>", model),
+    path("hooks/<path:path>", receive_webhook),
+    path("v1/models", list_models),
+    path("v1/models/<path:name>", get_model),
     path("v1/chat/completions", chat_completions),
-    path("v1/responses", responses),
-    path("v1/responses/<str:response_id>", one_response),
-    path("responses", responses),
-    path("responses/<str:response_id>", one_response),
+    path("v1/responses", create_response),
+    path("v1/responses/<str:response_id>", retrieve_response),
+    path("responses", create_response),
+    path("responses/<str:response_id>", retrieve_response),
     path("control-ui", RedirectView.as_view(url="/")),  # where OpenClaw has its page
     path("healthz", health.healthz),
     path("readyz", health.readyz),
@@ -107,7 +109,7 @@ urlpatterns = [
     path("admin/login/", pages.admin_sign_in),
     path("admin/logout/", pages.sign_out),
     path("admin/password_change/", RedirectView.as_view(url="/account/#password")),
-    path("admin/dashboard/live/", dashboard.live, name="dashboard-live"),
+    path("admin/dashboard/live/", dashboard.live_data, name="dashboard-live"),
     path("admin/", admin.site.urls),
 ]
 

@@ -10,24 +10,24 @@ from django.conf import settings
 from django.http import parse_cookie
 
 from clawsite.accounts.sign_in import throttle
-from clawsite.gateway.auth.accounts import Knock
+from clawsite.gateway.auth.accounts import HandshakeInfo
 from clawsite.gateway.server import runtime
-from clawsite.gateway.server.websocket import Peer
+from clawsite.gateway.server.websocket import WebSocketHandler
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-PROXIED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"via"})
+PROXY_HEADERS = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"via"})
 
-Scope = dict[str, Any]
-Message = dict[str, Any]
+AsgiScope = dict[str, Any]
+AsgiMessage = dict[str, Any]
 
 
 class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]  # Channels has no types
     # The hub delivers; a channel layer would cost a task and a copy per socket and event.
     channel_layer_alias = None
-    _peer: Peer | None = None
+    _handler: WebSocketHandler | None = None
     _cut = False
 
-    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
         self._task = asyncio.current_task()
         try:
             await super().__call__(scope, receive, send)
@@ -35,25 +35,27 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]  # Channels has no t
             if not self._cut:
                 raise
         finally:
-            if self._peer:
-                self._peer.lost()
+            if self._handler:
+                self._handler.lost()
 
-    async def dispatch(self, message: Message) -> None:
+    async def dispatch(self, message: AsgiMessage) -> None:
         """As in Channels, without closing database connections at every frame: only infra.db has any, on threads of its own."""
         if message["type"] == "websocket.disconnect":
             raise StopConsumer
-        if self._peer is None:
-            self._peer = await self._accept()
-            self._peer.greet()
+        if self._handler is None:
+            self._handler = await self._accept()
+            self._handler.send_challenge()
         elif (text := message.get("text")) is not None:
-            await self._peer.text(text)
+            await self._handler.text(text)
         else:
-            self._peer.binary()
+            self._handler.receive_binary()
 
-    async def _accept(self) -> Peer:
-        running = await runtime.running()
+    async def _accept(self) -> WebSocketHandler:
+        running = await runtime.get_runtime()
         await self.base_send({"type": "websocket.accept"})
-        return Peer(running, knock_of(self.scope), send=self._text, send_close=self._close, hang_up=self._hang_up)
+        return WebSocketHandler(
+            running, read_handshake_info(self.scope), send=self._text, send_close=self._close, hang_up=self._disconnect
+        )
 
     async def _text(self, text: str) -> None:
         await self.base_send({"type": "websocket.send", "text": text})
@@ -61,20 +63,20 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]  # Channels has no t
     async def _close(self, code: int, reason: str) -> None:
         await self.base_send({"type": "websocket.close", "code": code, "reason": reason})
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         self._cut = True
         if self._task:
             self._task.cancel()
 
 
-def knock_of(scope: Scope) -> Knock:
+def read_handshake_info(scope: AsgiScope) -> HandshakeInfo:
     headers: dict[bytes, bytes] = {}
     for name, value in scope["headers"]:
         headers[name.lower()] = value
     origin = headers.get(b"origin")
     cookies = parse_cookie(headers.get(b"cookie", b"").decode("latin-1"))
     peer = (scope.get("client") or ("", 0))[0]
-    return Knock(
+    return HandshakeInfo(
         origin=None if origin is None else origin.decode("latin-1"),
         cookie=cookies.get(settings.SESSION_COOKIE_NAME, ""),
         address=throttle.client_address(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1")),
@@ -89,4 +91,4 @@ def is_local(peer: str, headers: dict[bytes, bytes]) -> bool:
     except ValueError:  # a Unix socket, behind which a proxy may stand
         return False
     name = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0].strip("[]")
-    return here and name in LOCAL_NAMES and PROXIED.isdisjoint(headers)
+    return here and name in LOCAL_NAMES and PROXY_HEADERS.isdisjoint(headers)

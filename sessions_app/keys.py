@@ -15,15 +15,15 @@ from typing import Literal
 
 from clawsite.infra.errors import InvalidRequest
 
-Kind = Literal["main", "dm", "group", "subagent", "cron", "hook", "named"]
+KeyKind = Literal["main", "dm", "group", "subagent", "cron", "hook", "named"]
 
 DEFAULT_AGENT = "main"
-SHARED = "session:"
-OPENAI = "openai"  # channel of a session made for one request of a program that keeps its conversation itself
-LONGEST = 512
-_AGENT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+SHARED_PREFIX = "session:"
+OPENAI_CHANNEL = "openai"  # channel of a session made for one request of a program that keeps its conversation itself
+MAX_KEY_LENGTH = 512
+_AGENT_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 # Printable, no white space: keys stand in log lines and addresses.
-_PART = re.compile(r"[^\s\x00-\x1f\x7f]+")
+_PART_PATTERN = re.compile(r"[^\s\x00-\x1f\x7f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class SessionKey:
         return ":".join(("agent", self.agent, *self.rest))
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> KeyKind:
         match self.rest:
             case ("main",):
                 return "main"
@@ -80,10 +80,10 @@ class SessionKey:
 
 def parse_key(text: str, *, default_agent: str = DEFAULT_AGENT) -> SessionKey:
     """Read a key; `main`, `cron:x`, `hook:x` and plain names belong to the default agent."""
-    if not text or len(text) > LONGEST:
-        raise InvalidRequest(f"a session key has 1 to {LONGEST} characters")
+    if not text or len(text) > MAX_KEY_LENGTH:
+        raise InvalidRequest(f"a session key has 1 to {MAX_KEY_LENGTH} characters")
     parts = text.strip().split(":")
-    if shared_id(text) is not None:
+    if parse_shared_key(text) is not None:
         raise InvalidRequest(f"session key {text!r} is the name of a session that somebody shares; it cannot be used here")
     if parts[0].lower() == "agent":
         if len(parts) < 3:
@@ -93,9 +93,9 @@ def parse_key(text: str, *, default_agent: str = DEFAULT_AGENT) -> SessionKey:
         agent, rest = parts[1].lower(), parts[2:]
     else:
         agent, rest = default_agent, parts
-    if not _AGENT.fullmatch(agent):
+    if not _AGENT_PATTERN.fullmatch(agent):
         raise InvalidRequest(f"session key {text!r} names the agent {agent!r}: use a-z, 0-9, - and _, at most 64 characters")
-    if not all(_PART.fullmatch(part) for part in rest):
+    if not all(_PART_PATTERN.fullmatch(part) for part in rest):
         raise InvalidRequest(f"session key {text!r} has an empty part or white space")
     # Words of the grammar are lower case; peer and group ids keep theirs, since they are other systems' names.
     words = {"main", "dm", "group", "thread", "subagent", "cron", "hook"}
@@ -104,19 +104,19 @@ def parse_key(text: str, *, default_agent: str = DEFAULT_AGENT) -> SessionKey:
 
 def is_agent_name(text: str) -> bool:
     """Whether an agent can have this id."""
-    return bool(_AGENT.fullmatch(text))
+    return bool(_AGENT_PATTERN.fullmatch(text))
 
 
-def shared_key(session_id: object) -> str:
+def make_shared_key(session_id: object) -> str:
     """How others than its owner call a session: among their own, its key may be another one's."""
-    return f"{SHARED}{session_id}"
+    return f"{SHARED_PREFIX}{session_id}"
 
 
-def shared_id(key: str) -> str | None:
+def parse_shared_key(key: str) -> str | None:
     """The id in such a name; None if it is none."""
     key = key.strip()
-    return key[len(SHARED) :] if key.lower().startswith(SHARED) else None
+    return key[len(SHARED_PREFIX) :] if key.lower().startswith(SHARED_PREFIX) else None
 
 
-def main_key(agent: str = DEFAULT_AGENT) -> str:
+def make_main_key(agent: str = DEFAULT_AGENT) -> str:
     return f"agent:{agent}:main"

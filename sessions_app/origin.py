@@ -8,23 +8,23 @@ from typing import Any
 
 from sessions_app.keys import parse_key
 
-HOOK = "hook"  # in a run's options: the webhook that it is about, whose limits it has
-KEY_LIMITS = "keyLimits"  # likewise: what the access token behind it allows of the tools
-PROGRAM = "tokenPrefix"  # in an entry's meta, beside HOOK: that access token
-NOBODY: Mapping[str, str] = MappingProxyType({})  # of an ordinary run
+WEBHOOK_KEY = "hook"  # in a run's options: the webhook that it is about, whose limits it has
+TOKEN_LIMITS_KEY = "keyLimits"  # likewise: what the access token behind it allows of the tools
+TOKEN_PREFIX_KEY = "tokenPrefix"  # in an entry's meta, beside HOOK: that access token
+NO_ORIGIN: Mapping[str, str] = MappingProxyType({})  # of an ordinary run
 
 
-def origin_of(options: Mapping[str, Any]) -> dict[str, str]:
+def origin_of_run(options: Mapping[str, Any]) -> dict[str, str]:
     """For the meta of an entry; nothing for an ordinary run."""
-    origin = {HOOK: options[HOOK]} if options.get(HOOK) else {}
-    return {**origin, PROGRAM: options[KEY_LIMITS]["name"]} if options.get(KEY_LIMITS) else origin
+    origin = {WEBHOOK_KEY: options[WEBHOOK_KEY]} if options.get(WEBHOOK_KEY) else {}
+    return {**origin, TOKEN_PREFIX_KEY: options[TOKEN_LIMITS_KEY]["name"]} if options.get(TOKEN_LIMITS_KEY) else origin
 
 
-def origin_in(meta: Mapping[str, Any]) -> dict[str, str]:
-    return {name: meta[name] for name in (HOOK, PROGRAM) if meta.get(name)}
+def origin_of_entry(meta: Mapping[str, Any]) -> dict[str, str]:
+    return {name: meta[name] for name in (WEBHOOK_KEY, TOKEN_PREFIX_KEY) if meta.get(name)}
 
 
-def reader_of(options: Mapping[str, Any], session_key: str) -> dict[str, str]:
+def reader_origin(options: Mapping[str, Any], session_key: str) -> dict[str, str]:
     """As whom a run reads the past: its own origin, and the webhook that the whole conversation is with."""
     hook = parse_key(session_key).hook
-    return {**({HOOK: hook} if hook else {}), **origin_of(options)}
+    return {**({WEBHOOK_KEY: hook} if hook else {}), **origin_of_run(options)}

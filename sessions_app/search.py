@@ -8,21 +8,21 @@ from django.db.models import Q
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
-from clawsite.infra.fulltext.tokenizer import Snippet, Term, holds, snippet, terms_of
+from clawsite.infra.fulltext.tokenizer import SearchTerm, Snippet, contains_terms, make_snippet, parse_query
 from sessions_app.models import Session, SessionMember
 from sessions_app.models.session import SessionQuerySet
-from sessions_app.search_index import candidates, matching
-from sessions_app.sessions.members import shared_with
-from sessions_app.sessions.selectors import in_order_of_use, shown_to
-from sessions_app.transcript.rewinds import visible
+from sessions_app.search_index import build_condition, find_candidates
+from sessions_app.sessions.members import filter_shared_with
+from sessions_app.sessions.selectors import list_visible_sessions, order_by_last_use
+from sessions_app.transcript.rewinds import visible_condition
 
-MOST_TITLES = 5  # of the results; a title is a message's beginning most of the time
-MOST_READ = 2_000  # messages looked at before an answer with fewer results is given
-NEWEST = 2**62
+MAX_TITLES = 5  # of the results; a title is a message's beginning most of the time
+MAX_CANDIDATES = 2_000  # messages looked at before an answer with fewer results is given
+MAX_ENTRY_ID = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     """A message, or a title when there is no message id."""
 
     session: Session
@@ -33,50 +33,52 @@ class Hit:
     sender: str = ""  # who wrote it, of a user's message
 
 
-def search(user: User, query: str, *, limit: int, own: bool = False, within: SessionQuerySet | None = None) -> list[Hit]:
+def search_sessions(
+    user: User, query: str, *, limit: int, own: bool = False, within: SessionQuerySet | None = None
+) -> list[SearchHit]:
     """Whatever holds all words of the query, in all sessions somebody may see, only their own, or only those given.
 
     The words are data: no sign in them has a meaning.
     """
-    terms = terms_of(query)
+    terms = parse_query(query)
     if not terms:
         return []
-    covered = shared_with(user, shown_to(user)) if own else shown_to(user)
+    covered = filter_shared_with(user, list_visible_sessions(user)) if own else list_visible_sessions(user)
     if within is not None:
         covered = covered.filter(pk__in=within.values("pk"))
-    titles = _titles(user, covered, terms, min(limit, MOST_TITLES))
-    return [*titles, *_messages(covered, _whose(user, own, terms), terms, limit - len(titles))]
+    titles = _search_titles(user, covered, terms, min(limit, MAX_TITLES))
+    return [*titles, *_search_messages(covered, _build_condition(user, own, terms), terms, limit - len(titles))]
 
 
-def _titles(user: User, covered: SessionQuerySet, terms: list[Term], limit: int) -> list[Hit]:
+def _search_titles(user: User, covered: SessionQuerySet, terms: list[SearchTerm], limit: int) -> list[SearchHit]:
     asked = Q()
     for word, is_prefix in (part for term in terms for part in term.indexed):
         asked &= Q(title_words__contains=f" {word}" if is_prefix else f" {word} ")
     hits = []
-    for session in in_order_of_use(user, covered.filter(asked))[: limit * 4]:
+    for session in order_by_last_use(user, covered.filter(asked))[: limit * 4]:
         text = " · ".join(dict.fromkeys(part for part in (session.label, session.title) if part))
-        if holds(text, terms):
-            hits.append(Hit(session, snippet(text, terms), None, None, clock.to_ms(session.updated_at)))
+        if contains_terms(text, terms):
+            hits.append(SearchHit(session, make_snippet(text, terms), None, None, clock.to_ms(session.updated_at)))
     return hits[:limit]
 
 
-def _whose(user: User, own: bool, terms: list[Term]) -> str:
+def _build_condition(user: User, own: bool, terms: list[SearchTerm]) -> str:
     """The index's condition: the words, and whose messages they are in."""
     if user.is_service:
-        return matching(terms, owner_id=user.pk)
+        return build_condition(terms, owner_id=user.pk)
     if user.has_perm("accounts.view_any_session") and not own:
-        return matching(terms, owner_id=None)
-    return matching(
+        return build_condition(terms, owner_id=None)
+    return build_condition(
         terms, owner_id=user.pk, session_ids=SessionMember.objects.filter(user=user).values_list("session_id", flat=True)
     )
 
 
-def _messages(covered: SessionQuerySet, condition: str, terms: list[Term], limit: int) -> list[Hit]:
-    hits: list[Hit] = []
-    below, read = NEWEST, 0
-    while len(hits) < limit and read < MOST_READ:
-        page = candidates(condition, below=below, most=limit * 2, where=f"AND {visible('e')}")
-        hits += _allowed(covered, page, terms)
+def _search_messages(covered: SessionQuerySet, condition: str, terms: list[SearchTerm], limit: int) -> list[SearchHit]:
+    hits: list[SearchHit] = []
+    below, read = MAX_ENTRY_ID, 0
+    while len(hits) < limit and read < MAX_CANDIDATES:
+        page = find_candidates(condition, below=below, most=limit * 2, where=f"AND {visible_condition('e')}")
+        hits += _filter_visible(covered, page, terms)
         read += len(page)
         if len(page) < limit * 2:
             break
@@ -84,12 +86,12 @@ def _messages(covered: SessionQuerySet, condition: str, terms: list[Term], limit
     return hits[:limit]
 
 
-def _allowed(covered: SessionQuerySet, page: list[tuple[Any, ...]], terms: list[Term]) -> list[Hit]:
+def _filter_visible(covered: SessionQuerySet, page: list[tuple[Any, ...]], terms: list[SearchTerm]) -> list[SearchHit]:
     """The index proposes; who may see a session is decided by its rows."""
     wanted: set[uuid.UUID] = {sql.as_uuid(row[1]) for row in page}
     sessions = covered.in_bulk(list(wanted))
     return [
-        Hit(session, snippet(text, terms), message_id, role, clock.to_ms(sql.as_moment(moment)), sender or "")
+        SearchHit(session, make_snippet(text, terms), message_id, role, clock.to_ms(sql.as_datetime(moment)), sender or "")
         for _, session_id, text, message_id, role, moment, sender in page
-        if (session := sessions.get(sql.as_uuid(session_id))) and holds(text, terms)
+        if (session := sessions.get(sql.as_uuid(session_id))) and contains_terms(text, terms)
     ]

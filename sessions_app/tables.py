@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import connection
 
-from clawsite.infra.sql import marks, rows
+from clawsite.infra.sql import fetch_rows, placeholders
 
 RUN = "sessions_app_run"
 SESSION = "sessions_app_session"
@@ -19,10 +19,10 @@ SYSTEM_EVENT = "sessions_app_systemevent"
 def lock_sessions(ids: Sequence[Any]) -> None:
     """Lock several session rows in key order, so that two processes cannot deadlock."""
     if connection.vendor == "postgresql":
-        rows(f"SELECT id FROM {SESSION} WHERE id IN ({marks(ids)}) ORDER BY id FOR UPDATE", ids)
+        fetch_rows(f"SELECT id FROM {SESSION} WHERE id IN ({placeholders(ids)}) ORDER BY id FOR UPDATE", ids)
 
 
 def lock_runs(ids: Sequence[Any]) -> None:
     """Lock several run rows in the order of their sessions, the order in which sessions are locked too."""
     if connection.vendor == "postgresql":
-        rows(f"SELECT id FROM {RUN} WHERE id IN ({marks(ids)}) ORDER BY session_id, id FOR UPDATE", ids)
+        fetch_rows(f"SELECT id FROM {RUN} WHERE id IN ({placeholders(ids)}) ORDER BY session_id, id FOR UPDATE", ids)

@@ -6,21 +6,21 @@ from typing import Any
 from sessions_app.models import ToolCall
 
 # Of a command: behind the nine layers people, a grant of theirs or the exec rules let it through (tools_app.approvals.allowed_by).
-ADMISSION = "admission"
+ADMISSION_KEY = "admission"
 
 
-def verdict_of(call: Mapping[str, Any]) -> dict[str, Any]:
+def build_verdict(call: Mapping[str, Any]) -> dict[str, Any]:
     """{allowed, layer?, rule?, admission?, why}, from the columns name, status, refused_by and verdict."""
     if call["status"] != ToolCall.Status.REFUSED:
         if call["verdict"].get("caller"):
             return {"allowed": True, "why": "a tool of the caller: the call was returned to it and not run here"}
-        allowed = _by_layers(call)
-        if admission := call["verdict"].get(ADMISSION):
-            return {**allowed, ADMISSION: admission, "why": f"{_admitted(admission)}; {allowed['why']}"}
+        allowed = _build_layer_verdict(call)
+        if admission := call["verdict"].get(ADMISSION_KEY):
+            return {**allowed, ADMISSION_KEY: admission, "why": f"{_describe_admission(admission)}; {allowed['why']}"}
         return allowed
     if said := call["verdict"].get("exec"):  # behind the nine layers: what it would do was judged by itself
         return {"allowed": False, "layer": call["refused_by"], "rule": said, "why": f"refused by layer exec: {said}"}
-    refused = next((step for step in _steps(call["verdict"], call["name"]) if step["effect"] == "deny"), None)
+    refused = next((step for step in _read_steps(call["verdict"], call["name"]) if step["effect"] == "deny"), None)
     if refused is None:
         rule = call["verdict"].get("not_offered", "")  # nothing is known of calls older than this field
         why = f"not offered in this run: {rule}" if rule else "not offered in this run"
@@ -29,15 +29,15 @@ def verdict_of(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"allowed": False, "layer": refused["layer"], "rule": refused["rule"], "why": why}
 
 
-def _by_layers(call: Mapping[str, Any]) -> dict[str, Any]:
-    allowed = allowing(call["verdict"], call["name"])
+def _build_layer_verdict(call: Mapping[str, Any]) -> dict[str, Any]:
+    allowed = find_allowing_step(call["verdict"], call["name"])
     if allowed is None:
         return {"allowed": True, "why": "allowed: no layer refuses it"}
     why = f"allowed by layer {allowed['layer']}: {allowed['rule']}"
     return {"allowed": True, "layer": allowed["layer"], "rule": allowed["rule"], "why": why}
 
 
-def _admitted(admission: Mapping[str, Any]) -> str:
+def _describe_admission(admission: Mapping[str, Any]) -> str:
     if admission["by"] == "answer":
         return f"approved by {admission['person']} ({admission['decision']})"
     if admission["by"] == "grant":
@@ -45,11 +45,11 @@ def _admitted(admission: Mapping[str, Any]) -> str:
     return "allowed by the exec rules"
 
 
-def allowing(verdict: Mapping[str, Any], name: str) -> dict[str, str] | None:
+def find_allowing_step(verdict: Mapping[str, Any], name: str) -> dict[str, str] | None:
     """The narrowest layer that names the tool; None when no layer limits it."""
-    return next((step for step in reversed(_steps(verdict, name)) if step["effect"] == "allow"), None)
+    return next((step for step in reversed(_read_steps(verdict, name)) if step["effect"] == "allow"), None)
 
 
-def _steps(verdict: Mapping[str, Any], name: str) -> list[dict[str, str]]:
+def _read_steps(verdict: Mapping[str, Any], name: str) -> list[dict[str, str]]:
     steps: list[dict[str, str]] = verdict.get("trace", {}).get(name, [])
     return steps

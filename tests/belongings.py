@@ -13,7 +13,7 @@ from django.apps import apps
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from agents.context.workspace import workspace_of
+from agents.context.workspace import ensure_workspace
 from agents.selectors import find_agent
 from clawsite.accounts import tokens
 from clawsite.accounts.models import BrowserSession, User
@@ -47,8 +47,8 @@ def furnish(owner: User, word: str) -> Belongings:
     n = next(_numbers)
     session = create_session(owner, key=f"agent:main:garden-{n}", label=f"{word} label {n}")
     Attachment.objects.filter(owner=owner, session=None).delete()  # of earlier ones; a person has a hundred unsent files at most
-    file = attachments.register(owner, attachments.store([f"{word} in a file {n}".encode()], f"{word}-{n}.txt", "text/plain"))
-    (workspace_of(find_agent("main"), owner.pk) / MEMORY).write_text(memory_of(word))
+    file = attachments.register(owner, attachments.store_file([f"{word} in a file {n}".encode()], f"{word}-{n}.txt", "text/plain"))
+    (ensure_workspace(find_agent("main"), owner.pk) / MEMORY).write_text(memory_of(word))
     run = _talked(owner, session, word, f"{word}-run-{n}")
     busy = create_session(owner, key=f"agent:main:kitchen-{n}", title=f"{word} waits")
     approval = asked(owner, busy, f"cat {word}.txt")
@@ -58,7 +58,7 @@ def furnish(owner: User, word: str) -> Belongings:
     device = Device.objects.create(
         owner=owner, fingerprint=uuid.uuid4().hex * 2, public_key="k", display_name=f"{word} kitchen", is_node=True
     )
-    device_tokens.prepare(device, "node", [])
+    device_tokens.prepare_token(device, "node", [])
     pairing, of_node = (_wants_in(owner, word, role) for role in ("operator", "node"))
     hook = Hook.objects.create(owner=owner, slug=f"belongings-{n}", name=f"{word} hook", enabled=True, instructions=word)
     token, _secret = tokens.issue_token(owner, f"{word} token", ["operator.read"])
@@ -153,13 +153,13 @@ def _talked(owner: User, session: Session, word: str, run_id: str) -> Run:
     # Only what nobody waits for any more: the lane has a limit, and no worker is here to empty it.
     Run.objects.filter(owner=owner, status="accepted").update(status=Run.Status.ABORTED, ended_at=clock.now())
     lifecycle.accept_run(user=owner, session=session, run_id=run_id, prompt=f"tell me about {word}")
-    claimed = next(one for one in queue.claim("hand", 64).runs if one.run_id == run_id)
+    claimed = next(one for one in queue.claim_runs("hand", 64).runs if one.run_id == run_id)
     content = [{"type": "text", "text": f"{word} is a secret"}]
     message = {"role": "assistant", "content": content, "timestamp": 1, "messageId": f"m-{run_id}"}
     said = NewEvent("assistant", {"messageId": f"m-{run_id}", "attempt": 1, "final": True, "message": message})
     entry = NewEntry("message", "assistant", content, content[0]["text"], f"m-{run_id}"[:32], {"stopReason": "stop"})
-    last = lifecycle.end_event(Run.Status.COMPLETED, "stop", startedAt=claimed.started_ms)
-    queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", events=[said, last], entries=[entry], model="openai/fake-1")
+    last = lifecycle.build_end_event(Run.Status.COMPLETED, "stop", startedAt=claimed.started_ms)
+    queue.write_step(claimed, to=Run.Status.COMPLETED, reason="stop", events=[said, last], entries=[entry], model="openai/fake-1")
     return Run.objects.get(pk=claimed.pk)
 
 

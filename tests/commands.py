@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tools_app.exec.environment import build_environment
-from tools_app.exec.processes.output import Collected, Collector
-from tools_app.exec.processes.spawn import start
-from tools_app.exec.sandbox.types import Ended, Level, Sandbox, Spawn
+from tools_app.exec.processes.output import CollectedOutput, OutputCollector
+from tools_app.exec.processes.spawn import start_process
+from tools_app.exec.sandbox.types import ProcessResult, Sandbox, SandboxLevel, SpawnRequest
 
 PATIENCE = 60.0  # a guard against hangs
 # Forks at most 200 times, all asleep, and counts how often it may.
@@ -28,13 +28,13 @@ for _ in range(200):
     count += 1
 print(count)
 """
-SHUT_IN = (Level.LANDLOCK, Level.BWRAP)
+SHUT_IN = (SandboxLevel.LANDLOCK, SandboxLevel.BWRAP)
 
 
 @dataclass
 class Result:
-    ended: Ended
-    printed: Collected
+    ended: ProcessResult
+    printed: CollectedOutput
 
     @property
     def out(self) -> str:
@@ -56,19 +56,19 @@ class Shell:
         self.secret = self.outside / "secret"
         self.secret.write_text("a-secret-outside")
 
-    def sandbox(self, level: Level, **changed: Any) -> Sandbox:
+    def sandbox(self, level: SandboxLevel, **changed: Any) -> Sandbox:
         return replace(Sandbox(level, self.workspace, "rw", network=False, hidden=(self.state,)), **changed)
 
-    def spawn(self, level: Level, line: str, *, sandbox: Sandbox | None = None, **changed: Any) -> Spawn:
+    def spawn(self, level: SandboxLevel, line: str, *, sandbox: Sandbox | None = None, **changed: Any) -> SpawnRequest:
         sandbox = sandbox or self.sandbox(level)
         env = build_environment(sandbox.home, pty=bool(changed.get("pty")))
-        return replace(Spawn(line, self.workspace, env, sandbox, PATIENCE), **changed)
+        return replace(SpawnRequest(line, self.workspace, env, sandbox, PATIENCE), **changed)
 
-    async def run(self, level: Level, line: str, **changed: Any) -> Result:
+    async def run(self, level: SandboxLevel, line: str, **changed: Any) -> Result:
         """To its end, with nothing on stdin."""
-        running = await start(self.spawn(level, line, **changed))
+        running = await start_process(self.spawn(level, line, **changed))
         running.close_stdin()
-        collector = Collector()
+        collector = OutputCollector()
         async for chunk in running.output():
             collector.feed(chunk)
         return Result(await running.wait(), collector.collected())

@@ -6,9 +6,9 @@ from typing import Any
 
 from clawsite.accounts.models import User
 from clawsite.gateway.hooks import consent, deliver, log, rows
-from clawsite.gateway.hooks.deliver import Taken
-from clawsite.gateway.hooks.log import Came
-from clawsite.gateway.hooks.signatures import sign
+from clawsite.gateway.hooks.deliver import DeliveryResult
+from clawsite.gateway.hooks.log import IncomingDelivery
+from clawsite.gateway.hooks.signatures import sign_body
 from clawsite.gateway.models import Hook
 from clawsite.infra import clock
 
@@ -25,25 +25,25 @@ class Made:
     def headers(self, body: bytes) -> dict[str, str]:
         proof = {"authorization": f"Bearer {self.token}"} if self.token else {}
         if self.hook.signature:
-            proof[self.hook.signature_header.lower()] = sign(self.hook.signature, body, SECRET, clock.now().timestamp())
+            proof[self.hook.signature_header.lower()] = sign_body(self.hook.signature, body, SECRET, clock.now().timestamp())
         return proof
 
-    def came(self, payload: Any, **headers: str) -> Came:
+    def came(self, payload: Any, **headers: str) -> IncomingDelivery:
         """A delivery with the right proof; a header given here replaces it."""
         body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         given = {name.replace("_", "-"): value for name, value in headers.items()}
-        return Came(self.hook.slug, "203.0.113.7", body, {**self.headers(body), **given})
+        return IncomingDelivery(self.hook.slug, "203.0.113.7", body, {**self.headers(body), **given})
 
-    def send(self, payload: Any, **headers: str) -> Taken:
+    def send(self, payload: Any, **headers: str) -> DeliveryResult:
         """All that happens to a delivery between its arrival and its answer."""
         return send(self.came(payload, **headers))
 
 
-def send(came: Came) -> Taken:
-    log.refuse_guessers(came.address)
-    hook = deliver.find_hook(came.path)
-    signed = deliver.proven(hook, came)
-    return deliver.take(hook, came, signed, deliver.wish_for(hook, came))
+def send(came: IncomingDelivery) -> DeliveryResult:
+    log.check_failure_limit(came.address)
+    hook = deliver.find_webhook(came.path)
+    signed = deliver.authenticate_delivery(hook, came)
+    return deliver.accept_delivery(hook, came, signed, deliver.build_request(hook, came))
 
 
 def make_hook(
@@ -51,9 +51,9 @@ def make_hook(
 ) -> Made:
     """Enabled, with a token, with a signature if one is named, and with the yes of the person it acts for."""
     action = slug if slug in ("wake", "agent") else "agent"
-    fields = {"name": "News", "enabled": True, "action": action, "owner": rows.default_owner(), **fields}
+    fields = {"name": "News", "enabled": True, "action": action, "owner": rows.find_default_owner(), **fields}
     hook = Hook(slug=slug, **fields)
-    made = rows.save_hook(hook, by=by, secret=secret if hook.signature else "", makes_token=token)
+    made = rows.save_webhook(hook, by=by, secret=secret if hook.signature else "", makes_token=token)
     if agreed and not hook.is_agreed:
-        hook = consent.agree(hook.pk, by=hook.owner, seen=hook.updated_at)
+        hook = consent.give_consent(hook.pk, by=hook.owner, seen=hook.updated_at)
     return Made(hook, made)

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from clawsite.gateway.server import runtime
-from clawsite.gateway.server.handshake import Knock
-from clawsite.gateway.server.websocket import Peer
+from clawsite.gateway.server.handshake import HandshakeInfo
+from clawsite.gateway.server.websocket import WebSocketHandler
 from tests.protocol.published import Published
 
 PATIENCE = 30.0  # a guard against hangs
@@ -35,7 +35,7 @@ class Desk:
         self._ids = itertools.count(1)
         self._news = asyncio.Event()
         self.ended = asyncio.Event()
-        self._peer: Peer | None = None
+        self._peer: WebSocketHandler | None = None
 
     @classmethod
     async def open(cls, token: str, *, protocol: int = 4, **params: Any) -> "Desk":
@@ -55,9 +55,9 @@ class Desk:
 
     async def knock(self) -> None:
         """Come without saying who it is."""
-        knock = Knock(origin=None, cookie="", address="127.0.0.1")
-        self._peer = Peer(await runtime.running(), knock, send=self._take, send_close=self._end, hang_up=self._cut)
-        self._peer.greet()
+        knock = HandshakeInfo(origin=None, cookie="", address="127.0.0.1")
+        self._peer = WebSocketHandler(await runtime.get_runtime(), knock, send=self._take, send_close=self._end, hang_up=self._cut)
+        self._peer.send_challenge()
 
     async def text(self, text: str) -> None:
         """One frame as it stands."""
@@ -117,7 +117,7 @@ class Desk:
 @contextlib.asynccontextmanager
 async def gateway() -> AsyncIterator[None]:
     """A gateway runs in this loop, and ends with the block."""
-    await runtime.running()
+    await runtime.get_runtime()
     try:
         yield
     finally:

@@ -10,7 +10,7 @@ from tools_app.policy.catalog import (
     ALIASES,
     GROUPS,
     NATIVE_NAMES,
-    OPENCLAW,
+    OPENCLAW_GROUP,
     PROFILES,
     SANDBOX_ALLOW,
     SANDBOX_ALWAYS,
@@ -131,6 +131,6 @@ def is_plugins(entry: str, plugins: tuple[str, ...]) -> bool:
     entry = ALIASES.get(entry, entry)
     if entry == "group:plugins":
         return True
-    ours = [ToolFacts(name, (*GROUPS, OPENCLAW)) for name in NATIVE_NAMES]
+    ours = [ToolFacts(name, (*GROUPS, OPENCLAW_GROUP)) for name in NATIVE_NAMES]
     theirs = [ToolFacts(name) for name in plugins]
     return not any(names(entry, tool) for tool in ours) and any(names(entry, tool) for tool in theirs)

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from aiohttp import web
 
 from clawsite.infra.fetch import client as fetch_client
-from clawsite.infra.fetch.addresses import Address
+from clawsite.infra.fetch.addresses import IpAddress
 from clawsite.infra.fetch.targets import FetchFailed
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -97,7 +97,7 @@ class Names:
             name.replace("__", "."): list(each) if isinstance(each, list) else [each] for name, each in answers.items()
         }
 
-    async def resolve(self, host: str, port: int) -> list[Address]:
+    async def resolve(self, host: str, port: int) -> list[IpAddress]:
         self.asked.append(host)
         if host not in self._answers:
             raise FetchFailed(f"the name {host} cannot be resolved")

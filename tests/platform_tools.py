@@ -6,8 +6,8 @@ from typing import Any
 
 from sessions_app.models import Session
 from tools_app.authorize import authorize_tool_call
-from tools_app.core.definition import Call, CallRef, ToolEnv, ToolResult
-from tools_app.execute import perform
+from tools_app.core.definition import CallContext, CallRef, ToolEnv, ToolResult
+from tools_app.execute import perform_call
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.sources import registry
@@ -31,7 +31,7 @@ def env_in(session: Session, *, sender: Any = None, run_pk: int | None = None, w
 
 
 async def use(env: ToolEnv, name: str, *, call_id: str = "c1", abort: asyncio.Event | None = None, **arguments: Any) -> ToolResult:
-    toolset = build_toolset(env, PolicyQuery(env.agent), RULES, registry.installed())
+    toolset = build_toolset(env, PolicyQuery(env.agent), RULES, registry.load_installed())
     permit = authorize_tool_call(CallRef(call_id, name, arguments), toolset=toolset, rules=RULES).permit
     assert permit is not None, f"{name} is not offered here"
-    return await perform(permit, Call(call_id, lambda partial: None, abort or asyncio.Event()))
+    return await perform_call(permit, CallContext(call_id, lambda partial: None, abort or asyncio.Event()))

@@ -41,7 +41,7 @@ def forget(folder: Path) -> None:
     from tools_app.sources import tools as source_tools
 
     plugins._imports.clear()
-    source_tools.forget()
+    source_tools.clear_caches()
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", "") or "").startswith(str(folder)):
             del sys.modules[name]
@@ -52,4 +52,4 @@ def note() -> None:
     from tools_app.sources import plugins
     from tools_app.sources import tools as source_tools
 
-    plugins.note(plugins.seen(), source_tools.loaded_plugins())
+    plugins.record_plugins(plugins.list_installed(), source_tools.loaded_plugins())

@@ -12,7 +12,7 @@ from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy_store import policies
-from tools_app.policy_store.vocabulary import about_all_tools
+from tools_app.policy_store.vocabulary import with_all_tools
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def recorded(
     user: User, session: Session, *, name: str = "write", status: str = "refused", run_id: str = "", **query: Any
 ) -> ToolCall:
     """A call as the worker stores one, judged by the policy of now."""
-    asked = about_all_tools(PolicyQuery("main", is_owner=True, provider="openai", model="gpt-5", **query))
+    asked = with_all_tools(PolicyQuery("main", is_owner=True, provider="openai", model="gpt-5", **query))
     asked = asked.about(facts for facts in asked.tools if facts.name == name)
     verdict = evaluate(asked, policies.current_rules())
     accepted = lifecycle.accept_run(

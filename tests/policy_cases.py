@@ -10,12 +10,12 @@ from tools_app.policy.catalog import NATIVE_NAMES
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.policy_store.checks import checked_rule
-from tools_app.sources.registry import Registry
+from tools_app.policy_store.checks import validate_row
+from tools_app.sources.registry import ToolRegistry
 
 PLUGIN_TOOLS = ("msteams_post", "msteams_read", "weather_today")
 TOOLS = (
-    *Registry.of([]).nameable,
+    *ToolRegistry.of([]).nameable,
     *(ToolFacts(name, ("plugins",), plugin=name.partition("_")[0]) for name in PLUGIN_TOOLS),
 )
 PLUGINS = ("msteams", "weather", *PLUGIN_TOOLS)
@@ -93,5 +93,5 @@ GROUPS = {
 
 def saving(**fields) -> RuleRow:
     """What saving makes of a row; the plugins of these cases stand in for those it would look up in the database."""
-    with patch("tools_app.policy_store.checks.known_tools", lambda: Registry({}, frozenset(PLUGINS))):
-        return checked_rule(**fields)
+    with patch("tools_app.policy_store.checks.known_tools", lambda: ToolRegistry({}, frozenset(PLUGINS))):
+        return validate_row(**fields)

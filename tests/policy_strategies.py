@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tools_app.policy.catalog import PROFILES
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.sources.registry import Registry
+from tools_app.sources.registry import ToolRegistry
 
 PLUGINS = {"acme": ("acme_post", "acme_read"), "weather": ("weather_today",)}
 PLUGIN_NAMES = tuple(sorted({*PLUGINS, *(name for names in PLUGINS.values() for name in names)}))
 TOOLS = (
-    *Registry.of([]).nameable,
+    *ToolRegistry.of([]).nameable,
     *(ToolFacts(name, ("plugins",), plugin) for plugin, names in PLUGINS.items() for name in names),
 )
 

@@ -8,7 +8,7 @@ import itertools
 from typing import Any
 
 from agents.worker import Worker
-from sessions_app.events.replay import RunView, replay
+from sessions_app.events.replay import RunView, replay_events
 from sessions_app.models import Event, Run, Session, ToolCall, TranscriptEntry
 from sessions_app.runs import lifecycle
 from tests.fake_llm import FakeModel
@@ -69,7 +69,7 @@ def events_of(run: int | Run) -> list[Event]:
 
 
 def view_of(run: int | Run) -> RunView:
-    return replay({"seq": event.seq, "stream": event.stream, "data": event.data} for event in events_of(run))
+    return replay_events({"seq": event.seq, "stream": event.stream, "data": event.data} for event in events_of(run))
 
 
 def phases_of(run: int | Run) -> list[str]:

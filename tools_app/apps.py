@@ -15,7 +15,7 @@ class ToolsAppConfig(AppConfig):
         from sessions_app.runs.lifecycle import unowned_run_ended
 
         post_migrate.connect(_install_policies, sender=self, dispatch_uid="install policies")
-        unowned_run_ended.connect(_void_questions, dispatch_uid="void questions")
+        unowned_run_ended.connect(_void_approvals, dispatch_uid="void questions")
 
 
 def _install_policies(**signal: Any) -> None:
@@ -25,7 +25,7 @@ def _install_policies(**signal: Any) -> None:
     install_policies(**signal)
 
 
-def _void_questions(run_pk: int, reason: str, **_signal: Any) -> None:
-    from tools_app.approvals.requests import void_of_run
+def _void_approvals(run_pk: int, reason: str, **_signal: Any) -> None:
+    from tools_app.approvals.requests import void_for_run
 
-    void_of_run(run_pk, f"the run was stopped ({reason})")
+    void_for_run(run_pk, f"the run was stopped ({reason})")

@@ -15,13 +15,13 @@ from tools_app.core.supervision import Plan, Supervision
 from tools_app.policy.chain import Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
-from tools_app.sources.offered import OfferedNow
+from tools_app.sources.offered import CurrentOffer
 from tools_app.toolset import Toolset
 
-_DOOR = object()
-NOTHING: Mapping[str, str] = {}
+_PERMIT_KEY = object()
+NO_TOOLS_GONE: Mapping[str, str] = {}
 EXEC = "exec"  # the layer behind the nine: what a supervised tool would do is judged by itself
-NAME_SHOWN = 128  # characters of a name that the model made up
+MAX_NAME_SHOWN = 128  # characters of a name that the model made up
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class AuthorizedCall:
 
     ref: CallRef
     tool: Tool
-    door: InitVar[object]
+    permit_key: InitVar[object]
     plan: Plan | None = None
 
     def __post_init__(self, door: object) -> None:
-        if door is not _DOOR:
+        if door is not _PERMIT_KEY:
             raise TypeError("an AuthorizedCall is made by authorize_tool_call only")
 
 
@@ -64,18 +64,22 @@ def authorize_tool_call(
     *,
     toolset: Toolset,
     rules: PolicyRules,
-    now: OfferedNow | None = None,
+    now: CurrentOffer | None = None,
     supervise: Callable[[], Supervision] | None = None,
 ) -> Authorization:
     """Judge a call by the rules and the plugins of this moment, which may be others than those the tool set was built with.
 
     What no layer refuses and is supervised is judged by its plan too: `supervise` is asked then, and only then.
     """
-    if call.name in toolset.callers:
-        return _handed_over(call, toolset, rules)
-    query, verdict, layer, rule = _layers(call, toolset, rules, now)
+    if call.name in toolset.client_tools:
+        return _hand_over(call, toolset, rules)
+    query, verdict, layer, rule = _evaluate_layers(call, toolset, rules, now)
     tool = toolset.get(call.name)
-    reason = _refusal(call, layer, rule, toolset, now.gone if now else NOTHING) if layer else "allowed: no layer refuses it"
+    reason = (
+        _describe_denial(call, layer, rule, toolset, now.gone if now else NO_TOOLS_GONE)
+        if layer
+        else "allowed: no layer refuses it"
+    )
     supervision = None
     if tool and tool.plan and not layer:
         supervision = (
@@ -87,7 +91,7 @@ def authorize_tool_call(
     if tool and not layer and (supervision is None or supervision.effect == "allow"):
         # A copy: what runs is what was judged, whatever happens to the caller's dict meanwhile.
         ref = CallRef(call.id, call.name, copy.deepcopy(call.arguments))
-        permit = AuthorizedCall(ref, tool, _DOOR, supervision.plan if supervision else None)
+        permit = AuthorizedCall(ref, tool, _PERMIT_KEY, supervision.plan if supervision else None)
     return Authorization(
         effect="deny" if layer else supervision.effect if supervision else "allow",
         layer=layer,
@@ -103,7 +107,7 @@ def authorize_tool_call(
     )
 
 
-def _handed_over(call: CallRef, toolset: Toolset, rules: PolicyRules) -> Authorization:
+def _hand_over(call: CallRef, toolset: Toolset, rules: PolicyRules) -> Authorization:
     """A tool of whoever asked. There is no permit, so nothing here can run it; no layer is asked, for it is not ours to allow."""
     query = toolset.query.about(())
     return Authorization(
@@ -118,17 +122,19 @@ def _handed_over(call: CallRef, toolset: Toolset, rules: PolicyRules) -> Authori
     )
 
 
-def refused_now(call: CallRef, *, toolset: Toolset, rules: PolicyRules, now: OfferedNow | None = None) -> str:
+def find_current_denial(call: CallRef, *, toolset: Toolset, rules: PolicyRules, now: CurrentOffer | None = None) -> str:
     """The words of the layer that refuses a call in this moment; empty when none does."""
-    _query, _verdict, layer, rule = _layers(call, toolset, rules, now)
-    return _refusal(call, layer, rule, toolset, now.gone if now else NOTHING) if layer else ""
+    _query, _verdict, layer, rule = _evaluate_layers(call, toolset, rules, now)
+    return _describe_denial(call, layer, rule, toolset, now.gone if now else NO_TOOLS_GONE) if layer else ""
 
 
-def _layers(call: CallRef, toolset: Toolset, rules: PolicyRules, now: OfferedNow | None) -> tuple[PolicyQuery, Verdict, str, str]:
+def _evaluate_layers(
+    call: CallRef, toolset: Toolset, rules: PolicyRules, now: CurrentOffer | None
+) -> tuple[PolicyQuery, Verdict, str, str]:
     """The question, every layer's answer, and the first that refuses with its rule."""
     asked = [facts for facts in toolset.query.tools if facts.name == call.name]
     query = replace(toolset.query, plugins=now.plugins) if now else toolset.query
-    query, gone = query.about(asked), now.gone if now else NOTHING
+    query, gone = query.about(asked), now.gone if now else NO_TOOLS_GONE
     verdict = evaluate(query, rules)
     layer = rule = ""
     if not asked:
@@ -137,15 +143,15 @@ def _layers(call: CallRef, toolset: Toolset, rules: PolicyRules, now: OfferedNow
         layer, rule = refused.layer, refused.rule
     elif call.name in gone:
         layer, rule = NOT_OFFERED, gone[call.name]
-    elif call.name in toolset.declined:
-        layer, rule = NOT_OFFERED, toolset.declined[call.name]
+    elif call.name in toolset.unavailable:
+        layer, rule = NOT_OFFERED, toolset.unavailable[call.name]
     elif toolset.get(call.name) is None:
         # Allowed since the run began. The model was not shown it, so it acts on a guess.
         layer, rule = NOT_OFFERED, "the policy refused it when this run began"
     return query, verdict, layer, rule
 
 
-def _refusal(call: CallRef, layer: str, rule: str, toolset: Toolset, gone: Mapping[str, str]) -> str:
+def _describe_denial(call: CallRef, layer: str, rule: str, toolset: Toolset, gone: Mapping[str, str]) -> str:
     offered = ", ".join(f"`{name}`" for name in toolset.tools if name not in gone) or "none"
     refused = "is not offered in this run" if layer == NOT_OFFERED else f"was refused by layer {layer}"
-    return f"tool_not_allowed: `{call.name[:NAME_SHOWN]}` {refused}: {rule}. It did not run. Tools you may use: {offered}."
+    return f"tool_not_allowed: `{call.name[:MAX_NAME_SHOWN]}` {refused}: {rule}. It did not run. Tools you may use: {offered}."

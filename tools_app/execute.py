@@ -17,9 +17,9 @@ from clawsite.infra.observability.redact import host_secrets
 from tools_app.authorize import AuthorizedCall
 from tools_app.core import cleaning
 from tools_app.core.definition import (
-    BY_ITSELF,
+    NO_TIMEOUT,
     BadArguments,
-    Call,
+    CallContext,
     CallRef,
     TextBlock,
     Tool,
@@ -32,20 +32,20 @@ from tools_app.core.definition import (
     text_result,
 )
 from tools_app.core.supervision import Supervision
-from tools_app.schemas.argument_aliases import with_own_names
+from tools_app.schemas.argument_aliases import apply_aliases
 
-MAX_TOGETHER = 8  # file work runs on threads, of which a process has few
+MAX_CONCURRENT_CALLS = 8  # file work runs on threads, of which a process has few
 
 NO_NOTES: Mapping[str, str] = {}
 
-Told = asyncio.Queue[ToolEvent | asyncio.Task[None]]
+ToolEventQueue = asyncio.Queue[ToolEvent | asyncio.Task[None]]
 
 
-class NotStarted(Exception):
+class CallNotStarted(Exception):
     """Between its permit and its start something changed. The words are told in place of a result."""
 
 
-class Journal(Protocol):
+class CallJournal(Protocol):
     """Where a call is written down before it is told. An exception here stops everything that still runs."""
 
     def may_act(self) -> bool: ...
@@ -54,16 +54,16 @@ class Journal(Protocol):
     async def ended(self, call: CallRef, result: ToolResult) -> None: ...
 
 
-async def use_tools(
-    calls: Sequence[AuthorizedCall], *, journal: Journal, abort: asyncio.Event, notes: Mapping[str, str] = NO_NOTES
+async def run_tool_calls(
+    calls: Sequence[AuthorizedCall], *, journal: CallJournal, abort: asyncio.Event, notes: Mapping[str, str] = NO_NOTES
 ) -> AsyncGenerator[ToolEvent, None]:
     """Run the calls to their ends. Closing the iterator or cancelling its reader stops what is in flight.
 
     `notes`, by call id, are words of ours for the model that are put behind a call's result.
     """
-    for together in _batches(calls):
-        told: Told = asyncio.Queue()
-        tasks = [asyncio.create_task(_run(each, journal, abort, told, notes.get(each.ref.id, ""))) for each in together]
+    for together in _split_batches(calls):
+        told: ToolEventQueue = asyncio.Queue()
+        tasks = [asyncio.create_task(_run_call(each, journal, abort, told, notes.get(each.ref.id, ""))) for each in together]
         for task in tasks:
             task.add_done_callback(told.put_nowait)
         left = len(tasks)
@@ -74,7 +74,7 @@ async def use_tools(
                     event.result()  # raises what the journal raised in `started`
                     left -= 1
                     continue
-                await _write_down(event, journal)
+                await _record_event(event, journal)
                 yield event
         finally:
             for task in tasks:
@@ -82,36 +82,38 @@ async def use_tools(
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _batches(calls: Sequence[AuthorizedCall]) -> Iterator[Sequence[AuthorizedCall]]:
+def _split_batches(calls: Sequence[AuthorizedCall]) -> Iterator[Sequence[AuthorizedCall]]:
     for read_only, group in groupby(calls, key=lambda each: each.tool.read_only):
         run = list(group)
-        size = MAX_TOGETHER if read_only else 1
+        size = MAX_CONCURRENT_CALLS if read_only else 1
         for begin in range(0, len(run), size):
             yield run[begin : begin + size]
 
 
-async def _run(authorized: AuthorizedCall, journal: Journal, abort: asyncio.Event, told: Told, note: str) -> None:
+async def _run_call(
+    authorized: AuthorizedCall, journal: CallJournal, abort: asyncio.Event, told: ToolEventQueue, note: str
+) -> None:
     ref = authorized.ref
     running = True
 
     def update(partial: ToolResult) -> None:
         if running:  # what a tool says after its end would come after its result
-            told.put_nowait(ToolUpdated(ref, tidy(partial)))
+            told.put_nowait(ToolUpdated(ref, clean_tool_result(partial)))
 
     try:
         await journal.started(ref)
-    except NotStarted as refused:
+    except CallNotStarted as refused:
         told.put_nowait(ToolEnded(ref, text_result(str(refused), details={"code": "exec_denied"}, is_error=True)))
         return
     told.put_nowait(ToolStarted(ref))
-    result = await perform(authorized, Call(ref.id, update, abort, authorized.plan, journal.may_act))
+    result = await perform_call(authorized, CallContext(ref.id, update, abort, authorized.plan, journal.may_act))
     running = False
     if note:
         result = replace(result, content=(*result.content, TextBlock(note)))
     told.put_nowait(ToolEnded(ref, result))
 
 
-async def _write_down(event: ToolEvent, journal: Journal) -> None:
+async def _record_event(event: ToolEvent, journal: CallJournal) -> None:
     """Updates and ends are journalled in the one place that tells them, so that an update never follows its end."""
     match event:
         case ToolUpdated(call, partial):
@@ -123,33 +125,35 @@ async def _write_down(event: ToolEvent, journal: Journal) -> None:
 logger = logging.getLogger(__name__)
 
 
-async def perform(authorized: AuthorizedCall, call: Call) -> ToolResult:
+async def perform_call(authorized: AuthorizedCall, call: CallContext) -> ToolResult:
     """Run one call to its result."""
     if not isinstance(authorized, AuthorizedCall):
         raise TypeError("only an authorised call can run")
     tool = authorized.tool
     try:
-        args = tool.check(with_own_names(tool.name, authorized.ref.arguments, tool.parameters))
+        args = tool.check(apply_aliases(tool.name, authorized.ref.arguments, tool.parameters))
     except BadArguments as error:
-        return tidy(text_result(_argument_errors(tool, error), details={"code": "invalid_arguments"}, is_error=True))
+        return clean_tool_result(
+            text_result(_describe_argument_errors(tool, error), details={"code": "invalid_arguments"}, is_error=True)
+        )
     try:
-        return tidy(await _within_time(tool, args, call))
+        return clean_tool_result(await _run_with_timeout(tool, args, call))
     except ToolFailed as failure:
-        return tidy(text_result(str(failure), is_error=True))
+        return clean_tool_result(text_result(str(failure), is_error=True))
     except Exception as error:
         logger.exception("tool %s failed in call %s", tool.name, authorized.ref.id)
         # The class helps a person who reads along; the message may hold paths or secrets.
         return text_result(f"the tool failed unexpectedly ({type(error).__name__})", details={"code": "tool_failed"}, is_error=True)
 
 
-async def planned(tool: Tool, ref: CallRef) -> Any:
+async def plan_call(tool: Tool, ref: CallRef) -> Any:
     """What a supervised call would do; a Supervision that denies it, in words, where no plan can be made."""
     if tool.plan is None:
         raise TypeError(f"{tool.name} is not supervised")
     try:
-        return await tool.plan(tool.check(with_own_names(tool.name, ref.arguments, tool.parameters)), ref)
+        return await tool.plan(tool.check(apply_aliases(tool.name, ref.arguments, tool.parameters)), ref)
     except BadArguments as error:
-        return Supervision("deny", _argument_errors(tool, error), code="invalid_arguments")
+        return Supervision("deny", _describe_argument_errors(tool, error), code="invalid_arguments")
     except ToolFailed as failure:
         return Supervision("deny", str(failure), code="tool_failed")
     except Exception as error:
@@ -158,16 +162,16 @@ async def planned(tool: Tool, ref: CallRef) -> Any:
         return Supervision("deny", words)
 
 
-def tidy(result: ToolResult) -> ToolResult:
+def clean_tool_result(result: ToolResult) -> ToolResult:
     """The result within the limits of this installation, and without its secrets."""
     secrets = host_secrets([settings.SECRET_KEY, settings.GATEWAY_TOKEN])
-    return cleaning.tidy(result, cleaning.Limits(int(settings.TOOL_RESULT_KB * 1024), secrets))
+    return cleaning.clean_result(result, cleaning.ResultLimits(int(settings.TOOL_RESULT_KB * 1024), secrets))
 
 
-async def _within_time(tool: Tool, args: Any, call: Call) -> ToolResult:
+async def _run_with_timeout(tool: Tool, args: Any, call: CallContext) -> ToolResult:
     """The tool's result, or words about its time-out. What is declared idempotent gets a second try."""
     seconds = tool.timeout_s or settings.TOOL_TIMEOUT_SECONDS
-    if seconds == BY_ITSELF:
+    if seconds == NO_TIMEOUT:
         return await tool.perform(args, call)
     for _ in range(2 if tool.idempotent else 1):
         limit = asyncio.timeout(seconds)
@@ -186,6 +190,6 @@ async def _within_time(tool: Tool, args: Any, call: Call) -> ToolResult:
     return text_result(f"tool_timeout: `{tool.name}` {words}.", details={"code": "tool_timeout"}, is_error=True)
 
 
-def _argument_errors(tool: Tool, error: BadArguments) -> str:
+def _describe_argument_errors(tool: Tool, error: BadArguments) -> str:
     names = ", ".join(f"`{name}`" for name in tool.parameters.get("properties", {})) or "none"
     return f"invalid arguments for `{tool.name}`: {error}. It did not run. Its arguments are: {names}."

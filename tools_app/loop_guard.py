@@ -13,17 +13,17 @@ from typing import Any
 
 from tools_app.core.definition import TextBlock, ToolResult, text_result
 
-WARN_AFTER = 3  # identical results
-REFUSE_AFTER = 5
+WARN_AFTER_REPEATS = 3  # identical results
+DENY_AFTER_REPEATS = 5
 POLLING_FACTOR = 4  # a tool that polls is asked the same again by its nature
-DIFFERENT = 2  # kinds of steps that make up a loop
+MAX_LOOP_KINDS = 2  # kinds of steps that make up a loop
 
 CODE = "loop_detected"
-NOTE = "[repeated: "
+NOTE_PREFIX = "[repeated: "
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CompletedCall:
     """One call of the run that has its result."""
 
     name: str
@@ -33,7 +33,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class LoopVerdict:
     """`refuse`: make no such call; otherwise `note`, if there is one, is added to its result."""
 
     repeats: int = 0
@@ -41,49 +41,49 @@ class Opinion:
     note: str = ""
 
 
-def judge(name: str, arguments: dict[str, Any], steps: Sequence[Step], *, polls: bool = False) -> Opinion:
+def check_repetition(name: str, arguments: dict[str, Any], steps: Sequence[CompletedCall], *, polls: bool = False) -> LoopVerdict:
     """What to do about a call, after these steps of the same run, oldest first."""
-    repeats = _repeats(_call(name, arguments), steps)
+    repeats = _count_repeats(_call_key(name, arguments), steps)
     factor = POLLING_FACTOR if polls else 1
-    if repeats >= REFUSE_AFTER * factor:
-        return Opinion(repeats, refuse=True)
-    if repeats >= WARN_AFTER * factor:
-        words = f"{NOTE}the {repeats} calls before this one were the same and gave the same result"
-        return Opinion(repeats, note=f"{words}; go on in another way, or say what keeps you from it]")
-    return Opinion(repeats)
+    if repeats >= DENY_AFTER_REPEATS * factor:
+        return LoopVerdict(repeats, refuse=True)
+    if repeats >= WARN_AFTER_REPEATS * factor:
+        words = f"{NOTE_PREFIX}the {repeats} calls before this one were the same and gave the same result"
+        return LoopVerdict(repeats, note=f"{words}; go on in another way, or say what keeps you from it]")
+    return LoopVerdict(repeats)
 
 
-def pending(name: str, arguments: dict[str, Any], steps: Sequence[Step]) -> Step:
+def to_pending_call(name: str, arguments: dict[str, Any], steps: Sequence[CompletedCall]) -> CompletedCall:
     """A call of this turn as a step for those behind it."""
-    same = (step for step in reversed(steps) if step.name == name and step.arguments == arguments and not _is_ours(step))
+    same = (step for step in reversed(steps) if step.name == name and step.arguments == arguments and not _is_loop_denial(step))
     last = next(same, None)
-    return Step(name, arguments, last.text if last else "", last.is_error if last else False)
+    return CompletedCall(name, arguments, last.text if last else "", last.is_error if last else False)
 
 
-def told_instead(name: str, why: ToolResult, opinion: Opinion) -> ToolResult:
+def build_denied_result(name: str, why: ToolResult, opinion: LoopVerdict) -> ToolResult:
     """What the model hears of a call that does not run: why, with our note behind it, or our refusal in its place."""
     if opinion.refuse:
-        return refusal(name, opinion)
+        return build_loop_denial(name, opinion)
     return replace(why, content=(*why.content, TextBlock(opinion.note))) if opinion.note else why
 
 
-def refusal(name: str, opinion: Opinion) -> ToolResult:
+def build_loop_denial(name: str, opinion: LoopVerdict) -> ToolResult:
     words = f"{CODE}: `{name}` was called {opinion.repeats} times with these arguments and gave the same result each time"
     advice = "It did not run again. Do something else, or tell the user what you have found and what is in the way."
     return text_result(f"{words}. {advice}", details={"code": CODE, "repeats": opinion.repeats}, is_error=True)
 
 
-def _repeats(call: str, steps: Sequence[Step]) -> int:
+def _count_repeats(call: str, steps: Sequence[CompletedCall]) -> int:
     """How often the call has just given its last result, with at most one other kind of step in between."""
     seen: set[tuple[str, str, bool]] = set()
     last: tuple[str, str, bool] | None = None
     repeats = 0
     for step in reversed(steps):
-        if _is_ours(step):
+        if _is_loop_denial(step):
             continue  # our own refusal is neither a result nor progress
-        kind = (_call(step.name, step.arguments), step.text.partition(f"\n{NOTE}")[0], step.is_error)
+        kind = (_call_key(step.name, step.arguments), step.text.partition(f"\n{NOTE_PREFIX}")[0], step.is_error)
         seen.add(kind)
-        if len(seen) > DIFFERENT:
+        if len(seen) > MAX_LOOP_KINDS:
             break
         if kind[0] == call:
             last = last or kind
@@ -91,9 +91,9 @@ def _repeats(call: str, steps: Sequence[Step]) -> int:
     return repeats
 
 
-def _is_ours(step: Step) -> bool:
+def _is_loop_denial(step: CompletedCall) -> bool:
     return step.is_error and step.text.startswith(CODE)
 
 
-def _call(name: str, arguments: dict[str, Any]) -> str:
+def _call_key(name: str, arguments: dict[str, Any]) -> str:
     return f"{name} {json.dumps(arguments, sort_keys=True)}"

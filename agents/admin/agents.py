@@ -13,26 +13,26 @@ from django.utils.translation import gettext_lazy
 from agents.admin.forms import AgentForm, AgentToolsForm
 from agents.llm.base import ProviderError
 from agents.llm.catalog import resolve_model
-from agents.models import MAIN, Agent
-from agents.prepare.effective_tools import not_offered, with_own_model
-from agents.selectors import model_of
+from agents.models import MAIN_AGENT, Agent
+from agents.prepare.effective_tools import find_unavailable_tools, with_agent_model
+from agents.selectors import choose_model_name
 from clawsite.accounts.models import User
-from clawsite.infra.admin.base import Around
-from sessions_app.labels.rules import rule_words
+from clawsite.infra.admin.base import RelatedRows
+from sessions_app.labels.rules import translate_rule
 from sessions_app.models import Session
-from tools_app.admin.base import ServedAdmin
+from tools_app.admin.base import ServiceAdmin
 from tools_app.models import ToolPolicy
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy_store import policies
-from tools_app.policy_store.checks import warnings_of
-from tools_app.sources.tools import known_tools
+from tools_app.policy_store.checks import find_warnings
+from tools_app.sources.tools import load_tools
 
 TOOL_FIELDS = ("profile", "also_allow", "allow", "deny")
 
 
 @admin.register(Agent)
-class AgentAdmin(ServedAdmin):
+class AgentAdmin(ServiceAdmin):
     form = AgentForm
     change_form_outer_before_template = "stops/_agent.html"
     list_display = ["slug", "name", "model_used", "readiness", "tool_profile", "workspace", "max_turns", "enabled"]
@@ -103,20 +103,20 @@ class AgentAdmin(ServedAdmin):
 
     def get_actions(self, request: HttpRequest) -> Any:
         """Several can be deleted at once: no service has a say in it, and the admin asks about each of them first."""
-        return super(ServedAdmin, self).get_actions(request)
+        return super(ServiceAdmin, self).get_actions(request)
 
     def has_delete_permission(self, request: HttpRequest, obj: Agent | None = None) -> bool:
-        return super().has_delete_permission(request, obj) and (obj is None or obj.slug != MAIN)
+        return super().has_delete_permission(request, obj) and (obj is None or obj.slug != MAIN_AGENT)
 
     @admin.display(description=gettext_lazy("model in use"), ordering="model")
     def model_used(self, agent: Agent) -> str:
-        used = model_of(agent)
+        used = choose_model_name(agent)
         return used if agent.model else _("%(model)s (server default)") % {"model": used}
 
     @admin.display(description=gettext_lazy("credentials"))
     def readiness(self, agent: Agent) -> Any:
         try:
-            resolve_model(model_of(agent))
+            resolve_model(choose_model_name(agent))
         except ProviderError:
             return "missing", _("no credentials")
         return "ready", _("ready")
@@ -133,19 +133,19 @@ class AgentAdmin(ServedAdmin):
         if not agent.slug:
             return _("Shown once the agent is saved.")
         rules = policies.current_rules()
-        known = known_tools()
+        known = load_tools()
         facts = [each.facts for each in known.tools.values()]
         asked = PolicyQuery(agent=agent.slug, is_owner=True, plugins=known.plugin_names)
-        query = with_own_model(asked, agent).about(facts)
-        verdict, missing = evaluate(query, rules), not_offered(query, owner_id=0, known=known, agent=agent)
+        query = with_agent_model(asked, agent).about(facts)
+        verdict, missing = evaluate(query, rules), find_unavailable_tools(query, owner_id=0, known=known, agent=agent)
         lines = []
         for tool in sorted(facts, key=lambda each: (each.groups, each.name)):
             step = verdict.refused_by(tool.name)
             if step:
-                told = _("layer %(layer)s: %(rule)s") % {"layer": step.layer, "rule": rule_words(step.rule)}
+                told = _("layer %(layer)s: %(rule)s") % {"layer": step.layer, "rule": translate_rule(step.rule)}
                 word, mark = _("denied"), "refused"
             elif reason := missing.get(tool.name, ""):
-                told, word, mark = rule_words(reason), _("allowed, unavailable"), "missing"
+                told, word, mark = translate_rule(reason), _("allowed, unavailable"), "missing"
             else:
                 told, word, mark = "", _("allowed"), "allowed"
             lines.append((mark, tool.name, tool.plugin or tool.groups[0], word, told))
@@ -153,21 +153,21 @@ class AgentAdmin(ServedAdmin):
         head = (_("Tool"), _("Tool group"), _("Result"), _("Reason"))
         titles = format_html_join("", '<th scope="col">{}</th>', ((each,) for each in head))
         words = _("Policy version %(version)d with %(model)s, for a user in their own session.")
-        note = words % {"version": rules.version, "model": query.model_words}
+        note = words % {"version": rules.version, "model": query.model_label}
         return format_html('<table class="tools"><thead><tr>{}</tr></thead><tbody>{}</tbody></table><p>{}</p>', titles, body, note)
 
-    def around(self, row: Agent) -> Iterable[Around]:
-        yield Around(_("Sessions"), Session, {"agent": row.slug})
-        yield Around(_("Tool policy"), ToolPolicy, {"scope": "agent", "subject": row.slug})
+    def around(self, row: Agent) -> Iterable[RelatedRows]:
+        yield RelatedRows(_("Sessions"), Session, {"agent": row.slug})
+        yield RelatedRows(_("Tool policy"), ToolPolicy, {"scope": "agent", "subject": row.slug})
 
     def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
         """The agent and its row of the policy, both or neither: the admin's transaction is around them."""
         super().save_model(request, obj, form, change)
-        rule = form.policy_wanted() if isinstance(form, AgentToolsForm) else None
+        rule = form.changed_policy_row() if isinstance(form, AgentToolsForm) else None
         if rule is None:
             return
         seen = form.cleaned_data.get("seen_version")
-        doubts = list(warnings_of(rule, policies.current_rules()))
+        doubts = list(find_warnings(rule, policies.current_rules()))
         policies.save_policy(**rule.to_json(), changed_by=cast(User, request.user), expected_version=seen)
         for doubt in doubts:
             self.message_user(request, doubt.words, messages.WARNING)

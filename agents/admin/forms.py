@@ -16,18 +16,18 @@ from django.utils.translation import gettext_lazy
 
 from agents.llm import prices
 from agents.llm.base import ProviderError
-from agents.llm.catalog import DEMO_MODEL, VIA_LITELLM, available_models, resolve_model
+from agents.llm.catalog import DEMO_MODEL, LITELLM_PREFIX, list_available_models, resolve_model
 from agents.llm.endpoints import ENDPOINTS, LITELLM_KEYS
 from agents.models import Agent
-from clawsite.infra.protected_paths import code_places, secret_places
+from clawsite.infra.protected_paths import code_paths, secret_paths
 from sessions_app.sessions.service import THINKING_LEVELS
-from tools_app.admin.policy_checks import SEEN_VERSION, check_tests, check_version, seen_version_field
+from tools_app.admin.policy_checks import SEEN_VERSION_FIELD, check_tests, check_version, make_seen_version_field
 from tools_app.admin.policy_entries import EntriesField
-from tools_app.admin.policy_forms import look_while_typing
+from tools_app.admin.policy_forms import check_while_typing
 from tools_app.policy.catalog import PROFILES
-from tools_app.policy.rules import LISTS, RuleRow
+from tools_app.policy.rules import LIST_FIELDS, RuleRow
 from tools_app.policy_store import policies
-from tools_app.policy_store.checks import faults_of, normal_form
+from tools_app.policy_store.checks import find_errors, normalize_row
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
     from django.forms import Select, TextInput
@@ -39,8 +39,8 @@ else:
 
     AgentModelForm = forms.ModelForm
 
-MOST_TURNS = 1_000
-LEVEL_WORDS = {
+MAX_TURNS = 1_000
+THINKING_LEVEL_LABELS = {
     "": gettext_lazy("Model default"),
     "off": gettext_lazy("Off"),
     "minimal": gettext_lazy("Minimal"),
@@ -57,7 +57,7 @@ class ModelInput(TextInput):
     def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> Any:
         listed = f"{(attrs or {}).get('id', name)}_models"
         field = super().render(name, value, {**(attrs or {}), "list": listed, "autocomplete": "off"}, renderer)
-        rows = ((row["id"], "" if row["available"] else _("no credentials")) for row in available_models())
+        rows = ((row["id"], "" if row["available"] else _("no credentials")) for row in list_available_models())
         options = format_html_join("", '<option value="{}" label="{}"></option>', rows)
         return format_html('{}<datalist id="{}">{}</datalist>', field, listed, options)
 
@@ -66,7 +66,7 @@ class AgentForm(AgentModelForm):
     thinking_level = forms.ChoiceField(
         label=gettext_lazy("Thinking"),
         required=False,
-        choices=[(level, LEVEL_WORDS.get(level, level)) for level in THINKING_LEVELS],
+        choices=[(level, THINKING_LEVEL_LABELS.get(level, level)) for level in THINKING_LEVELS],
         widget=Select,
         help_text=gettext_lazy(
             "How long the model can think before answering, if it supports thinking. More thinking costs time and tokens."
@@ -81,17 +81,17 @@ class AgentForm(AgentModelForm):
     def clean_model(self) -> str:
         name = str(self.cleaned_data["model"]).strip()
         if name and name != self.initial.get("model"):  # a key may be gone since; that is no reason not to save the rest
-            check_model(name)
+            validate_model(name)
         return name
 
     def clean_workspace(self) -> str:
         given = str(self.cleaned_data["workspace"]).strip()
-        return str(checked_workspace(given)) if given else ""
+        return str(validate_workspace(given)) if given else ""
 
     def clean_max_turns(self) -> int:
         turns = int(self.cleaned_data["max_turns"])
-        if not 1 <= turns <= MOST_TURNS:
-            raise ValidationError(_("Must be between 1 and %d.") % MOST_TURNS)
+        if not 1 <= turns <= MAX_TURNS:
+            raise ValidationError(_("Must be between 1 and %d.") % MAX_TURNS)
         return turns
 
 
@@ -122,42 +122,46 @@ class AgentToolsForm(AgentForm):
         required=False,
         help_text=gettext_lazy("One per line. Overrides anything that is allowed."),
     )
-    seen_version = seen_version_field()
+    seen_version = make_seen_version_field()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         rules = policies.current_rules()
         row = rules.row("agent", self.instance.slug)
-        self.initial.update(profile=row.profile, seen_version=rules.version, **{name: list(getattr(row, name)) for name in LISTS})
-        look_while_typing(self, scope="agent", subject=self.instance.slug)
+        self.initial.update(
+            profile=row.profile, seen_version=rules.version, **{name: list(getattr(row, name)) for name in LIST_FIELDS}
+        )
+        check_while_typing(self, scope="agent", subject=self.instance.slug)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         slug = cleaned.get("slug") or self.instance.slug
-        if slug and "profile" in cleaned and not set(LISTS) & set(self.errors):
-            rule = normal_form(scope="agent", subject=slug, profile=cleaned["profile"], **{name: cleaned[name] for name in LISTS})
-            for fault in faults_of(rule):
+        if slug and "profile" in cleaned and not set(LIST_FIELDS) & set(self.errors):
+            rule = normalize_row(
+                scope="agent", subject=slug, profile=cleaned["profile"], **{name: cleaned[name] for name in LIST_FIELDS}
+            )
+            for fault in find_errors(rule):
                 self.add_error(fault.field if fault.field in self.fields else None, fault.words)
             if rule != policies.current_rules().row("agent", slug):
                 cleaned["rule"] = rule
-                check_version(self, cleaned.get(SEEN_VERSION))
+                check_version(self, cleaned.get(SEEN_VERSION_FIELD))
                 if not self.errors:
                     check_tests(self, rule)
         return cleaned
 
-    def policy_wanted(self) -> RuleRow | None:
+    def changed_policy_row(self) -> RuleRow | None:
         """The agent's row of the policy, if it is another one than before."""
         rule: RuleRow | None = self.cleaned_data.get("rule")
         return rule
 
 
-def check_model(name: str) -> None:
+def validate_model(name: str) -> None:
     """ValidationError for a model that no run could use: nobody knows its provider, or there is no key for it."""
-    provider, slash, _model = name.removeprefix(VIA_LITELLM).partition("/")
-    if not slash and prices.facts_of(name) is None:
+    provider, slash, _model = name.removeprefix(LITELLM_PREFIX).partition("/")
+    if not slash and prices.find_model_info(name) is None:
         raise ValidationError(_("Use the form provider/model, for example openai/gpt-5 or %(demo)s.") % {"demo": DEMO_MODEL})
-    known = provider == "demo" or provider in ENDPOINTS or provider in LITELLM_KEYS or bool(prices.models_of(provider))
-    if slash and not known and not name.startswith(VIA_LITELLM):
+    known = provider == "demo" or provider in ENDPOINTS or provider in LITELLM_KEYS or bool(prices.list_provider_models(provider))
+    if slash and not known and not name.startswith(LITELLM_PREFIX):
         raise ValidationError(
             _("Unknown provider “%(provider)s”. Known: %(known)s. For other LiteLLM providers, use litellm:provider/model.")
             % {"provider": provider, "known": ", ".join(sorted({"demo", *ENDPOINTS, *LITELLM_KEYS}))}
@@ -172,7 +176,7 @@ def check_model(name: str) -> None:
         ) from None
 
 
-def checked_workspace(given: str) -> Path:
+def validate_workspace(given: str) -> Path:
     """An absolute directory that an agent can work in and that holds nothing of ours. It need not exist yet."""
     path = Path(given).expanduser()
     if not path.is_absolute():
@@ -182,11 +186,11 @@ def checked_workspace(given: str) -> Path:
         raise ValidationError(_("This directory contains the state directory, with its secrets and database. Choose another one."))
     if home in real.parents:
         raise ValidationError(_("This directory is inside the state directory. Choose one outside it."))
-    if held := [place for place in (*secret_places(), *code_places()) if place.is_relative_to(real)]:
+    if held := [place for place in (*secret_paths(), *code_paths()) if place.is_relative_to(real)]:
         raise ValidationError(
             _("This directory contains %(path)s, which belongs to this server. Choose another one.") % {"path": held[0]}
         )
-    if any(real.is_relative_to(place) for place in code_places()):
+    if any(real.is_relative_to(place) for place in code_paths()):
         raise ValidationError(_("This directory is part of the server’s code. Choose one outside it."))
     if real.exists() and not real.is_dir():
         raise ValidationError(_("This is a file, not a directory."))

@@ -13,59 +13,61 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from agents.context.image_limit import MOST_IMAGE_BYTES, MOST_IMAGES
+from agents.context.image_limit import MAX_IMAGES, MAX_TOTAL_IMAGE_BYTES
 from agents.llm.messages import AttachedFile, Image
 from clawsite.accounts.models import User
 from clawsite.infra import db
 from sessions_app.models import Attachment
-from sessions_app.runs.queue import Claimed
+from sessions_app.runs.queue import ClaimedRun
 from sessions_app.sessions.attachments import path_of
-from sessions_app.sessions.file_types import as_text, size_words
-from sessions_app.transcript.messages import PastEntry
-from sessions_app.transcript.prompt_content import attachment_ids
+from sessions_app.sessions.file_types import decode_text, format_size
+from sessions_app.transcript.messages import HistoryEntry
+from sessions_app.transcript.prompt_content import list_attachment_ids
 from tools_app.builtin.files import tree
 
 log = logging.getLogger(__name__)
 
-UPLOADS = "uploads"
-LONGEST_TEXT = 64 << 10  # bytes of a file that is put into the message
-LARGEST_IMAGE = 5 << 20  # what the providers take
+UPLOADS_DIR = "uploads"
+MAX_INLINE_TEXT_BYTES = 64 << 10  # bytes of a file that is put into the message
+MAX_IMAGE_BYTES = 5 << 20  # what the providers take
 
-Brought = Mapping[str, Image | AttachedFile]  # by attachment id
-NOTHING: Brought = {}
+AttachedContent = Mapping[str, Image | AttachedFile]  # by attachment id
+NO_ATTACHMENTS: AttachedContent = {}
 
 
-async def gather(claimed: Claimed, entries: Sequence[PastEntry], workspace: Path, *, takes_images: bool) -> Brought:
+async def load_attachments(
+    claimed: ClaimedRun, entries: Sequence[HistoryEntry], workspace: Path, *, takes_images: bool
+) -> AttachedContent:
     """Everything that the history refers to; what this run's own message brought is copied to the workspace first."""
-    ids = [one for entry in reversed(entries) for one in _named_in(entry)]
+    ids = [one for entry in reversed(entries) for one in _list_attachment_ids(entry)]
     if not ids:
-        return NOTHING
-    rows = await db.read(_visible, claimed.session_owner_id, ids)
-    mine = set(attachment_ids(claimed.options.get("attachments", ())))
-    shown = _shown_as_images(rows, takes_images)
+        return NO_ATTACHMENTS
+    rows = await db.read(_find_visible, claimed.session_owner_id, ids)
+    mine = set(list_attachment_ids(claimed.options.get("attachments", ())))
+    shown = _choose_images(rows, takes_images)
     to_save = [row for row in rows if str(row.pk) in mine and not row.saved_as and str(row.pk) not in shown]
     if to_save:
-        saved = await db.read(_copy, to_save, workspace)
+        saved = await db.read(_copy_all, to_save, workspace)
         await db.write(_mark_saved, saved, key=str(claimed.session_id))
         for row in to_save:
             row.saved_as = saved[row]
-    return await db.read(_contents, rows, shown, takes_images)
+    return await db.read(_read_contents, rows, shown, takes_images)
 
 
-def shown_by_tool(entry: PastEntry, brought: Brought) -> tuple[Image, ...]:
+def tool_result_images(entry: HistoryEntry, brought: AttachedContent) -> tuple[Image, ...]:
     """The images of a tool's result; one that cannot be shown any more is only named in its words."""
-    return tuple(image for one in _named_in(entry) if isinstance(image := brought.get(one), Image))
+    return tuple(image for one in _list_attachment_ids(entry) if isinstance(image := brought.get(one), Image))
 
 
-def _named_in(entry: PastEntry) -> list[str]:
+def _list_attachment_ids(entry: HistoryEntry) -> list[str]:
     """Of an entry that may come from an import: only what has the right shape."""
     if entry.role == "user":
-        return attachment_ids(entry.content)
+        return list_attachment_ids(entry.content)
     named = entry.meta.get("imageIds")
     return [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
 
 
-def _visible(owner_id: int, ids: Sequence[str]) -> list[Attachment]:
+def _find_visible(owner_id: int, ids: Sequence[str]) -> list[Attachment]:
     """Newest first, as asked for. An imported transcript may name anything: only what the session's owner may see is used."""
     owner = User.objects.get(pk=owner_id)
     wanted = [one for one in ids if re.fullmatch(r"[0-9a-f-]{36}", one)]
@@ -73,77 +75,77 @@ def _visible(owner_id: int, ids: Sequence[str]) -> list[Attachment]:
     return [found[one] for one in dict.fromkeys(wanted) if one in found]
 
 
-def _shown_as_images(rows: Iterable[Attachment], takes_images: bool) -> set[str]:
+def _choose_images(rows: Iterable[Attachment], takes_images: bool) -> set[str]:
     shown: set[str] = set()
     size = 0
     for row in rows:
-        if takes_images and row.is_image and row.size <= LARGEST_IMAGE and len(shown) < MOST_IMAGES:
+        if takes_images and row.is_image and row.size <= MAX_IMAGE_BYTES and len(shown) < MAX_IMAGES:
             size += row.size
-            if size <= MOST_IMAGE_BYTES:
+            if size <= MAX_TOTAL_IMAGE_BYTES:
                 shown.add(str(row.pk))
     return shown
 
 
-def _contents(rows: Iterable[Attachment], shown: set[str], takes_images: bool) -> Brought:
+def _read_contents(rows: Iterable[Attachment], shown: set[str], takes_images: bool) -> AttachedContent:
     brought: dict[str, Image | AttachedFile] = {}
     for row in rows:
         try:
-            content = path_of(row.sha256).read_bytes() if str(row.pk) in shown or row.size <= LONGEST_TEXT else b""
+            content = path_of(row.sha256).read_bytes() if str(row.pk) in shown or row.size <= MAX_INLINE_TEXT_BYTES else b""
         except OSError as error:
             log.warning("the bytes of attachment %s cannot be read: %s", row.pk, error.strerror)
-            brought[str(row.pk)] = AttachedFile(row.name, f"[{_called(row)} is not there any more]")
+            brought[str(row.pk)] = AttachedFile(row.name, f"[{_file_label(row)} is not there any more]")
             continue
         if str(row.pk) in shown:
             brought[str(row.pk)] = Image(row.name, row.mime_type, content)
         else:
-            brought[str(row.pk)] = AttachedFile(row.name, _told(row, content, takes_images))
+            brought[str(row.pk)] = AttachedFile(row.name, _describe_file(row, content, takes_images))
     return brought
 
 
-def _called(row: Attachment) -> str:
-    return f'Attached {"image" if row.is_image else "file"} "{row.name}" ({row.mime_type}, {size_words(row.size)})'
+def _file_label(row: Attachment) -> str:
+    return f'Attached {"image" if row.is_image else "file"} "{row.name}" ({row.mime_type}, {format_size(row.size)})'
 
 
-def _told(row: Attachment, content: bytes, takes_images: bool) -> str:
+def _describe_file(row: Attachment, content: bytes, takes_images: bool) -> str:
     place = f", in the workspace as {row.saved_as}" if row.saved_as else ""
     if row.is_image:
         why = "too large or too old to be shown again" if takes_images else "this model takes no images"
-        return f"[{_called(row)}{place}; not shown: {why}]"
-    text = as_text(content) if content else None
+        return f"[{_file_label(row)}{place}; not shown: {why}]"
+    text = decode_text(content) if content else None
     if text is None:
-        return f"[{_called(row)}{place}; its content is not shown here]"
+        return f"[{_file_label(row)}{place}; its content is not shown here]"
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"[{_called(row)}{place}]\n{fence}\n{text}\n{fence}"
+    return f"[{_file_label(row)}{place}]\n{fence}\n{text}\n{fence}"
 
 
-def _copy(rows: Sequence[Attachment], workspace: Path) -> dict[Attachment, str]:
+def _copy_all(rows: Sequence[Attachment], workspace: Path) -> dict[Attachment, str]:
     saved = {}
     for row in rows:
         try:
-            saved[row] = copy_in(workspace, row)
+            saved[row] = copy_to_workspace(workspace, row)
         except OSError as error:  # a full disk, or an agent that has put something else there: the message still counts
             log.warning("attachment %s could not be copied to the workspace: %s", row.pk, error.strerror)
             saved[row] = ""
     return saved
 
 
-def copy_in(workspace: Path, row: Attachment) -> str:
+def copy_to_workspace(workspace: Path, row: Attachment) -> str:
     """Put a copy at uploads/<name>, never over another file; -> its path. No link in the workspace is followed."""
     stem, dot, ending = row.name.rpartition(".")
     other = f"{stem}-{row.sha256[:8]}{dot}{ending}" if dot else f"{row.name}-{row.sha256[:8]}"
     root = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with tree.directory(root, [UPLOADS], create=True) as uploads:
+        with tree.open_directory(root, [UPLOADS_DIR], create=True) as uploads:
             for name in (row.name, other):
-                if _put(uploads, name, row):
-                    return f"{UPLOADS}/{name}"
+                if _write_file(uploads, name, row):
+                    return f"{UPLOADS_DIR}/{name}"
     finally:
         os.close(root)
     raise FileExistsError(17, "both names are taken", row.name)
 
 
-def _put(directory: int, name: str, row: Attachment) -> bool:
+def _write_file(directory: int, name: str, row: Attachment) -> bool:
     """Whole or not at all. A file of that name is left alone; it counts as ours if it has the same bytes."""
     temporary = f".clawsite-{secrets.token_hex(8)}.tmp"
     try:

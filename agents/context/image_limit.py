@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from agents.llm.messages import AssistantMessage, Image, Message, ToolResultMessage, UserMessage
 
-MOST_IMAGES, MOST_IMAGE_BYTES = 20, 20 << 20  # of one request; providers differ, and refuse the whole of it
+MAX_IMAGES, MAX_TOTAL_IMAGE_BYTES = 20, 20 << 20  # of one request; providers differ, and refuse the whole of it
 
 
-def within_reach(messages: Sequence[Message], *, takes_images: bool) -> list[Message]:
+def limit_images(messages: Sequence[Message], *, takes_images: bool) -> list[Message]:
     """The messages with those images that fit, the newest first; in place of any other one stands a note."""
     count = size = 0
     shown: list[Message] = []
@@ -19,20 +19,20 @@ def within_reach(messages: Sequence[Message], *, takes_images: bool) -> list[Mes
         kept, notes = [], []
         for image in message.images:
             count, size = count + 1, size + len(image.data)
-            if takes_images and count <= MOST_IMAGES and size <= MOST_IMAGE_BYTES:
+            if takes_images and count <= MAX_IMAGES and size <= MAX_TOTAL_IMAGE_BYTES:
                 kept.append(image)
             else:
-                notes.append(_note(image, takes_images))
-        shown.append(_with(message, tuple(kept), notes))
+                notes.append(_omitted_image_note(image, takes_images))
+        shown.append(_replace_images(message, tuple(kept), notes))
     return shown[::-1]
 
 
-def _note(image: Image, takes_images: bool) -> str:
+def _omitted_image_note(image: Image, takes_images: bool) -> str:
     why = "too many images came after it" if takes_images else "this model takes no images"
     return f'[Image "{image.name}" ({image.mime_type}); not shown: {why}]'
 
 
-def _with(message: UserMessage | ToolResultMessage, images: tuple[Image, ...], notes: Sequence[str]) -> Message:
+def _replace_images(message: UserMessage | ToolResultMessage, images: tuple[Image, ...], notes: Sequence[str]) -> Message:
     if not notes:
         return message
     return replace(message, text="\n\n".join(part for part in (message.text, *notes) if part), images=images)

@@ -11,24 +11,27 @@ import orjson
 from agents.llm.base import ToolSpec
 from agents.llm.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 
-AROUND_MESSAGE = 8  # what a provider puts around each one
-OF_IMAGE = 1_500  # about the dearest that providers count for one
+MESSAGE_OVERHEAD = 8  # what a provider puts around each one
+IMAGE_TOKENS = 1_500  # about the dearest that providers count for one
 
 
-def in_text(text: str) -> int:
+def count_text_tokens(text: str) -> int:
     return -(-len(text) // 4) if text.isascii() else -(-len(text.encode()) // 3)
 
 
-def in_message(message: Message) -> int:
+def count_message_tokens(message: Message) -> int:
     match message:
         case UserMessage(images=images):
-            return AROUND_MESSAGE + in_text(message.words) + OF_IMAGE * len(images)
+            return MESSAGE_OVERHEAD + count_text_tokens(message.words) + IMAGE_TOKENS * len(images)
         case AssistantMessage(text=text, tool_calls=calls):  # what it thought is not sent back
-            asked = sum(in_text(call.name) + in_text(orjson.dumps(call.arguments).decode()) for call in calls)
-            return AROUND_MESSAGE + in_text(text) + asked
+            asked = sum(count_text_tokens(call.name) + count_text_tokens(orjson.dumps(call.arguments).decode()) for call in calls)
+            return MESSAGE_OVERHEAD + count_text_tokens(text) + asked
         case ToolResultMessage(text=text, images=images):
-            return AROUND_MESSAGE + in_text(text) + OF_IMAGE * len(images)
+            return MESSAGE_OVERHEAD + count_text_tokens(text) + IMAGE_TOKENS * len(images)
 
 
-def in_tools(tools: Iterable[ToolSpec]) -> int:
-    return sum(in_text(tool.name + tool.description) + in_text(orjson.dumps(tool.parameters).decode()) for tool in tools)
+def count_tool_tokens(tools: Iterable[ToolSpec]) -> int:
+    return sum(
+        count_text_tokens(tool.name + tool.description) + count_text_tokens(orjson.dumps(tool.parameters).decode())
+        for tool in tools
+    )

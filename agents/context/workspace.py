@@ -8,47 +8,47 @@ from django.conf import settings
 
 from agents.models import Agent
 from sessions_app.keys import SessionKey, parse_key
-from tools_app.core.definition import Beside
+from tools_app.core.definition import AgentWorkspace
 from tools_app.exec.rules import ExecRules
-from tools_app.policy.catalog import WEBHOOK
+from tools_app.policy.catalog import WEBHOOK_CHANNEL
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class SessionWorkspace:
     """`directory` is where tools read and write. A sandboxed session may also see the agent's own, which is `beside` it."""
 
     directory: Path
     sandboxed: bool = False
-    beside: Beside | None = None
+    beside: AgentWorkspace | None = None
 
 
-def place_of(agent: Agent, owner_id: int) -> Path:
+def workspace_path(agent: Agent, owner_id: int) -> Path:
     """Where it is, or would be. Names come from our own ids, never from what somebody typed."""
     if agent.workspace:
         return Path(agent.workspace).expanduser()
     return Path(settings.HOME) / "workspaces" / agent.slug / f"user-{owner_id}"
 
 
-def workspace_of(agent: Agent, owner_id: int) -> Path:
+def ensure_workspace(agent: Agent, owner_id: int) -> Path:
     """The directory, made if it is not there."""
-    return _made(place_of(agent, owner_id))
+    return _make_directory(workspace_path(agent, owner_id))
 
 
-def workplace_of(
+def prepare_session_workspace(
     agent: Agent, owner_id: int, session_id: str, session_key: str, rules: ExecRules, *, from_hook: bool = False
-) -> Workplace:
+) -> SessionWorkspace:
     """Where a session works by the exec rules. Its directories are made if they are not there."""
-    own = workspace_of(agent, owner_id)
+    own = ensure_workspace(agent, owner_id)
     if not is_sandboxed(parse_key(session_key), rules, from_hook=from_hook):
-        return Workplace(own)
+        return SessionWorkspace(own)
     if rules.workspace_access == "rw":
-        return Workplace(own, sandboxed=True)
+        return SessionWorkspace(own, sandboxed=True)
     names = {"session": f"session-{session_id}", "agent": f"agent-{agent.slug}-user-{owner_id}", "shared": "shared"}
-    inside = _made(Path(settings.HOME) / "sandboxes" / names[rules.sandbox_scope])
-    return Workplace(inside, sandboxed=True, beside=Beside(own, "ro" if rules.workspace_access == "ro" else "none"))
+    inside = _make_directory(Path(settings.HOME) / "sandboxes" / names[rules.sandbox_scope])
+    return SessionWorkspace(inside, sandboxed=True, beside=AgentWorkspace(own, "ro" if rules.workspace_access == "ro" else "none"))
 
 
-def forget_sandbox(session_id: object) -> None:
+def delete_sandbox(session_id: object) -> None:
     """Delete the directory that a session had for itself alone on this host, if it had one."""
     shutil.rmtree(Path(settings.HOME) / "sandboxes" / f"session-{session_id}", ignore_errors=True)
 
@@ -58,10 +58,10 @@ def is_sandboxed(key: SessionKey, rules: ExecRules, *, from_hook: bool = False) 
 
     A run that a webhook woke in another session is too, while it lasts.
     """
-    from_strangers = bool(key.group) or key.kind == WEBHOOK or from_hook
+    from_strangers = bool(key.group) or key.kind == WEBHOOK_CHANNEL or from_hook
     return rules.sandbox_mode == "all" or (rules.sandbox_mode == "groups" and from_strangers)
 
 
-def _made(path: Path) -> Path:
+def _make_directory(path: Path) -> Path:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path

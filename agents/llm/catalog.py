@@ -17,15 +17,15 @@ from typing import NotRequired, TypedDict
 
 from agents.llm import prices
 from agents.llm.base import Credentials, FailureKind, ModelProvider, ProviderError
-from agents.llm.endpoints import DEFAULT_MODELS, ENDPOINTS, LITELLM_KEYS, Endpoint
+from agents.llm.endpoints import DEFAULT_MODELS, ENDPOINTS, LITELLM_KEYS, ProviderEndpoint
 from agents.llm.raw_log import with_raw_log
 
 log = logging.getLogger(__name__)
 
 DEMO_MODEL = "demo/clawsite"
-VIA_LITELLM = "litellm:"
+LITELLM_PREFIX = "litellm:"
 # Dated copies of a model, fine-tuning bases and models for other media: right to use, wrong to offer in a list.
-UNLISTED = re.compile(r"^ft:|/accounts/|-\d{4}-\d\d-\d\d$|-\d{8}$|-\d{4}$|audio|search-preview|computer-use|robotics")
+UNLISTED_MODELS = re.compile(r"^ft:|/accounts/|-\d{4}-\d\d-\d\d$|-\d{8}$|-\d{4}$|audio|search-preview|computer-use|robotics")
 
 
 class ProviderKind(StrEnum):
@@ -43,7 +43,7 @@ class ResolvedModel:
     credentials: Credentials = field(default_factory=Credentials)
 
     @property
-    def display(self) -> str:
+    def display_name(self) -> str:
         return f"{self.provider}/{self.model}"
 
 
@@ -71,8 +71,8 @@ def resolve_model(
     ProviderError(auth) names the variable to set when a key is missing. One that will not be asked needs none: what goes with
     it, tools and rules, can be said all the same.
     """
-    via_litellm = name.startswith(VIA_LITELLM)
-    provider, model = _split(name.removeprefix(VIA_LITELLM).strip())
+    via_litellm = name.startswith(LITELLM_PREFIX)
+    provider, model = _split_name(name.removeprefix(LITELLM_PREFIX).strip())
     if provider == "demo":
         return ResolvedModel(ProviderKind.DEMO, model, provider, model)
     given = (overrides or {}).get(provider)
@@ -82,48 +82,48 @@ def resolve_model(
         return ResolvedModel(ProviderKind.LITELLM, f"{provider}/{model}" if provider else model, provider, model, credentials)
     credentials = given or Credentials()
     credentials = Credentials(
-        credentials.api_key or _first(endpoint.keys, environ), credentials.base_url or endpoint.base_in(environ)
+        credentials.api_key or _first_set(endpoint.keys, environ), credentials.base_url or endpoint.find_base_url(environ)
     )
     # At another address than the provider's own nobody knows whether a key is needed; the server will say so.
     at_home = credentials.base_url == endpoint.base_url
     if will_be_asked and endpoint.keys and not endpoint.is_local and at_home and not credentials.api_key:
-        raise _missing_key(provider, endpoint.keys)
+        raise _missing_key_error(provider, endpoint.keys)
     wire = model if "/" in model else endpoint.short_name_prefix + model
     return ResolvedModel(ProviderKind.DIRECT, wire, provider, model, credentials)
 
 
 def needs_litellm(name: str) -> bool:
     """Whether a model is reached through litellm, whose import is slow. Asks for no key."""
-    provider, _ = _split(name.removeprefix(VIA_LITELLM).strip())
-    return name.startswith(VIA_LITELLM) or (provider != "demo" and provider not in ENDPOINTS)
+    provider, _ = _split_name(name.removeprefix(LITELLM_PREFIX).strip())
+    return name.startswith(LITELLM_PREFIX) or (provider != "demo" and provider not in ENDPOINTS)
 
 
-def default_model(environ: Mapping[str, str] = os.environ) -> str:
+def get_default_model(environ: Mapping[str, str] = os.environ) -> str:
     """The installation's model: the one that is set, else one whose key is found, else the demo."""
     if chosen := environ.get("CLAWSITE_MODEL", "").strip():
         return chosen
     for provider, model in DEFAULT_MODELS.items():
         endpoint = ENDPOINTS.get(provider)
-        if endpoint is not None and endpoint.base_in(environ) != endpoint.base_url:
+        if endpoint is not None and endpoint.find_base_url(environ) != endpoint.base_url:
             continue  # a server of one's own has models of its own
         variables = endpoint.keys if endpoint else LITELLM_KEYS[provider]
         if found := next((variable for variable in variables if environ.get(variable)), ""):
-            _tell_choice(model, found)
+            _log_default_model(model, found)
             return model
     return DEMO_MODEL
 
 
-def available_models(environ: Mapping[str, str] = os.environ, extra: Iterable[str] = ()) -> list[ModelRow]:
+def list_available_models(environ: Mapping[str, str] = os.environ, extra: Iterable[str] = ()) -> list[ModelRow]:
     """The models to choose from: those in use, the demo, all current ones of each provider with a key, and what a key would add."""
     today = datetime.now(UTC).date().isoformat()
-    names = dict.fromkeys([default_model(environ), *extra, DEMO_MODEL])
+    names = dict.fromkeys([get_default_model(environ), *extra, DEMO_MODEL])
     for provider in [*ENDPOINTS, *LITELLM_KEYS]:
         variables = ENDPOINTS[provider].keys if provider in ENDPOINTS else LITELLM_KEYS[provider]
-        if not _first(variables, environ):
+        if not _first_set(variables, environ):
             continue
-        for listed in prices.models_of(provider):
-            facts = prices.facts_of(listed)
-            if facts and not UNLISTED.search(listed) and not (facts.retired_on and facts.retired_on <= today):
+        for listed in prices.list_provider_models(provider):
+            facts = prices.find_model_info(listed)
+            if facts and not UNLISTED_MODELS.search(listed) and not (facts.retired_on and facts.retired_on <= today):
                 names.setdefault(listed if listed.startswith(f"{provider}/") else f"{provider}/{listed}")
     names.update(dict.fromkeys(DEFAULT_MODELS.values()))
     return [_row(name, environ) for name in names if name]
@@ -135,7 +135,7 @@ OPEN_PROVIDERS: dict[ProviderKind, ModelProvider] = {}
 def open_provider(resolved: ResolvedModel, *, raw_log: str = "") -> ModelProvider:
     """The one provider of this kind in the process: its connections are shared. `raw_log` is a path, empty for none."""
     if resolved.kind not in OPEN_PROVIDERS:
-        OPEN_PROVIDERS[resolved.kind] = _make(resolved.kind)
+        OPEN_PROVIDERS[resolved.kind] = _create_provider(resolved.kind)
     return with_raw_log(OPEN_PROVIDERS[resolved.kind], raw_log)
 
 
@@ -145,7 +145,7 @@ async def close_providers() -> None:
         await provider.aclose()
 
 
-def _make(kind: ProviderKind) -> ModelProvider:
+def _create_provider(kind: ProviderKind) -> ModelProvider:
     # Imported here: web processes read this catalogue and ask no model, and aiohttp alone takes 0.2 s.
     match kind:
         case ProviderKind.DEMO:
@@ -162,42 +162,44 @@ def _make(kind: ProviderKind) -> ModelProvider:
             return LiteLLMProvider()
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split_name(name: str) -> tuple[str, str]:
     """(provider, model); for a bare name the provider that the price file knows it under."""
     provider, slash, model = name.partition("/")
     if slash:
         return provider, model
-    facts = prices.facts_of(name)
+    facts = prices.find_model_info(name)
     return (facts.provider if facts else ""), name
 
 
-def _credentials_for_litellm(provider: str, endpoint: Endpoint | None, environ: Mapping[str, str], *, needed: bool) -> Credentials:
+def _credentials_for_litellm(
+    provider: str, endpoint: ProviderEndpoint | None, environ: Mapping[str, str], *, needed: bool
+) -> Credentials:
     """Only what is set: litellm knows the addresses, and the variables of providers we have never heard of."""
     if endpoint is not None:
-        return Credentials(_first(endpoint.keys, environ), _first(endpoint.base_variables, environ))
+        return Credentials(_first_set(endpoint.keys, environ), _first_set(endpoint.base_variables, environ))
     variables = LITELLM_KEYS.get(provider, ())
-    key = _first(variables, environ)
+    key = _first_set(variables, environ)
     if needed and variables and not key:
-        raise _missing_key(provider, variables)
+        raise _missing_key_error(provider, variables)
     return Credentials(key)
 
 
-def _first(variables: Iterable[str], environ: Mapping[str, str]) -> str:
+def _first_set(variables: Iterable[str], environ: Mapping[str, str]) -> str:
     return next((value for variable in variables if (value := environ.get(variable, "").strip())), "")
 
 
-def _missing_key(provider: str, variables: tuple[str, ...]) -> ProviderError:
+def _missing_key_error(provider: str, variables: tuple[str, ...]) -> ProviderError:
     return ProviderError(FailureKind.AUTH, f"there is no key for {provider}: set {variables[0]}, or choose another model")
 
 
 @cache
-def _tell_choice(model: str, variable: str) -> None:
+def _log_default_model(model: str, variable: str) -> None:
     log.info("CLAWSITE_MODEL is not set; %s is found, so the model is %s", variable, model)
 
 
 def _row(name: str, environ: Mapping[str, str]) -> ModelRow:
-    provider, model = _split(name.removeprefix(VIA_LITELLM))
-    facts = prices.facts_of(f"{provider}/{model}")
+    provider, model = _split_name(name.removeprefix(LITELLM_PREFIX))
+    facts = prices.find_model_info(f"{provider}/{model}")
     reasoning = provider == "demo" or bool(facts and facts.reasoning)
     row = ModelRow(id=name, name=model, provider=provider, reasoning=reasoning, available=True)
     if facts and facts.context_window:

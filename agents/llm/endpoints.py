@@ -6,14 +6,14 @@ from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ProviderEndpoint:
     base_url: str
     keys: tuple[str, ...] = ()  # variables, the first is the one to name
     base_variables: tuple[str, ...] = ()
     is_local: bool = False  # needs no key
     short_name_prefix: str = ""
 
-    def base_in(self, environ: Mapping[str, str]) -> str:
+    def find_base_url(self, environ: Mapping[str, str]) -> str:
         """The address the environment gives, or the usual one."""
         base = next((environ[name].strip() for name in self.base_variables if environ.get(name, "").strip()), "")
         if not base:
@@ -24,29 +24,31 @@ class Endpoint:
 
 
 ENDPOINTS = {
-    "openai": Endpoint("https://api.openai.com/v1", ("OPENAI_API_KEY",), ("OPENAI_BASE_URL", "OPENAI_API_BASE")),
-    "openrouter": Endpoint("https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",), ("OPENROUTER_API_BASE",)),
-    "groq": Endpoint("https://api.groq.com/openai/v1", ("GROQ_API_KEY",), ("GROQ_API_BASE",)),
-    "mistral": Endpoint("https://api.mistral.ai/v1", ("MISTRAL_API_KEY",), ("MISTRAL_API_BASE",)),
-    "deepseek": Endpoint("https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",), ("DEEPSEEK_API_BASE",)),
-    "moonshot": Endpoint("https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",), ("MOONSHOT_API_BASE",)),
-    "together_ai": Endpoint(
+    "openai": ProviderEndpoint("https://api.openai.com/v1", ("OPENAI_API_KEY",), ("OPENAI_BASE_URL", "OPENAI_API_BASE")),
+    "openrouter": ProviderEndpoint("https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",), ("OPENROUTER_API_BASE",)),
+    "groq": ProviderEndpoint("https://api.groq.com/openai/v1", ("GROQ_API_KEY",), ("GROQ_API_BASE",)),
+    "mistral": ProviderEndpoint("https://api.mistral.ai/v1", ("MISTRAL_API_KEY",), ("MISTRAL_API_BASE",)),
+    "deepseek": ProviderEndpoint("https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",), ("DEEPSEEK_API_BASE",)),
+    "moonshot": ProviderEndpoint("https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",), ("MOONSHOT_API_BASE",)),
+    "together_ai": ProviderEndpoint(
         "https://api.together.xyz/v1", ("TOGETHERAI_API_KEY", "TOGETHER_API_KEY", "TOGETHER_AI_API_KEY"), ("TOGETHER_AI_API_BASE",)
     ),
-    "fireworks_ai": Endpoint(
+    "fireworks_ai": ProviderEndpoint(
         "https://api.fireworks.ai/inference/v1",
         ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"),
         ("FIREWORKS_API_BASE",),
         short_name_prefix="accounts/fireworks/models/",
     ),
-    "xai": Endpoint("https://api.x.ai/v1", ("XAI_API_KEY",), ("XAI_API_BASE",)),
-    "perplexity": Endpoint("https://api.perplexity.ai", ("PERPLEXITY_API_KEY", "PERPLEXITYAI_API_KEY"), ("PERPLEXITY_API_BASE",)),
-    "cerebras": Endpoint("https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), ("CEREBRAS_API_BASE",)),
-    "ollama": Endpoint("http://127.0.0.1:11434/v1", ("OLLAMA_API_KEY",), ("OLLAMA_API_BASE",), is_local=True),
-    "lm_studio": Endpoint("http://127.0.0.1:1234/v1", ("LM_STUDIO_API_KEY",), ("LM_STUDIO_API_BASE",), is_local=True),
-    "llamacpp": Endpoint("http://127.0.0.1:8080/v1", ("LLAMACPP_API_KEY",), ("LLAMACPP_API_BASE",), is_local=True),
-    "vllm": Endpoint("http://127.0.0.1:8000/v1", ("VLLM_API_KEY",), ("VLLM_API_BASE",), is_local=True),
-    "hosted_vllm": Endpoint("http://127.0.0.1:8000/v1", ("HOSTED_VLLM_API_KEY",), ("HOSTED_VLLM_API_BASE",), is_local=True),
+    "xai": ProviderEndpoint("https://api.x.ai/v1", ("XAI_API_KEY",), ("XAI_API_BASE",)),
+    "perplexity": ProviderEndpoint(
+        "https://api.perplexity.ai", ("PERPLEXITY_API_KEY", "PERPLEXITYAI_API_KEY"), ("PERPLEXITY_API_BASE",)
+    ),
+    "cerebras": ProviderEndpoint("https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), ("CEREBRAS_API_BASE",)),
+    "ollama": ProviderEndpoint("http://127.0.0.1:11434/v1", ("OLLAMA_API_KEY",), ("OLLAMA_API_BASE",), is_local=True),
+    "lm_studio": ProviderEndpoint("http://127.0.0.1:1234/v1", ("LM_STUDIO_API_KEY",), ("LM_STUDIO_API_BASE",), is_local=True),
+    "llamacpp": ProviderEndpoint("http://127.0.0.1:8080/v1", ("LLAMACPP_API_KEY",), ("LLAMACPP_API_BASE",), is_local=True),
+    "vllm": ProviderEndpoint("http://127.0.0.1:8000/v1", ("VLLM_API_KEY",), ("VLLM_API_BASE",), is_local=True),
+    "hosted_vllm": ProviderEndpoint("http://127.0.0.1:8000/v1", ("HOSTED_VLLM_API_KEY",), ("HOSTED_VLLM_API_BASE",), is_local=True),
 }
 
 # Reached through litellm; their keys are known here only to say early that one is missing.

@@ -10,10 +10,10 @@ import orjson
 
 from agents.llm.base import FailureKind, ProviderError
 
-LONGEST_MESSAGE = 300
+MAX_MESSAGE_LENGTH = 300
 
 # What providers write when the prompt is too long; lower case. Most of them have no code for it.
-OVERFLOW_WORDS = (
+OVERFLOW_PHRASES = (
     "context_length_exceeded",
     "context length",
     "context window",
@@ -28,40 +28,40 @@ OVERFLOW_WORDS = (
     "reduce the length of the messages",
     "request_too_large",
 )
-BILLING_WORDS = (
+BILLING_PHRASES = (
     "insufficient_quota",
     "exceeded your current quota",
     "credit balance",
     "insufficient balance",
     "billing_hard_limit",
 )
-RATE_WORDS = ("rate_limit", "rate limit", "too many requests", "resource_exhausted")
-AUTH_WORDS = ("invalid_api_key", "authentication_error", "permission_error", "incorrect api key")
-BUSY_WORDS = ("overloaded", "server_error", "internal error", "unavailable", "api_error")
-LATE_WORDS = ("timeout", "timed out", "deadline")
+RATE_LIMIT_PHRASES = ("rate_limit", "rate limit", "too many requests", "resource_exhausted")
+AUTH_PHRASES = ("invalid_api_key", "authentication_error", "permission_error", "incorrect api key")
+UNAVAILABLE_PHRASES = ("overloaded", "server_error", "internal error", "unavailable", "api_error")
+TIMEOUT_PHRASES = ("timeout", "timed out", "deadline")
 
 # Keys as the usual providers shape them, and whatever follows the word Bearer.
-SECRETS = re.compile(r"\b(?:sk|pk|gsk|xai|pplx|csk|fw|hf|r8|nvapi|AIza)[-_]?[A-Za-z0-9*][\w*.-]{10,}|(?<=[Bb]earer )\S+")
+SECRET_PATTERN = re.compile(r"\b(?:sk|pk|gsk|xai|pplx|csk|fw|hf|r8|nvapi|AIza)[-_]?[A-Za-z0-9*][\w*.-]{10,}|(?<=[Bb]earer )\S+")
 
 
-def failure_of_status(status: int, body: bytes, headers: Mapping[str, str], *, secret: str = "") -> ProviderError:
+def error_from_response(status: int, body: bytes, headers: Mapping[str, str], *, secret: str = "") -> ProviderError:
     """An HTTP answer that is not a stream, as a failure."""
     words, codes = _read_body(body)
-    kind = kind_of_status(status, f"{codes} {words}".lower())
-    shown = shorten(words, secret=secret) or "no explanation given"
-    return ProviderError(kind, f"{shown} (HTTP {status})", status=status, retry_after=retry_after_of(headers))
+    kind = classify_status(status, f"{codes} {words}".lower())
+    shown = shorten_message(words, secret=secret) or "no explanation given"
+    return ProviderError(kind, f"{shown} (HTTP {status})", status=status, retry_after=parse_retry_after(headers))
 
 
-def failure_in_stream(error: Any, *, secret: str = "") -> ProviderError:
+def error_from_stream(error: Any, *, secret: str = "") -> ProviderError:
     """An error object that arrived inside the stream; some carry an HTTP status as their code."""
-    words, codes = _words_of(error)
+    words, codes = _read_error(error)
     haystack = f"{codes} {words}".lower()
     status = next((int(word) for word in codes.split() if word.isdigit() and 400 <= int(word) <= 599), None)
-    kind = kind_of_status(status, haystack) if status else kind_of_words(haystack)
-    return ProviderError(kind, shorten(words, secret=secret) or "the model reported an error without words", status=status)
+    kind = classify_status(status, haystack) if status else classify_text(haystack)
+    return ProviderError(kind, shorten_message(words, secret=secret) or "the model reported an error without words", status=status)
 
 
-def kind_of_status(status: int, words: str) -> FailureKind:
+def classify_status(status: int, words: str) -> FailureKind:
     """`words` are the provider's, in lower case; they decide where one status has several meanings."""
     match status:
         case 401 | 403:
@@ -69,60 +69,60 @@ def kind_of_status(status: int, words: str) -> FailureKind:
         case 402:
             return FailureKind.BILLING
         case 429:
-            return FailureKind.BILLING if _has(words, BILLING_WORDS) else FailureKind.RATE_LIMIT
+            return FailureKind.BILLING if _contains_any(words, BILLING_PHRASES) else FailureKind.RATE_LIMIT
         case 408 | 504:
             return FailureKind.TIMEOUT
     # llama.cpp has sent an overflow as 500, Anthropic an empty account as 400.
-    if _has(words, OVERFLOW_WORDS) or status == 413:
+    if _contains_any(words, OVERFLOW_PHRASES) or status == 413:
         return FailureKind.CONTEXT_OVERFLOW
-    if _has(words, BILLING_WORDS):
+    if _contains_any(words, BILLING_PHRASES):
         return FailureKind.BILLING
     return FailureKind.UNAVAILABLE if status >= 500 else FailureKind.FORMAT
 
 
-def kind_of_words(words: str) -> FailureKind:
+def classify_text(words: str) -> FailureKind:
     """Without a status only the words are left; what they do not say is taken for the provider's own trouble."""
     table = (
-        (OVERFLOW_WORDS, FailureKind.CONTEXT_OVERFLOW),
-        (BILLING_WORDS, FailureKind.BILLING),
-        (RATE_WORDS, FailureKind.RATE_LIMIT),
-        (AUTH_WORDS, FailureKind.AUTH),
-        (BUSY_WORDS, FailureKind.UNAVAILABLE),
-        (LATE_WORDS, FailureKind.TIMEOUT),
+        (OVERFLOW_PHRASES, FailureKind.CONTEXT_OVERFLOW),
+        (BILLING_PHRASES, FailureKind.BILLING),
+        (RATE_LIMIT_PHRASES, FailureKind.RATE_LIMIT),
+        (AUTH_PHRASES, FailureKind.AUTH),
+        (UNAVAILABLE_PHRASES, FailureKind.UNAVAILABLE),
+        (TIMEOUT_PHRASES, FailureKind.TIMEOUT),
         (("invalid_request", "badrequest", "bad request"), FailureKind.FORMAT),
     )
-    return next((kind for needles, kind in table if _has(words, needles)), FailureKind.UNAVAILABLE)
+    return next((kind for needles, kind in table if _contains_any(words, needles)), FailureKind.UNAVAILABLE)
 
 
-def shorten(words: str, *, secret: str = "") -> str:
+def shorten_message(words: str, *, secret: str = "") -> str:
     """One line of at most 300 characters without keys: it is shown to users and kept in logs."""
     if secret:
         words = words.replace(secret, "[key]")
-    words = SECRETS.sub("[key]", " ".join(words.split()))
-    return words if len(words) <= LONGEST_MESSAGE else words[: LONGEST_MESSAGE - 1] + "…"
+    words = SECRET_PATTERN.sub("[key]", " ".join(words.split()))
+    return words if len(words) <= MAX_MESSAGE_LENGTH else words[: MAX_MESSAGE_LENGTH - 1] + "…"
 
 
-def _has(words: str, needles: tuple[str, ...]) -> bool:
+def _contains_any(words: str, needles: tuple[str, ...]) -> bool:
     return any(needle in words for needle in needles)
 
 
 def _read_body(body: bytes) -> tuple[str, str]:
     try:
-        return _words_of(orjson.loads(body))
+        return _read_error(orjson.loads(body))
     except orjson.JSONDecodeError:
         text = body.decode("utf-8", "replace")
         return ("" if "<html" in text[:500].lower() else text), ""
 
 
-def _words_of(said: Any) -> tuple[str, str]:
+def _read_error(said: Any) -> tuple[str, str]:
     """(message, codes) of the many shapes an error has: {error: {message}}, {error: text}, {message}, {detail}, [{error}]."""
     match said:
         case str():
             return said, ""
         case [first, *_]:
-            return _words_of(first)
+            return _read_error(first)
         case {"error": dict() | str() | list() as inner}:
-            return _words_of(inner)
+            return _read_error(inner)
         case dict():
             words = next((said[key] for key in ("message", "detail", "msg") if said.get(key)), "")
             text = words if isinstance(words, str) else orjson.dumps(words, default=str).decode()
@@ -130,7 +130,7 @@ def _words_of(said: Any) -> tuple[str, str]:
     return "", ""
 
 
-def retry_after_of(headers: Mapping[str, str]) -> float | None:
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     for name, unit in (("retry-after-ms", 1000.0), ("Retry-After", 1.0)):
         value = headers.get(name, "")
         try:

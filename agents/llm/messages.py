@@ -34,7 +34,7 @@ class UserMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCallAsked:
+class ToolCallRequest:
     """A call the model wants. `error` says why its arguments could not be read; they are empty then."""
 
     id: str
@@ -47,7 +47,7 @@ class ToolCallAsked:
 class AssistantMessage:
     text: str = ""
     thinking: str = ""
-    tool_calls: tuple[ToolCallAsked, ...] = ()
+    tool_calls: tuple[ToolCallRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

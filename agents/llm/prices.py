@@ -21,7 +21,7 @@ TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class TokenPrices:
     """Dollars per token."""
 
     input: float
@@ -31,26 +31,26 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFacts:
+class ModelInfo:
     provider: str
     mode: str  # chat, responses, embedding, …
     context_window: int | None
     reasoning: bool
     tools: bool
     retired_on: str  # ISO date, or empty
-    rates: Rates | None
-    long_rates: tuple[tuple[int, Rates], ...]  # (above so many prompt tokens, rates), largest first
+    rates: TokenPrices | None
+    long_context_prices: tuple[tuple[int, TokenPrices], ...]  # (above so many prompt tokens, rates), largest first
     images: bool = False  # whether it can look at them
 
 
-FREE = ModelFacts("demo", "chat", None, False, True, "", Rates(0, 0, 0, 0), (), True)
+DEMO_MODEL_INFO = ModelInfo("demo", "chat", None, False, True, "", TokenPrices(0, 0, 0, 0), (), True)
 
 
-def facts_of(model: str) -> ModelFacts | None:
+def find_model_info(model: str) -> ModelInfo | None:
     """`model` as in settings: `openai/gpt-5`, `groq/…`, or a bare name."""
     if model.startswith("demo/"):
-        return FREE
-    table = _table()
+        return DEMO_MODEL_INFO
+    table = _load_table()
     if model in table:
         return table[model]
     # The file lists the models of a few providers, OpenAI's and Anthropic's among them, without their prefix.
@@ -59,23 +59,23 @@ def facts_of(model: str) -> ModelFacts | None:
     return found if found is not None and found.provider == provider else None
 
 
-def context_window(model: str) -> int | None:
-    facts = facts_of(model)
+def find_context_window(model: str) -> int | None:
+    facts = find_model_info(model)
     return facts.context_window if facts else None
 
 
 def takes_images(model: str) -> bool:
     """One that is not in the file is asked: its refusal tells."""
-    facts = facts_of(model)
+    facts = find_model_info(model)
     return facts is None or facts.images
 
 
-def cost_microusd(model: str, usage: Usage) -> int | None:
+def calculate_cost_microusd(model: str, usage: Usage) -> int | None:
     """Millionths of a dollar for one answer, or None when the price is not known."""
-    facts = facts_of(model)
+    facts = find_model_info(model)
     if facts is None or facts.rates is None:
         return None
-    rates = next((rates for above, rates in facts.long_rates if usage.input_tokens > above), facts.rates)
+    rates = next((rates for above, rates in facts.long_context_prices if usage.input_tokens > above), facts.rates)
     fresh = max(0, usage.input_tokens - usage.cache_read - usage.cache_write)
     dollars = (
         fresh * rates.input
@@ -86,25 +86,25 @@ def cost_microusd(model: str, usage: Usage) -> int | None:
     return round(dollars * 1_000_000)
 
 
-def models_of(provider: str) -> list[str]:
+def list_provider_models(provider: str) -> list[str]:
     """The chat models of a provider that can use tools, in the file's order and spelling."""
-    return [name for name, facts in _table().items() if facts.provider == provider and facts.mode == "chat" and facts.tools]
+    return [name for name, facts in _load_table().items() if facts.provider == provider and facts.mode == "chat" and facts.tools]
 
 
 @cache
-def _table() -> dict[str, ModelFacts]:
+def _load_table() -> dict[str, ModelInfo]:
     spec = importlib.util.find_spec("litellm")  # finds it, does not import it
     if spec is None or spec.origin is None:
         return {}
     rows = orjson.loads((Path(spec.origin).parent / PRICE_FILE).read_bytes())
-    return {name: _facts(row) for name, row in rows.items() if name != "sample_spec"}
+    return {name: _parse_row(row) for name, row in rows.items() if name != "sample_spec"}
 
 
-def _facts(row: Mapping[str, Any]) -> ModelFacts:
+def _parse_row(row: Mapping[str, Any]) -> ModelInfo:
     window = row.get("max_input_tokens") or row.get("max_tokens")
     tiers = sorted((int(match[1]) for key in row if (match := TIER.fullmatch(key))), reverse=True)
-    rates = _rates(row, "")
-    return ModelFacts(
+    rates = _parse_prices(row, "")
+    return ModelInfo(
         provider=row.get("litellm_provider") or "",
         mode=row.get("mode") or "",
         context_window=window if isinstance(window, int) else None,
@@ -112,14 +112,16 @@ def _facts(row: Mapping[str, Any]) -> ModelFacts:
         tools=bool(row.get("supports_function_calling")),
         retired_on=row.get("deprecation_date") or "",
         rates=rates,
-        long_rates=tuple(
-            (tier * 1000, tier_rates) for tier in tiers if rates and (tier_rates := _rates(row, f"_above_{tier}k_tokens", rates))
+        long_context_prices=tuple(
+            (tier * 1000, tier_rates)
+            for tier in tiers
+            if rates and (tier_rates := _parse_prices(row, f"_above_{tier}k_tokens", rates))
         ),
         images=bool(row.get("supports_vision")),
     )
 
 
-def _rates(row: Mapping[str, Any], suffix: str, usual: Rates | None = None) -> Rates | None:
+def _parse_prices(row: Mapping[str, Any], suffix: str, usual: TokenPrices | None = None) -> TokenPrices | None:
     """Rates of one tier; without a cache price of its own a cached token costs what a fresh one does."""
     fresh, out = row.get(f"input_cost_per_token{suffix}"), row.get(f"output_cost_per_token{suffix}")
     if usual is not None:
@@ -128,4 +130,4 @@ def _rates(row: Mapping[str, Any], suffix: str, usual: Rates | None = None) -> R
         return None
     read = row.get(f"cache_read_input_token_cost{suffix}")
     write = row.get(f"cache_creation_input_token_cost{suffix}")
-    return Rates(fresh, out, fresh if read is None else read, fresh if write is None else write)
+    return TokenPrices(fresh, out, fresh if read is None else read, fresh if write is None else write)

@@ -67,11 +67,11 @@ class LoggedProvider:
 
 def with_raw_log(provider: ModelProvider, path: str) -> ModelProvider:
     """The provider itself when no path is configured."""
-    return LoggedProvider(provider, _log_at(path)) if path else provider
+    return LoggedProvider(provider, _open_log(path)) if path else provider
 
 
 _LOGS: dict[str, RawLog] = {}
 
 
-def _log_at(path: str) -> RawLog:
+def _open_log(path: str) -> RawLog:
     return _LOGS.setdefault(path, RawLog(path))

@@ -24,15 +24,15 @@ from agents.llm.base import (
 )
 from agents.llm.events import AskEvent, AttemptReset, MessageStarted, Replied
 from agents.llm.thinking_tags import TagFilter
-from clawsite.infra.text import storable
+from clawsite.infra.text import make_storable
 
 EARLY_RETRIES = 2  # for a provider that is busy or slow before it said anything
-CUT_RETRIES = 1  # for a stream that broke; a second break is no accident
+INTERRUPTED_RETRIES = 1  # for a stream that broke; a second break is no accident
 FIRST_DELAY_S = 0.5  # then 2 s, each give or take a quarter, so that many runs do not come back at once
-LONGEST_RETRY_AFTER_S = 10.0  # who asks for more than that is not waited for: another key or model is quicker
+MAX_RETRY_AFTER_S = 10.0  # who asks for more than that is not waited for: another key or model is quicker
 
 
-class Watch(Protocol):
+class AttemptObserver(Protocol):
     """Somebody who looks on: for each attempt one beginning, and one end unless it was given up."""
 
     def begin(self, request: ModelRequest, attempt: int) -> ModelRequest: ...
@@ -46,7 +46,7 @@ async def ask_model(
     *,
     new_id: Callable[[], str],
     sleep: Callable[[float], Awaitable[object]],
-    watch: Watch | None = None,
+    watch: AttemptObserver | None = None,
 ) -> AsyncGenerator[AskEvent, None]:
     """Begins with MessageStarted and ends with Replied, or raises the last ProviderError with what was tried."""
     message_id, attempt = new_id(), 1
@@ -56,7 +56,7 @@ async def ask_model(
         spoke = False
         try:
             asked = watch.begin(request, attempt) if watch else request
-            async with aclosing(_attempt(provider, asked)) as events:
+            async with aclosing(_stream_attempt(provider, asked)) as events:
                 async for event in events:
                     if isinstance(event, Finished):
                         if watch:
@@ -70,7 +70,7 @@ async def ask_model(
                 watch.failed(error.kind)
             failures.append(error)
             if (wait := _delay_before_retry(failures, spoke=spoke)) is None:
-                raise _with_what_was_tried(failures) from error
+                raise _summarize_failures(failures) from error
             delay = wait
         attempt += 1
         yield AttemptReset(message_id, attempt, failures[-1].kind, delay)
@@ -84,17 +84,17 @@ def _delay_before_retry(failures: list[ProviderError], *, spoke: bool) -> float 
     match last.kind:
         case FailureKind.CUT:
             cuts = sum(failure.kind is FailureKind.CUT for failure in failures)
-            return 0.0 if cuts <= CUT_RETRIES else None
+            return 0.0 if cuts <= INTERRUPTED_RETRIES else None
         case FailureKind.RATE_LIMIT | FailureKind.UNAVAILABLE | FailureKind.TIMEOUT:
             early = sum(failure.kind is not FailureKind.CUT for failure in failures)
-            if spoke or early > EARLY_RETRIES or (last.retry_after or 0) > LONGEST_RETRY_AFTER_S:
+            if spoke or early > EARLY_RETRIES or (last.retry_after or 0) > MAX_RETRY_AFTER_S:
                 return None
             backoff: float = FIRST_DELAY_S * 4 ** (early - 1) * random.uniform(0.75, 1.25)  # noqa: S311  # spreads load, keeps no secret
             return max(backoff, last.retry_after or 0)
     return None
 
 
-def _with_what_was_tried(failures: list[ProviderError]) -> ProviderError:
+def _summarize_failures(failures: list[ProviderError]) -> ProviderError:
     last = failures[-1]
     if len(failures) == 1:
         return last
@@ -103,7 +103,7 @@ def _with_what_was_tried(failures: list[ProviderError]) -> ProviderError:
     return ProviderError(last.kind, message, status=last.status, retry_after=last.retry_after)
 
 
-async def _attempt(provider: ModelProvider, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
+async def _stream_attempt(provider: ModelProvider, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
     """The provider's stream with the thinking that was written as text turned into thinking."""
     tags = TagFilter()
     texts: list[str] = []
@@ -123,17 +123,17 @@ async def _attempt(provider: ModelProvider, request: ModelRequest) -> AsyncGener
         async for event in events:
             match event:
                 case TextDelta(text):
-                    for delta in told(*tags.feed(storable(text))):
+                    for delta in told(*tags.feed(make_storable(text))):
                         yield delta
                 case ThinkingDelta(text):
-                    for delta in told("", storable(text)):
+                    for delta in told("", make_storable(text)):
                         yield delta
                 case CallDelta(text=text):
-                    yield replace(event, text=storable(text))
+                    yield replace(event, text=make_storable(text))
                 case Finished(message=message):
                     for delta in told(*tags.flush()):
                         yield delta
-                    calls = tuple(replace(call, arguments=storable(call.arguments)) for call in message.tool_calls)
+                    calls = tuple(replace(call, arguments=make_storable(call.arguments)) for call in message.tool_calls)
                     message = replace(message, text="".join(texts), thinking="".join(thoughts), tool_calls=calls)
                     if not message.text.strip() and not message.tool_calls:
                         raise ProviderError(

@@ -8,7 +8,7 @@ from enum import Enum
 
 THINKING_TAGS = frozenset({"think", "thinking", "thought", "antthinking"})
 TAGS = THINKING_TAGS | {"final"}
-LONGEST_TAG = 32  # with any blanks inside; what is longer without its ">" is text
+MAX_TAG_LENGTH = 32  # with any blanks inside; what is longer without its ">" is text
 QUOTE_OR_BLANK = " \t>"  # may stand before a fence
 
 
@@ -49,7 +49,7 @@ class TagFilter:
             and (self._settled is _Code.FENCE or "<" not in delta)
         ):
             if self._line_start or "\n" in delta:
-                self._note_line(delta)
+                self._track_line_start(delta)
             return delta, ""
         visible: list[str] = []
         thinking: list[str] = []
@@ -64,7 +64,7 @@ class TagFilter:
         rest, self._pending = self._pending, ""
         return ("", rest) if self._thinking else (rest, "")
 
-    def _note_line(self, text: str) -> None:
+    def _track_line_start(self, text: str) -> None:
         line = text[text.rfind("\n") + 1 :]
         starts_here = len(line) < len(text)
         self._line_start = (starts_here or self._line_start) and not line.strip(QUOTE_OR_BLANK)
@@ -162,7 +162,7 @@ def _tag_name(text: str) -> tuple[str, bool]:
 
 
 def _may_become_tag(text: str) -> bool:
-    if len(text) >= LONGEST_TAG or text[-1] in ">\n":
+    if len(text) >= MAX_TAG_LENGTH or text[-1] in ">\n":
         return False
     name, _ = _tag_name(text)
     if name and text[-1] in " \t":

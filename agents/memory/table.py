@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from clawsite.infra.fulltext.table import PRIVATE, WordTable
+from clawsite.infra.fulltext.table import PRIVATE_USE_PREFIX, WordTable
 
 TABLE = WordTable("agents_memory_words", of="agents_memorychunk", key="chunk_id")
-IN_WORKSPACE = f"{PRIVATE}w"  # begins the word that says in which workspace a piece is
+WORKSPACE_TERM_PREFIX = f"{PRIVATE_USE_PREFIX}w"  # begins the word that says in which workspace a piece is
 
 
 def install_trigger(**_: Any) -> None:

@@ -1,6 +1,6 @@
 """The tables of the agents layer, one file a noun."""
 
-from agents.models.agent import MAIN, Agent, install_main_agent
+from agents.models.agent import MAIN_AGENT, Agent, install_main_agent
 from agents.models.memory import MemoryChunk, MemoryFile
 
-__all__ = ["MAIN", "Agent", "MemoryChunk", "MemoryFile", "install_main_agent"]
+__all__ = ["MAIN_AGENT", "Agent", "MemoryChunk", "MemoryFile", "install_main_agent"]

@@ -6,7 +6,7 @@ from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-MAIN = "main"
+MAIN_AGENT = "main"
 
 
 class Agent(models.Model):
@@ -58,4 +58,4 @@ class Agent(models.Model):
 
 def install_main_agent(**_kwargs: Any) -> None:
     """After every migration: the agent everybody starts with exists."""
-    Agent.objects.get_or_create(slug=MAIN, defaults={"name": "Main"})
+    Agent.objects.get_or_create(slug=MAIN_AGENT, defaults={"name": "Main"})

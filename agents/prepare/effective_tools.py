@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from agents import selectors
-from agents.context.workspace import place_of, workplace_of
+from agents.context.workspace import prepare_session_workspace, workspace_path
 from agents.llm.catalog import resolve_model
 from agents.llm.prices import takes_images
 from agents.models import Agent
-from agents.prepare.tool_context import Occasion
+from agents.prepare.tool_context import ToolContext
 from clawsite.accounts.models import User
 from sessions_app.models import Run, Session
 from tools_app.core.definition import ToolEnv
@@ -17,78 +17,82 @@ from tools_app.exec.rules import rules_for
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 from tools_app.policy_store.policies import current_rules
-from tools_app.sources.offered import offered_now
-from tools_app.sources.registry import Registry
-from tools_app.sources.tools import known_tools
+from tools_app.sources.offered import read_current_offer
+from tools_app.sources.registry import ToolRegistry
+from tools_app.sources.tools import load_tools
 from tools_app.toolset import Toolset
 
-NOT_HERE = "this version does not have it yet"
-SOMEBODY_ELSE = -1  # no account has this number
+NOT_INSTALLED = "this version does not have it yet"
+OTHER_USER_ID = -1  # no account has this number
 
 
 @dataclass(frozen=True, slots=True)
-class Effective:
+class EffectiveTools:
     agent: Agent
     toolset: Toolset
     rules: PolicyRules
-    known: Registry
+    known: ToolRegistry
 
 
-def effective_tools(user: User, session: Session) -> Effective:
+def find_effective_tools(user: User, session: Session) -> EffectiveTools:
     """For a message of this user in this session now. Reads only, apart from making the workspace's directory."""
-    agent, rules, known = selectors.find_agent(session.agent), current_rules(), known_tools()
-    occasion = Occasion(
+    agent, rules, known = selectors.find_agent(session.agent), current_rules(), load_tools()
+    occasion = ToolContext(
         agent=agent,
-        model=resolve_model(selectors.model_of(agent, session.model), os.environ, will_be_asked=False),
-        workplace=workplace_of(agent, session.owner_id, str(session.pk), session.key, rules_for(agent.slug, str(session.pk))),
+        model=resolve_model(selectors.choose_model_name(agent, session.model), os.environ, will_be_asked=False),
+        workplace=prepare_session_workspace(
+            agent, session.owner_id, str(session.pk), session.key, rules_for(agent.slug, str(session.pk))
+        ),
         session_id=session.pk,
         session_key=session.key,
         session_owner_id=session.owner_id,
         sender_id=user.pk,
-        sender=_known_as(user, session),
+        sender=_sender_names(user, session),
         key_limits=user.key_limits,
     )
-    return Effective(agent, occasion.toolset(rules, known), rules, known)
+    return EffectiveTools(agent, occasion.toolset(rules, known), rules, known)
 
 
-def _known_as(user: User, session: Session) -> Mapping[str, str]:
+def _sender_names(user: User, session: Session) -> Mapping[str, str]:
     """What the channel called them when they last wrote here; a page or a program has no such names."""
     last = Run.objects.filter(session=session, owner=user).order_by("-pk").values_list("options", flat=True).first()
     names: Mapping[str, str] = (last or {}).get("sender", {})
     return names
 
 
-def with_own_model(query: PolicyQuery, agent: Agent | None = None) -> PolicyQuery:
+def with_agent_model(query: PolicyQuery, agent: Agent | None = None) -> PolicyQuery:
     """The question with the agent's own model where it names none: a run always has one, and three layers go by it."""
     if query.provider:
         return query
-    used = resolve_model(selectors.model_of(agent or _agent_of(query)), os.environ, will_be_asked=False)
+    used = resolve_model(selectors.choose_model_name(agent or _find_query_agent(query)), os.environ, will_be_asked=False)
     return replace(query, provider=used.provider, model=used.model)
 
 
-def not_offered(query: PolicyQuery, owner_id: int, *, known: Registry | None = None, agent: Agent | None = None) -> dict[str, str]:
+def find_unavailable_tools(
+    query: PolicyQuery, owner_id: int, *, known: ToolRegistry | None = None, agent: Agent | None = None
+) -> dict[str, str]:
     """Which of the tools that a question is about would be missing whatever the policy says, and why.
 
     The question may leave the model open: then it is the agent's own. Nothing is made, no directory either.
     """
-    known, gone = known or known_tools(), offered_now(query.tools).gone
+    known, gone = known or load_tools(), read_current_offer(query.tools).gone
     here = [facts.name for facts in query.tools if facts.name in known.tools and facts.name not in gone]
-    _made, declined = known.create(here, _supposed(query, owner_id, agent))
-    return {facts.name: NOT_HERE for facts in query.tools if facts.name not in known.tools} | declined | gone
+    _made, declined = known.create(here, _build_hypothetical_env(query, owner_id, agent))
+    return {facts.name: NOT_INSTALLED for facts in query.tools if facts.name not in known.tools} | declined | gone
 
 
-def _agent_of(query: PolicyQuery) -> Agent:
+def _find_query_agent(query: PolicyQuery) -> Agent:
     return Agent.objects.filter(slug=query.agent).first() or Agent(slug=query.agent)
 
 
-def _supposed(query: PolicyQuery, owner_id: int, agent: Agent | None) -> ToolEnv:
+def _build_hypothetical_env(query: PolicyQuery, owner_id: int, agent: Agent | None) -> ToolEnv:
     """A run of which no more is known than the question says."""
-    agent = agent or _agent_of(query)
-    query = with_own_model(query, agent)
+    agent = agent or _find_query_agent(query)
+    query = with_agent_model(query, agent)
     model = f"{query.provider}/{query.model or '*'}"
     where = f"{query.channel}:group:{query.group}" if query.group else "main"
     return ToolEnv(
-        workspace=place_of(agent, owner_id),
+        workspace=workspace_path(agent, owner_id),
         agent=agent.slug,
         owner_id=owner_id,
         session_id="",
@@ -96,5 +100,5 @@ def _supposed(query: PolicyQuery, owner_id: int, agent: Agent | None) -> ToolEnv
         run_pk=0,
         model=model,
         takes_images=takes_images(model),
-        sender_id=owner_id if query.is_owner else SOMEBODY_ELSE,
+        sender_id=owner_id if query.is_owner else OTHER_USER_ID,
     )

@@ -3,22 +3,22 @@
 import difflib
 import os
 
-from agents.llm.catalog import ModelRow, available_models
+from agents.llm.catalog import ModelRow, list_available_models
 from agents.selectors import list_agents
 from clawsite.infra.errors import InvalidRequest
 
-SUGGESTIONS = 3
+MAX_SUGGESTIONS = 3
 
 
-def offered_models() -> list[ModelRow]:
+def list_offered_models() -> list[ModelRow]:
     """Those in use, those whose key is there, and what a further key would add."""
-    return available_models(os.environ, [agent.model for agent in list_agents() if agent.model])
+    return list_available_models(os.environ, [agent.model for agent in list_agents() if agent.model])
 
 
 def find_model(typed: str) -> ModelRow | None:
     """By its whole id, or by its name alone if only one provider has it."""
     wanted = typed.strip().lower()
-    rows = offered_models()
+    rows = list_offered_models()
     named = [row for row in rows if row["name"].lower() == wanted]
     usable = [row for row in named if row["available"]] or named
     return next((row for row in rows if row["id"].lower() == wanted), usable[0] if len(usable) == 1 else None)
@@ -28,8 +28,8 @@ def choose_model(typed: str) -> str:
     """The id of the model somebody typed; InvalidRequest with what may have been meant."""
     row = find_model(typed)
     if row is None:
-        ids = [row["id"] for row in offered_models() if row["available"]]
-        near = difflib.get_close_matches(typed.lower(), ids, SUGGESTIONS, cutoff=0.4) or ids[:SUGGESTIONS]
+        ids = [row["id"] for row in list_offered_models() if row["available"]]
+        near = difflib.get_close_matches(typed.lower(), ids, MAX_SUGGESTIONS, cutoff=0.4) or ids[:MAX_SUGGESTIONS]
         raise InvalidRequest(
             f"there is no model {typed!r} to choose here; for example {', '.join(near)}",
             details={"code": "UNKNOWN_MODEL", "model": typed, "near": near},
@@ -43,4 +43,4 @@ def choose_model(typed: str) -> str:
 
 
 def is_provider(name: str) -> bool:
-    return any(row["provider"] == name for row in offered_models())
+    return any(row["provider"] == name for row in list_offered_models())

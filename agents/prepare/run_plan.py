@@ -8,26 +8,26 @@ from pathlib import Path
 from django.conf import settings
 
 from agents import selectors
-from agents.context.history import Past, recall
-from agents.context.system_prompt import system_prompt
-from agents.context.workspace import Workplace, workplace_of
+from agents.context.history import History, load_history
+from agents.context.system_prompt import render_system_prompt
+from agents.context.workspace import SessionWorkspace, prepare_session_workspace
 from agents.llm.base import ModelProvider, ModelRequest, ToolSpec
 from agents.llm.catalog import ResolvedModel, open_provider, resolve_model
-from agents.llm.messages import ToolCallAsked
+from agents.llm.messages import ToolCallRequest
 from agents.llm.prices import takes_images
 from agents.models import Agent
-from agents.prepare.tool_context import Occasion
+from agents.prepare.tool_context import ToolContext
 from clawsite.infra import db
-from sessions_app.origin import HOOK, KEY_LIMITS, reader_of
+from sessions_app.origin import TOKEN_LIMITS_KEY, WEBHOOK_KEY, reader_origin
 from sessions_app.runs import client_tools
-from sessions_app.runs.compaction_requests import asks_no_model
-from sessions_app.runs.queue import Claimed
-from sessions_app.transcript.messages import PastEntry, model_history
+from sessions_app.runs.compaction_requests import skips_model
+from sessions_app.runs.queue import ClaimedRun
+from sessions_app.transcript.messages import HistoryEntry, read_model_history
 from tools_app.core.plugin_hooks import PluginHook
-from tools_app.exec.rules import ExecRules, passed_on_by, rules_of
+from tools_app.exec.rules import ExecRules, forwarded_through, rules_for_run
 from tools_app.policy.rules import PolicyRules
 from tools_app.policy_store.policies import current_rules
-from tools_app.sources.registry import Registry
+from tools_app.sources.registry import ToolRegistry
 from tools_app.sources.tools import tools_and_hooks
 from tools_app.toolset import Toolset
 
@@ -38,24 +38,24 @@ class RunPlan:
     model: ResolvedModel
     provider: ModelProvider
     toolset: Toolset
-    past: Past
+    past: History
     timeout_seconds: float
     request: ModelRequest  # without messages: the loop adds them turn by turn
     workspace: Path
     hooks: tuple[PluginHook, ...] = ()  # asked before every call
-    invoked: ToolCallAsked | None = None  # a person's own call, which no model is asked about
+    invoked_call: ToolCallRequest | None = None  # a person's own call, which no model is asked about
 
 
-async def prepare(claimed: Claimed) -> RunPlan:
+async def prepare_run(claimed: ClaimedRun) -> RunPlan:
     """Gather what the run needs; NotFound when its agent is gone, ProviderError when its model cannot be used."""
-    agent, workplace, offer, entries = await db.read(_load, claimed)
+    agent, workplace, offer, entries = await db.read(_load_inputs, claimed)
     # 1 resolve model, 2 choose credentials
-    wanted = selectors.model_of(agent, claimed.options.get("model", ""), claimed.session_model)
-    invoked = _invoked(claimed)
-    model = resolve_model(wanted, os.environ, will_be_asked=invoked is None and not asks_no_model(claimed.options))
+    wanted = selectors.choose_model_name(agent, claimed.options.get("model", ""), claimed.session_model)
+    invoked = _find_invoked_call(claimed)
+    model = resolve_model(wanted, os.environ, will_be_asked=invoked is None and not skips_model(claimed.options))
     # 3 take the session: done by the claim, whose lease every later write names
     # 4 build tools
-    occasion = Occasion(
+    occasion = ToolContext(
         agent=agent,
         model=model,
         workplace=workplace,
@@ -65,17 +65,17 @@ async def prepare(claimed: Claimed) -> RunPlan:
         sender_id=claimed.owner_id,
         sender=claimed.options.get("sender", {}),
         run_pk=claimed.pk,
-        hook=claimed.options.get(HOOK, ""),
-        through=passed_on_by(claimed.options),
-        key_limits=claimed.options.get(KEY_LIMITS),
+        hook=claimed.options.get(WEBHOOK_KEY, ""),
+        through=forwarded_through(claimed.options),
+        key_limits=claimed.options.get(TOKEN_LIMITS_KEY),
     )
-    toolset = occasion.toolset(offer.rules, offer.known).with_callers(client_tools.tools_in(claimed.options))
+    toolset = occasion.toolset(offer.rules, offer.known).with_client_tools(client_tools.client_tools_in(claimed.options))
     # 5 load history
-    past = await recall(claimed, entries, workplace.directory, takes_images=takes_images(model.display))
+    past = await load_history(claimed, entries, workplace.directory, takes_images=takes_images(model.display_name))
     request = ModelRequest(
         model=model.name,
         messages=(),
-        system=system_prompt(agent, list(toolset.tools), extra=claimed.options.get("extraSystemPrompt", "")),
+        system=render_system_prompt(agent, list(toolset.tools), extra=claimed.options.get("extraSystemPrompt", "")),
         tools=tuple(ToolSpec(**spec) for spec in toolset.specs()),
         parameters=claimed.options.get("parameters", {}),
         thinking=claimed.options.get("thinking") or claimed.thinking_level or agent.thinking_level,
@@ -88,26 +88,26 @@ async def prepare(claimed: Claimed) -> RunPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ToolSnapshot:
     """The tools and the rules of this moment."""
 
     rules: PolicyRules
-    known: Registry
+    known: ToolRegistry
     hooks: tuple[PluginHook, ...]
 
 
-def _load(claimed: Claimed) -> tuple[Agent, Workplace, Offer, Sequence[PastEntry]]:
+def _load_inputs(claimed: ClaimedRun) -> tuple[Agent, SessionWorkspace, ToolSnapshot, Sequence[HistoryEntry]]:
     agent, any_exec_rules = selectors.find_agent_to_run(claimed.agent)
     session_id = str(claimed.session_id)
-    rules = rules_of(claimed) if any_exec_rules else ExecRules()
+    rules = rules_for_run(claimed) if any_exec_rules else ExecRules()
     # Touches the disk, so it belongs on this thread too.
-    owner, from_hook = claimed.session_owner_id, HOOK in claimed.options
-    workplace = workplace_of(agent, owner, session_id, claimed.session_key, rules, from_hook=from_hook)
-    offer = Offer(current_rules(), *tools_and_hooks())
-    reader = reader_of(claimed.options, claimed.session_key)
-    return agent, workplace, offer, model_history(claimed.session_id, claimed.generation, claimed.pk, reader)
+    owner, from_hook = claimed.session_owner_id, WEBHOOK_KEY in claimed.options
+    workplace = prepare_session_workspace(agent, owner, session_id, claimed.session_key, rules, from_hook=from_hook)
+    offer = ToolSnapshot(current_rules(), *tools_and_hooks())
+    reader = reader_origin(claimed.options, claimed.session_key)
+    return agent, workplace, offer, read_model_history(claimed.session_id, claimed.generation, claimed.pk, reader)
 
 
-def _invoked(claimed: Claimed) -> ToolCallAsked | None:
+def _find_invoked_call(claimed: ClaimedRun) -> ToolCallRequest | None:
     wish = claimed.options.get("invoke")
-    return ToolCallAsked(f"invoke_{claimed.pk}", wish["name"], wish["args"]) if wish else None
+    return ToolCallRequest(f"invoke_{claimed.pk}", wish["name"], wish["args"]) if wish else None

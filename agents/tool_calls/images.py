@@ -8,27 +8,27 @@ from uuid import UUID
 
 from clawsite.infra.errors import ClawError
 from sessions_app.sessions import attachments
-from sessions_app.sessions.attachments import Stored, block_of, produced
+from sessions_app.sessions.attachments import StoredFile, record_tool_file, to_block
 from tools_app.core.definition import ImageBlock
 
 log = logging.getLogger(__name__)
 
 
-def store(images: Sequence[ImageBlock]) -> list[Stored | None]:
+def store_images(images: Sequence[ImageBlock]) -> list[StoredFile | None]:
     """Write the bytes, before and outside of any transaction. None for one that could not be kept: its result still counts."""
-    return [_stored(image) for image in images]
+    return [_store_image(image) for image in images]
 
 
-def _stored(image: ImageBlock) -> Stored | None:
+def _store_image(image: ImageBlock) -> StoredFile | None:
     try:
-        return attachments.store([base64.b64decode(image.data)], image.name, image.mime_type)
+        return attachments.store_file([base64.b64decode(image.data)], image.name, image.mime_type)
     except (OSError, ValueError, ClawError) as error:  # a full disk; bytes that are no image after all
         log.warning("an image that a tool returned could not be kept: %s", error)
         return None
 
 
-def named(
-    content: Sequence[dict[str, Any]], stored: Sequence[Stored | None], session_id: UUID, owner_id: int
+def replace_images_with_ids(
+    content: Sequence[dict[str, Any]], stored: Sequence[StoredFile | None], session_id: UUID, owner_id: int
 ) -> list[dict[str, Any]]:
     """The blocks of a result with the ids of its images in place of their bytes."""
     left = list(stored)
@@ -37,7 +37,7 @@ def named(
         if block["type"] != "image":
             blocks.append(block)
         elif kept := left.pop(0):
-            told = block_of(produced(session_id, owner_id, kept))
+            told = to_block(record_tool_file(session_id, owner_id, kept))
             blocks.append({name: value for name, value in told.items() if name != "sha256"})
         else:
             blocks.append({"type": "text", "text": "[an image could not be kept]"})

@@ -13,50 +13,52 @@ from pydantic import Field
 
 from agents.memory import index as memory_index
 from agents.memory import notes
-from agents.memory.index import Hit
-from agents.tools.results import how_many_fit, refusals_in_words
+from agents.memory.index import MemoryHit
+from agents.tools.results import count_fitting, errors_as_tool_failures
 from clawsite.infra import db
-from tools_app.builtin.files.read_write import text_of
-from tools_app.builtin.files.workspace import Workspace, root_of
-from tools_app.core.definition import Call, Declined, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
+from tools_app.builtin.files.read_write import decode_text
+from tools_app.builtin.files.workspace import Workspace, find_root
+from tools_app.core.definition import CallContext, ToolArgs, ToolEnv, ToolFailed, ToolFunction, ToolResult, ToolUnavailable, tool
 from tools_app.core.results import json_result
 
-MOST_TOLD = 10  # notes that are left out, by name
-LONGEST_LINE = 8_000  # characters; of any script an answer has room for them
+MAX_NAMED = 10  # notes that are left out, by name
+MAX_LINE_LENGTH = 8_000  # characters; of any script an answer has room for them
 NO_NOTES = "there are no notes yet: they are MEMORY.md and the Markdown files below memory/ in the workspace"
 
 
-class SearchArgs(ToolArgs):
+class MemorySearchArgs(ToolArgs):
     query: str = Field(min_length=1, max_length=1_000, description="What to look for; a question or some words, in any language")
     max_results: int = Field(6, ge=1, le=50, description="How many places to show at most")
     min_score: float = Field(0.1, ge=0, le=1, description="Leave out places that fit less, from 0 to 1 for all words of the query")
 
 
-def _root_of_notes(env: ToolEnv) -> Path:
+def _find_notes_root(env: ToolEnv) -> Path:
     if env.sender_id != env.owner_id:  # what they note down comes from conversations of their own, too
-        raise Declined("notes are read for the owner of the session only")
-    return root_of(env)
+        raise ToolUnavailable("notes are read for the owner of the session only")
+    return find_root(env)
 
 
-@tool("memory_search", group="memory", args=SearchArgs, read_only=True, idempotent=True)
-def make_memory_search(env: ToolEnv) -> Execute[SearchArgs]:
+@tool("memory_search", group="memory", args=MemorySearchArgs, read_only=True, idempotent=True)
+def make_memory_search(env: ToolEnv) -> ToolFunction[MemorySearchArgs]:
     """Search your notes: MEMORY.md and memory/**/*.md in the workspace. Do so before you answer about earlier work, decisions,
     dates, people or preferences. Shows the places that fit best; `memory_get` shows the lines around them."""
-    root = _root_of_notes(env)
+    root = _find_notes_root(env)
 
-    async def memory_search(args: SearchArgs, call: Call) -> ToolResult:
-        with refusals_in_words():
-            workspace, listing, unreadable = await _follow_files(root)
-            found = await db.read(memory_index.search, workspace, args.query, limit=args.max_results, min_score=args.min_score)
-        results = [_result(hit) for hit in found]
-        shown = how_many_fit(results)
+    async def memory_search(args: MemorySearchArgs, call: CallContext) -> ToolResult:
+        with errors_as_tool_failures():
+            workspace, listing, unreadable = await _update_index(root)
+            found = await db.read(
+                memory_index.search_notes, workspace, args.query, limit=args.max_results, min_score=args.min_score
+            )
+        results = [_hit_to_dict(hit) for hit in found]
+        shown = count_fitting(results)
         answer: dict[str, Any] = {"results": results[:shown], "searched": len(listing.stamps) - len(unreadable)}
         if shown < len(results):
             answer["cut"] = f"{len(results) - shown} more results did not fit: ask for fewer, or more precisely"
         left_out = [*listing.left_out, *(f"{path} is not UTF-8 text" for path in unreadable)]
         if left_out:
-            more = len(left_out) - MOST_TOLD
-            answer["leftOut"] = [*left_out[:MOST_TOLD], *([f"and {more} more"] if more > 0 else [])]
+            more = len(left_out) - MAX_NAMED
+            answer["leftOut"] = [*left_out[:MAX_NAMED], *([f"and {more} more"] if more > 0 else [])]
         if not listing.stamps:
             answer["note"] = NO_NOTES
         return json_result(answer)
@@ -64,7 +66,7 @@ def make_memory_search(env: ToolEnv) -> Execute[SearchArgs]:
     return memory_search
 
 
-async def _follow_files(root: Path) -> tuple[str, notes.Listing, list[str]]:
+async def _update_index(root: Path) -> tuple[str, notes.NoteListing, list[str]]:
     """Bring the index up to date; -> the workspace's name in it, the notes, and those among them that are no text.
 
     Rows are read before the files are listed: what somebody else adds meanwhile is then never taken for gone. Each note is a
@@ -72,10 +74,10 @@ async def _follow_files(root: Path) -> tuple[str, notes.Listing, list[str]]:
     """
     real = await asyncio.to_thread(os.path.realpath, root)
     workspace, files = hashlib.sha256(os.fsencode(real)).hexdigest(), Workspace(Path(real))
-    known = await db.read(memory_index.known_files, workspace)
+    known = await db.read(memory_index.list_indexed_files, workspace)
     listing = await asyncio.to_thread(notes.list_notes, files)
     if gone := [path for path in known if path not in listing.stamps]:
-        await db.write(memory_index.forget, workspace, gone, alone=True)
+        await db.write(memory_index.delete_files, workspace, gone, alone=True)
     unreadable = []
     for path, stamp in listing.stamps.items():
         there = known.get(path)
@@ -83,17 +85,17 @@ async def _follow_files(root: Path) -> tuple[str, notes.Listing, list[str]]:
         if there is None or there.stamp != stamp:
             note = await asyncio.to_thread(notes.read_note, files, path)
             if note is None:
-                await db.write(memory_index.forget, workspace, [path], alone=True)
+                await db.write(memory_index.delete_files, workspace, [path], alone=True)
                 continue
             digest = note.digest
             if there is None or (there.stamp, there.digest) != (note.stamp, note.digest):
-                await db.write(memory_index.store, workspace, path, note, alone=True)
+                await db.write(memory_index.store_note, workspace, path, note, alone=True)
         if not digest:
             unreadable.append(path)
     return workspace, listing, unreadable
 
 
-def _result(hit: Hit) -> dict[str, Any]:
+def _hit_to_dict(hit: MemoryHit) -> dict[str, Any]:
     return {
         "path": hit.path,
         "startLine": hit.start_line,
@@ -104,35 +106,35 @@ def _result(hit: Hit) -> dict[str, Any]:
     }
 
 
-class GetArgs(ToolArgs):
+class MemoryGetArgs(ToolArgs):
     path: str = Field(description="A note, as `memory_search` names it")
     from_line: int = Field(1, ge=1, description="First line to show, counted from 1")
     lines: int = Field(200, ge=1, le=2_000, description="How many lines to show at most")
 
 
-@tool("memory_get", group="memory", args=GetArgs, read_only=True, idempotent=True)
-def make_memory_get(env: ToolEnv) -> Execute[GetArgs]:
+@tool("memory_get", group="memory", args=MemoryGetArgs, read_only=True, idempotent=True)
+def make_memory_get(env: ToolEnv) -> ToolFunction[MemoryGetArgs]:
     """Show lines of one of your notes: MEMORY.md or a file below memory/. For other files use `read`."""
-    workspace = Workspace(_root_of_notes(env))
+    workspace = Workspace(_find_notes_root(env))
 
-    async def memory_get(args: GetArgs, call: Call) -> ToolResult:
-        return json_result(await asyncio.to_thread(_lines, workspace, args))
+    async def memory_get(args: MemoryGetArgs, call: CallContext) -> ToolResult:
+        return json_result(await asyncio.to_thread(_read_lines, workspace, args))
 
     return memory_get
 
 
-def _lines(workspace: Workspace, args: GetArgs) -> dict[str, Any]:
+def _read_lines(workspace: Workspace, args: MemoryGetArgs) -> dict[str, Any]:
     if not notes.is_note(workspace, args.path):
         raise ToolFailed(f"`{args.path}` is no note: notes are MEMORY.md and memory/**/*.md; use `read` for other files")
     content, _ = workspace.read(args.path)
-    if len(content) > notes.LARGEST_FILE:
-        raise ToolFailed(f"`{args.path}` has {len(content)} bytes; notes of at most {notes.LARGEST_FILE} can be shown")
-    lines = notes.lines_of(text_of(content, args.path).removeprefix("\ufeff"))
+    if len(content) > notes.MAX_FILE_BYTES:
+        raise ToolFailed(f"`{args.path}` has {len(content)} bytes; notes of at most {notes.MAX_FILE_BYTES} can be shown")
+    lines = notes.split_lines(decode_text(content, args.path).removeprefix("\ufeff"))
     if args.from_line > len(lines):
         raise ToolFailed(f"`{args.path}` has {len(lines)} lines; line {args.from_line} does not exist")
     asked = lines[args.from_line - 1 : args.from_line - 1 + args.lines]
-    shown = [line[:LONGEST_LINE] for line in asked]
-    shown = shown[: how_many_fit(shown)]
+    shown = [line[:MAX_LINE_LENGTH] for line in asked]
+    shown = shown[: count_fitting(shown)]
     last = args.from_line - 1 + len(shown)
     answer: dict[str, Any] = {
         "path": "/".join(workspace.parts(args.path)),
@@ -142,8 +144,8 @@ def _lines(workspace: Workspace, args: GetArgs) -> dict[str, Any]:
         "totalLines": len(lines),
     }
     cut = (
-        [f"lines of more than {LONGEST_LINE} characters are cut"]
-        if any(len(line) > LONGEST_LINE for line in asked[: len(shown)])
+        [f"lines of more than {MAX_LINE_LENGTH} characters are cut"]
+        if any(len(line) > MAX_LINE_LENGTH for line in asked[: len(shown)])
         else []
     )
     if last < len(lines):

@@ -11,15 +11,15 @@ from django.db import transaction
 from pydantic import Field
 
 from agents.tools import reachable_sessions
-from agents.tools.nested_runs import options_of
-from agents.tools.results import refusals_in_words
+from agents.tools.nested_runs import read_run_options
+from agents.tools.results import errors_as_tool_failures
 from clawsite.accounts.models import User
 from clawsite.infra import db
 from sessions_app.models import Session
-from sessions_app.origin import reader_of
+from sessions_app.origin import reader_origin
 from sessions_app.runs import outbox
 from sessions_app.sessions.service import inject_message
-from tools_app.core.definition import Call, Declined, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
+from tools_app.core.definition import CallContext, ToolArgs, ToolEnv, ToolFailed, ToolFunction, ToolResult, ToolUnavailable, tool
 from tools_app.core.results import json_result
 
 
@@ -30,36 +30,36 @@ class MessageArgs(ToolArgs):
 
 
 @tool("message", group="messaging", args=MessageArgs)
-def make_message(env: ToolEnv) -> Execute[MessageArgs]:
+def make_message(env: ToolEnv) -> ToolFunction[MessageArgs]:
     """Say something to the person right away, in this conversation or in another of their sessions. It starts no agent there:
     to ask another agent, use `sessions_send`. Your final answer is delivered anyway: do not send it twice."""
     if env.run_pk is None:
-        raise Declined("there is nowhere to speak from outside of a run")
+        raise ToolUnavailable("there is nowhere to speak from outside of a run")
 
-    async def message(args: MessageArgs, call: Call) -> ToolResult:
-        target = await db.read(_addressee, env, args.target)
-        with refusals_in_words():
-            return json_result(await db.write(_say, env, call.call_id, target, args.message, key=str(target.pk)))
+    async def message(args: MessageArgs, call: CallContext) -> ToolResult:
+        target = await db.read(_find_target, env, args.target)
+        with errors_as_tool_failures():
+            return json_result(await db.write(_post_message, env, call.call_id, target, args.message, key=str(target.pk)))
 
     return message
 
 
-def _addressee(env: ToolEnv, name: str) -> Session:
+def _find_target(env: ToolEnv, name: str) -> Session:
     """This session, whoever sent the message: the agent speaks here anyway. Elsewhere only where the sender is at home."""
-    target = reachable_sessions.find_by_name(env, name) if name else Session.objects.get(pk=env.session_id)
+    target = reachable_sessions.find_session_by_name(env, name) if name else Session.objects.get(pk=env.session_id)
     if str(target.pk) != env.session_id and target.owner_id != env.sender_id:
         raise ToolFailed("that session belongs to somebody else: only they and its agent speak there")
     return target
 
 
 @transaction.atomic
-def _say(env: ToolEnv, call_id: str, target: Session, message: str) -> dict[str, Any]:
+def _post_message(env: ToolEnv, call_id: str, target: Session, message: str) -> dict[str, Any]:
     """Once for each call: the id of the entry is derived from it."""
     here = Session.objects.get(pk=env.session_id)
     entry_id = hashlib.sha256(f"{env.run_pk}:{call_id}".encode()).hexdigest()[:16]
     # Elsewhere the words would pass for that agent's own, so they say where they come from.
     label = "" if target.pk == here.pk else f"Message from agent {env.agent} in session {here.key_for(target.owner_id)}"
-    origin = reader_of(options_of(env.run_pk), here.key)  # later runs without the limits of this one read them too
+    origin = reader_origin(read_run_options(env.run_pk), here.key)  # later runs without the limits of this one read them too
     inject_message(User.objects.get(pk=target.owner_id), target, message, label, message_id=entry_id, origin=origin)
     outbox.enqueue(
         run_pk=env.run_pk or 0, session_id=target.pk, channel=target.channel, payloads=[{"text": message}], call_id=call_id

@@ -12,34 +12,36 @@ from django.db import transaction
 from clawsite.accounts.models import User
 from sessions_app.keys import parse_key
 from sessions_app.models import Lane, Run, Session, ToolCall
-from sessions_app.origin import HOOK, KEY_LIMITS
+from sessions_app.origin import TOKEN_LIMITS_KEY, WEBHOOK_KEY
 from sessions_app.runs.lanes import NESTED
-from sessions_app.runs.lifecycle import SENT_BY, Accepted, accept_run
+from sessions_app.runs.lifecycle import SENT_BY, AcceptedRun, accept_run
 from tools_app.core.definition import ToolEnv, ToolFailed
 
-DEEPEST = 5  # messages that answer each other: A to B, B to A, and so on
+MAX_DEPTH = 5  # messages that answer each other: A to B, B to A, and so on
 # In the words themselves: later runs of that session read them too, and must not take them for a person's.
-HEADING = "[Message from agent {agent} in session {key}, sent by its sessions_send tool and not by a person]\n\n{message}"
+MESSAGE_HEADING = "[Message from agent {agent} in session {key}, sent by its sessions_send tool and not by a person]\n\n{message}"
 
 
 @transaction.atomic
-def send(env: ToolEnv, call_id: str, sender: User, target: Session, message: str, *, waits: bool, trace: str = "") -> Accepted:
+def send_nested_message(
+    env: ToolEnv, call_id: str, sender: User, target: Session, message: str, *, waits: bool, trace: str = ""
+) -> AcceptedRun:
     """Queue the message. The same call again answers with the first run. In a transaction of its own: it locks the lane first."""
     # Two sessions that turn to each other at once must not both find the way free. Always lane, session, run.
     lane = Lane.objects.select_for_update().get(name=NESTED)
-    sending = options_of(env.run_pk)
+    sending = read_run_options(env.run_pk)
     before: dict[str, Any] = sending.get(SENT_BY, {})  # empty where a person sent the message that this run answers
     depth = 1 + int(before.get("depth", 0))
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         raise ToolFailed(
-            f"sessions have answered each other {DEEPEST} times in a row: stop here, and tell the person how far you came"
+            f"sessions have answered each other {MAX_DEPTH} times in a row: stop here, and tell the person how far you came"
         )
-    if waits and waits_for(target.pk, UUID(env.session_id)):
+    if waits and is_waiting_for(target.pk, UUID(env.session_id)):
         raise ToolFailed(
             "that session is waiting for an answer of this one, so waiting for it would never end: just give your answer, "
             "or send with timeout_seconds 0"
         )
-    if waits and _turns_held_by_waiting(env.run_pk) >= lane.max_running:
+    if waits and _count_slots_held_by_waiting(env.run_pk) >= lane.max_running:
         raise ToolFailed(
             f"all turns for messages between sessions ({lane.max_running}) are held by sessions that wait themselves, "
             "so the answer might never come: send with timeout_seconds 0, or do it here"
@@ -51,31 +53,31 @@ def send(env: ToolEnv, call_id: str, sender: User, target: Session, message: str
         user=sender,
         session=target,
         run_id=f"send:{env.run_pk or env.session_id}:{call_id}",
-        prompt=HEADING.format(agent=env.agent, key=here.key_for(target.owner_id), message=message),
+        prompt=MESSAGE_HEADING.format(agent=env.agent, key=here.key_for(target.owner_id), message=message),
         # What a token or a webhook keeps from a run it keeps from all that the run sets going.
         options={SENT_BY: sent_by, **({"traceparent": trace} if trace else {})}
-        | ({HOOK: hook} if (hook := parse_key(here.key).hook) else {})
-        | {name: value for name, value in sending.items() if name in (KEY_LIMITS, HOOK)},
+        | ({WEBHOOK_KEY: hook} if (hook := parse_key(here.key).hook) else {})
+        | {name: value for name, value in sending.items() if name in (TOKEN_LIMITS_KEY, WEBHOOK_KEY)},
         lane=NESTED,
     )
 
 
-def options_of(run_pk: int | None) -> dict[str, Any]:
+def read_run_options(run_pk: int | None) -> dict[str, Any]:
     if run_pk is None:
         return {}
     return Run.objects.filter(pk=run_pk).values_list("options", flat=True).first() or {}
 
 
-def _turns_held_by_waiting(run_pk: int | None) -> int:
+def _count_slots_held_by_waiting(run_pk: int | None) -> int:
     """How many turns of the lane are held by runs that wait for others, this one among them if it has one."""
-    waiting = _waiting_sessions()
+    waiting = _find_waiting_sessions()
     holders = Run.objects.filter(lane=NESTED, status=Run.Status.RUNNING).values_list("pk", "session_id")
     return sum(pk == run_pk or session_id in waiting for pk, session_id in holders)
 
 
-def waits_for(session_id: UUID, other: UUID) -> bool:
+def is_waiting_for(session_id: UUID, other: UUID) -> bool:
     """Whether a session waits for another one, itself or through others."""
-    waiting = _waiting_sessions()
+    waiting = _find_waiting_sessions()
     seen: set[UUID] = set()
     ahead = [session_id]
     while ahead:
@@ -88,7 +90,7 @@ def waits_for(session_id: UUID, other: UUID) -> bool:
     return False
 
 
-def _waiting_sessions() -> dict[UUID, list[UUID]]:
+def _find_waiting_sessions() -> dict[UUID, list[UUID]]:
     """Session -> the sessions that a call of its run waits for at this moment."""
     unfinished = Run.objects.filter(lane=NESTED, status__in=Run.UNFINISHED).values_list("session_id", "options")
     sent = [(session_id, options[SENT_BY]) for session_id, options in unfinished if options.get(SENT_BY, {}).get("waits")]

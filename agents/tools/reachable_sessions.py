@@ -7,73 +7,73 @@ people may see is reached, and in a private one what its owner owns or shares; n
 
 from uuid import UUID
 
-from agents.tools.results import refusals_in_words
+from agents.tools.results import errors_as_tool_failures
 from clawsite.accounts.models import User
 from clawsite.infra.errors import InvalidRequest
-from sessions_app.keys import parse_key, shared_id
+from sessions_app.keys import parse_key, parse_shared_key
 from sessions_app.models import Session, SessionMember
 from sessions_app.models.session import SessionQuerySet
-from sessions_app.sessions.members import shared_with
-from sessions_app.sessions.service import session_of_id
+from sessions_app.sessions.members import filter_shared_with
+from sessions_app.sessions.service import find_session_by_id
 from tools_app.core.definition import ToolEnv, ToolFailed
 
 
-def sender_of(env: ToolEnv) -> User:
+def find_sender(env: ToolEnv) -> User:
     return User.objects.get(pk=env.sender_id)
 
 
-def reachable(env: ToolEnv) -> SessionQuerySet:
+def find_reachable_sessions(env: ToolEnv) -> SessionQuerySet:
     if parse_key(env.session_key).kind == "group":  # read by people whom only the channel knows
-        return Session.objects.for_user(sender_of(env)).filter(pk=UUID(env.session_id))
+        return Session.objects.for_user(find_sender(env)).filter(pk=UUID(env.session_id))
     members = SessionMember.objects.filter(session_id=UUID(env.session_id)).values_list("user_id", flat=True)
     readers = {env.owner_id, env.sender_id, *members}
-    found = Session.objects.for_user(sender_of(env))
+    found = Session.objects.for_user(find_sender(env))
     for reader in User.objects.filter(pk__in=readers):
-        found = shared_with(reader, found)
+        found = filter_shared_with(reader, found)
     return found
 
 
-def find_by_key(env: ToolEnv, key: str) -> Session:
+def find_session_by_key(env: ToolEnv, key: str) -> Session:
     """A key is the sender's own, or `session:<id>` for what somebody else shares with them."""
-    with refusals_in_words():
-        found = _by_key(env, key)
+    with errors_as_tool_failures():
+        found = _lookup_key(env, key)
     if found is None:
-        raise _not_there(f"session {key!r}")
+        raise _not_found_error(f"session {key!r}")
     return found
 
 
-def find_by_label(env: ToolEnv, label: str, agent: str = "") -> Session:
-    found = _by_label(env, label, agent)
+def find_session_by_label(env: ToolEnv, label: str, agent: str = "") -> Session:
+    found = _lookup_label(env, label, agent)
     if found is None:
-        raise _not_there(f"session labelled {label!r}" + (f" of agent {agent!r}" if agent else ""))
+        raise _not_found_error(f"session labelled {label!r}" + (f" of agent {agent!r}" if agent else ""))
     return found
 
 
-def find_by_name(env: ToolEnv, name: str) -> Session:
+def find_session_by_name(env: ToolEnv, name: str) -> Session:
     """By its key or, if no session has it, by its label."""
     try:
-        found = _by_key(env, name)
+        found = _lookup_key(env, name)
     except InvalidRequest:  # a label may have blanks
         found = None
-    found = found or _by_label(env, name)
+    found = found or _lookup_label(env, name)
     if found is None:
-        raise _not_there(f"session with the key or label {name!r}")
+        raise _not_found_error(f"session with the key or label {name!r}")
     return found
 
 
-def _by_key(env: ToolEnv, key: str) -> Session | None:
-    if (wanted := shared_id(key)) is not None:
-        return session_of_id(reachable(env), wanted)
-    return reachable(env).filter(owner=env.sender_id, key=str(parse_key(key, default_agent=env.agent))).first()
+def _lookup_key(env: ToolEnv, key: str) -> Session | None:
+    if (wanted := parse_shared_key(key)) is not None:
+        return find_session_by_id(find_reachable_sessions(env), wanted)
+    return find_reachable_sessions(env).filter(owner=env.sender_id, key=str(parse_key(key, default_agent=env.agent))).first()
 
 
-def _by_label(env: ToolEnv, label: str, agent: str = "") -> Session | None:
+def _lookup_label(env: ToolEnv, label: str, agent: str = "") -> Session | None:
     """One's own before others': a label is unique among the sessions of one owner only."""
-    found = reachable(env).filter(label=label).exclude(label="")
+    found = find_reachable_sessions(env).filter(label=label).exclude(label="")
     if agent:
         found = found.filter(agent=agent)
     return found.filter(owner=env.sender_id).first() or found.order_by("-updated_at").first()
 
 
-def _not_there(what: str) -> ToolFailed:
+def _not_found_error(what: str) -> ToolFailed:
     return ToolFailed(f"there is no {what} that can be reached from this conversation; `sessions_list` shows those there are")

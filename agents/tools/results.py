@@ -8,18 +8,18 @@ from typing import Any
 
 from clawsite.infra.errors import ClawError
 from tools_app.core.definition import TextBlock, ToolFailed, ToolResult
-from tools_app.core.untrusted_text import enveloped
+from tools_app.core.untrusted_text import wrap_untrusted_text
 
 # Measured as ASCII, six bytes for each of most characters beyond it. A result may have 100 KB of text and as much of details.
-MOST_BYTES = 60_000
+MAX_RESULT_BYTES = 60_000
 
 
-def words_of_others(result: ToolResult, whose: str) -> ToolResult:
+def mark_untrusted(result: ToolResult, whose: str) -> ToolResult:
     """The same result, with text that says that what it holds was written by others, and by whom."""
-    return replace(result, content=(TextBlock(enveloped(result.text, whose)),))
+    return replace(result, content=(TextBlock(wrap_untrusted_text(result.text, whose)),))
 
 
-def how_many_fit(items: Sequence[Any], room: int = MOST_BYTES) -> int:
+def count_fitting(items: Sequence[Any], room: int = MAX_RESULT_BYTES) -> int:
     """The number of items, from the first on, that one answer has room for; at least one."""
     for number, item in enumerate(items):
         room -= len(json.dumps(item))
@@ -29,7 +29,7 @@ def how_many_fit(items: Sequence[Any], room: int = MOST_BYTES) -> int:
 
 
 @contextmanager
-def refusals_in_words() -> Iterator[None]:
+def errors_as_tool_failures() -> Iterator[None]:
     """What the state layer refuses is told to the model in its own words."""
     try:
         yield

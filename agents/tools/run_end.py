@@ -7,18 +7,18 @@ from django.conf import settings
 
 from clawsite.accounts.models import User
 from clawsite.infra import bus, db
-from clawsite.infra.bus import Message
-from sessions_app.events.announce import is_last
+from clawsite.infra.bus import BusMessage
+from sessions_app.events.announce import is_last_event
 from sessions_app.runs.types import RunState
 from sessions_app.sessions import selectors
 
 
-async def end_of_run(user: User, run_id: str, run_pk: int, *, seconds: float, abort: asyncio.Event) -> RunState:
+async def wait_for_nested_run(user: User, run_id: str, run_pk: int, *, seconds: float, abort: asyncio.Event) -> RunState:
     """The run once it has ended; as it is when the time is over or the caller is to stop. No lock is held meanwhile."""
     news = asyncio.Event()
 
-    def hear(message: Message) -> None:
-        if message.get("k") == "events" and any(event["run"] == run_pk and is_last(event) for event in message["events"]):
+    def hear(message: BusMessage) -> None:
+        if message.get("k") == "events" and any(event["run"] == run_pk and is_last_event(event) for event in message["events"]):
             news.set()
 
     loop = asyncio.get_running_loop()
@@ -27,7 +27,7 @@ async def end_of_run(user: User, run_id: str, run_pk: int, *, seconds: float, ab
     try:
         while True:
             news.clear()  # before the look: an end that comes after it is heard
-            state = await db.read(selectors.run_state, user, run_id)
+            state = await db.read(selectors.read_run_state, user, run_id)
             left = deadline - loop.time()
             if state.ended or left <= 0 or abort.is_set():
                 return state

@@ -9,67 +9,67 @@ from pydantic import Field
 from agents import selectors
 from agents.models import Agent
 from agents.tools import reachable_sessions
-from agents.tools.results import how_many_fit, words_of_others
+from agents.tools.results import count_fitting, mark_untrusted
 from clawsite.infra import clock, db
 from sessions_app.keys import parse_key
 from sessions_app.models import Run, Session, ToolCall
-from sessions_app.sessions.selectors import in_order_of_use
-from sessions_app.transcript.messages import Said, last_said
-from tools_app.core.definition import Call, Execute, ToolArgs, ToolEnv, ToolResult, text_result, tool
+from sessions_app.sessions.selectors import order_by_last_use
+from sessions_app.transcript.messages import MessageExcerpt, read_last_messages
+from tools_app.core.definition import CallContext, ToolArgs, ToolEnv, ToolFunction, ToolResult, text_result, tool
 from tools_app.core.results import json_result
 
-OTHERS = "sessions: what people, agents and tools have said there"
-MOST_LOOKED_AT = 1_000  # sessions that a list of few kinds passes over
-PREVIEW, MESSAGE = 400, 4_000  # characters of a message in a list, and in a history
+UNTRUSTED_SOURCE = "sessions: what people, agents and tools have said there"
+MAX_SCANNED = 1_000  # sessions that a list of few kinds passes over
+MAX_PREVIEW_LENGTH, MAX_MESSAGE_LENGTH = 400, 4_000  # characters of a message in a list, and in a history
 
-Kind = Literal["main", "group", "cron", "hook", "subagent", "other"]
+ListedKind = Literal["main", "group", "cron", "hook", "subagent", "other"]
 
 
 class ListArgs(ToolArgs):
-    kinds: list[Kind] = Field(default_factory=list, description="Only sessions of these kinds; empty: of all")
+    kinds: list[ListedKind] = Field(default_factory=list, description="Only sessions of these kinds; empty: of all")
     limit: int = Field(20, ge=1, le=100, description="How many sessions to list at most")
     active_minutes: int = Field(0, ge=0, le=525_600, description="Only sessions used in the last minutes; 0: whenever")
     message_limit: int = Field(0, ge=0, le=20, description="How many of the last messages of each session to show")
 
 
 @tool("sessions_list", group="sessions", args=ListArgs, read_only=True, idempotent=True, polls=True)
-def make_sessions_list(env: ToolEnv) -> Execute[ListArgs]:
+def make_sessions_list(env: ToolEnv) -> ToolFunction[ListArgs]:
     """List the sessions of the person you work for, last used first, with the key under which other tools know them.
     In a conversation that is shared with others, only sessions that all of them may see are listed."""
 
-    async def sessions_list(args: ListArgs, call: Call) -> ToolResult:
-        return words_of_others(json_result(await db.read(_list, env, args)), OTHERS)
+    async def sessions_list(args: ListArgs, call: CallContext) -> ToolResult:
+        return mark_untrusted(json_result(await db.read(_list_sessions, env, args)), UNTRUSTED_SOURCE)
 
     return sessions_list
 
 
-def _list(env: ToolEnv, args: ListArgs) -> dict[str, Any]:
-    found = reachable_sessions.reachable(env)
+def _list_sessions(env: ToolEnv, args: ListArgs) -> dict[str, Any]:
+    found = reachable_sessions.find_reachable_sessions(env)
     if args.active_minutes:
         found = found.filter(updated_at__gte=clock.now() - dt.timedelta(minutes=args.active_minutes))
-    most = MOST_LOOKED_AT if args.kinds else args.limit
-    newest = in_order_of_use(reachable_sessions.sender_of(env), found).select_related("owner")[: most + 1]
-    wanted = [session for session in newest if not args.kinds or _kind(session) in args.kinds]
+    most = MAX_SCANNED if args.kinds else args.limit
+    newest = order_by_last_use(reachable_sessions.find_sender(env), found).select_related("owner")[: most + 1]
+    wanted = [session for session in newest if not args.kinds or _session_kind(session) in args.kinds]
     listed = wanted[: args.limit]
-    states = _states(listed)
-    rows = [_row(env, session, states, args.message_limit) for session in listed]
-    shown = how_many_fit(rows)
+    states = _run_states(listed)
+    rows = [_session_row(env, session, states, args.message_limit) for session in listed]
+    shown = count_fitting(rows)
     answer: dict[str, Any] = {"count": shown, "sessions": rows[:shown]}
     if shown < len(rows):
         answer["cut"] = f"{len(rows) - shown} more sessions did not fit: ask for fewer messages, or for a smaller limit"
     elif len(wanted) > len(listed):
         answer["cut"] = "there are more sessions: raise the limit, or narrow active_minutes or kinds"
-    elif len(newest) > MOST_LOOKED_AT:
-        answer["cut"] = f"only the last {MOST_LOOKED_AT} used sessions were looked at: narrow active_minutes"
+    elif len(newest) > MAX_SCANNED:
+        answer["cut"] = f"only the last {MAX_SCANNED} used sessions were looked at: narrow active_minutes"
     return answer
 
 
-def _kind(session: Session) -> Kind:
+def _session_kind(session: Session) -> ListedKind:
     kind = parse_key(session.key).kind
     return kind if kind in ("main", "group", "cron", "hook", "subagent") else "other"
 
 
-def _states(sessions: list[Session]) -> dict[Any, str]:
+def _run_states(sessions: list[Session]) -> dict[Any, str]:
     """What is going on in each; nothing is said of those where nothing is."""
     unfinished = Run.objects.filter(session__in=sessions, status__in=Run.UNFINISHED).order_by("-id")  # the first one counts
     return {
@@ -78,10 +78,10 @@ def _states(sessions: list[Session]) -> dict[Any, str]:
     }
 
 
-def _row(env: ToolEnv, session: Session, states: dict[Any, str], message_limit: int) -> dict[str, Any]:
+def _session_row(env: ToolEnv, session: Session, states: dict[Any, str], message_limit: int) -> dict[str, Any]:
     row: dict[str, Any] = {
         "key": session.key_for(env.sender_id),
-        "kind": _kind(session),
+        "kind": _session_kind(session),
         "agentId": session.agent,
         "label": session.label,
         "title": session.title,
@@ -94,8 +94,8 @@ def _row(env: ToolEnv, session: Session, states: dict[Any, str], message_limit: 
     if str(session.pk) == env.session_id:
         row["isThisSession"] = True
     if message_limit:
-        said, _ = last_said(session, limit=message_limit, characters=PREVIEW, with_tools=False)
-        row["messages"] = [_message(each) for each in said]
+        said, _ = read_last_messages(session, limit=message_limit, characters=MAX_PREVIEW_LENGTH, with_tools=False)
+        row["messages"] = [_message_to_dict(each) for each in said]
     return row
 
 
@@ -106,20 +106,20 @@ class HistoryArgs(ToolArgs):
 
 
 @tool("sessions_history", group="sessions", args=HistoryArgs, read_only=True, idempotent=True, polls=True)
-def make_sessions_history(env: ToolEnv) -> Execute[HistoryArgs]:
+def make_sessions_history(env: ToolEnv) -> ToolFunction[HistoryArgs]:
     """Show the last messages of a session, oldest first. Long messages are cut; when there are older ones, it says so."""
 
-    async def sessions_history(args: HistoryArgs, call: Call) -> ToolResult:
-        return words_of_others(json_result(await db.read(_history, env, args)), OTHERS)
+    async def sessions_history(args: HistoryArgs, call: CallContext) -> ToolResult:
+        return mark_untrusted(json_result(await db.read(_read_history, env, args)), UNTRUSTED_SOURCE)
 
     return sessions_history
 
 
-def _history(env: ToolEnv, args: HistoryArgs) -> dict[str, Any]:
-    session = reachable_sessions.find_by_key(env, args.session_key)
-    said, older = last_said(session, limit=args.limit, characters=MESSAGE, with_tools=args.include_tools)
-    messages = [_message(each) for each in said]
-    shown = how_many_fit(messages[::-1])  # the newest count
+def _read_history(env: ToolEnv, args: HistoryArgs) -> dict[str, Any]:
+    session = reachable_sessions.find_session_by_key(env, args.session_key)
+    said, older = read_last_messages(session, limit=args.limit, characters=MAX_MESSAGE_LENGTH, with_tools=args.include_tools)
+    messages = [_message_to_dict(each) for each in said]
+    shown = count_fitting(messages[::-1])  # the newest count
     left = len(messages) - shown
     answer: dict[str, Any] = {"sessionKey": session.key_for(env.sender_id), "messages": messages[left:]}
     if left:
@@ -129,20 +129,20 @@ def _history(env: ToolEnv, args: HistoryArgs) -> dict[str, Any]:
     return answer
 
 
-def _message(said: Said) -> dict[str, Any]:
+def _message_to_dict(said: MessageExcerpt) -> dict[str, Any]:
     message: dict[str, Any] = {"role": said.role, "at": said.moment.isoformat(timespec="seconds"), "text": said.text}
     if said.length > len(said.text):
         message["cut"] = f"the first {len(said.text)} of {said.length} characters"
     if said.tool:
         message["tool"] = said.tool
     if said.calls:
-        message["calls"] = [{"tool": call["name"], "arguments": _shortened(call["arguments"])} for call in said.calls]
+        message["calls"] = [{"tool": call["name"], "arguments": _shorten_arguments(call["arguments"])} for call in said.calls]
     return message
 
 
-def _shortened(arguments: Any) -> str:
+def _shorten_arguments(arguments: Any) -> str:
     written = orjson.dumps(arguments).decode()
-    return written if len(written) <= PREVIEW else f"{written[:PREVIEW]}…"
+    return written if len(written) <= MAX_PREVIEW_LENGTH else f"{written[:MAX_PREVIEW_LENGTH]}…"
 
 
 class StatusArgs(ToolArgs):
@@ -150,23 +150,23 @@ class StatusArgs(ToolArgs):
 
 
 @tool("session_status", group="sessions", args=StatusArgs, read_only=True, idempotent=True, polls=True)
-def make_session_status(env: ToolEnv) -> Execute[StatusArgs]:
+def make_session_status(env: ToolEnv) -> ToolFunction[StatusArgs]:
     """Show facts about this session or another one: its key, model, messages, tokens and cost so far."""
 
-    async def session_status(args: StatusArgs, call: Call) -> ToolResult:
-        facts = await db.read(_facts, env, args.session_key)
+    async def session_status(args: StatusArgs, call: CallContext) -> ToolResult:
+        facts = await db.read(_session_facts, env, args.session_key)
         return text_result("\n".join(f"{name}: {value}" for name, value in facts.items()), details=facts)
 
     return session_status
 
 
-def _facts(env: ToolEnv, key: str) -> dict[str, str | int | float]:
-    session = reachable_sessions.find_by_key(env, key) if key else Session.objects.get(pk=env.session_id)
+def _session_facts(env: ToolEnv, key: str) -> dict[str, str | int | float]:
+    session = reachable_sessions.find_session_by_key(env, key) if key else Session.objects.get(pk=env.session_id)
     return {
         "session": session.key_for(env.sender_id),
         "agent": session.agent,
-        "model": env.model if str(session.pk) == env.session_id else _model(session),
-        "state": _states([session]).get(session.pk, "idle"),
+        "model": env.model if str(session.pk) == env.session_id else _session_model(session),
+        "state": _run_states([session]).get(session.pk, "idle"),
         "started": session.created_at.isoformat(timespec="seconds"),
         "now": clock.now().isoformat(timespec="seconds"),
         "messages": session.entry_count,
@@ -178,10 +178,10 @@ def _facts(env: ToolEnv, key: str) -> dict[str, str | int | float]:
     }
 
 
-def _model(session: Session) -> str:
+def _session_model(session: Session) -> str:
     """The one its next answer would come from."""
     agent = Agent.objects.filter(slug=session.agent, enabled=True).first()
-    return selectors.model_of(agent, session.model) if agent else f"none: there is no agent {session.agent} any more"
+    return selectors.choose_model_name(agent, session.model) if agent else f"none: there is no agent {session.agent} any more"
 
 
 class AgentsArgs(ToolArgs):
@@ -189,18 +189,18 @@ class AgentsArgs(ToolArgs):
 
 
 @tool("agents_list", args=AgentsArgs, read_only=True, idempotent=True, polls=True)
-def make_agents_list(env: ToolEnv) -> Execute[AgentsArgs]:
+def make_agents_list(env: ToolEnv) -> ToolFunction[AgentsArgs]:
     """List the agents of this installation. Sessions with them have keys such as `agent:<id>:main`."""
 
-    async def agents_list(args: AgentsArgs, call: Call) -> ToolResult:
-        return json_result(await db.read(_agents, env))
+    async def agents_list(args: AgentsArgs, call: CallContext) -> ToolResult:
+        return json_result(await db.read(_list_agents, env))
 
     return agents_list
 
 
-def _agents(env: ToolEnv) -> dict[str, Any]:
+def _list_agents(env: ToolEnv) -> dict[str, Any]:
     agents = [{"id": agent.slug, "name": agent.name, "configured": True} for agent in selectors.list_agents()]
-    shown = how_many_fit(agents)
+    shown = count_fitting(agents)
     answer: dict[str, Any] = {"requester": env.agent, "allowAny": True, "agents": agents[:shown]}
     if shown < len(agents):
         answer["cut"] = f"{len(agents) - shown} more agents did not fit"

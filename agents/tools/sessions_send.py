@@ -5,20 +5,20 @@ from typing import Any
 from pydantic import Field
 
 from agents.tools import nested_runs, reachable_sessions
-from agents.tools.results import refusals_in_words, words_of_others
-from agents.tools.run_end import end_of_run
+from agents.tools.results import errors_as_tool_failures, mark_untrusted
+from agents.tools.run_end import wait_for_nested_run
 from clawsite.accounts.models import User
 from clawsite.infra import db
 from clawsite.infra.observability import tracing
 from sessions_app.models import Run, Session
-from sessions_app.runs.lifecycle import Accepted
+from sessions_app.runs.lifecycle import AcceptedRun
 from sessions_app.runs.types import RunState
-from tools_app.core.definition import Call, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
+from tools_app.core.definition import CallContext, ToolArgs, ToolEnv, ToolFailed, ToolFunction, ToolResult, tool
 from tools_app.core.results import json_result
 
-LONGEST_WAIT_S = 300
-REPLY_CHARACTERS = 8_000  # even of characters that need six bytes each, half of an answer
-OTHERS = "the agent of another session"
+MAX_WAIT_S = 300
+MAX_REPLY_LENGTH = 8_000  # even of characters that need six bytes each, half of an answer
+UNTRUSTED_SOURCE = "the agent of another session"
 
 
 class SendArgs(ToolArgs):
@@ -29,56 +29,64 @@ class SendArgs(ToolArgs):
         min_length=1, max_length=100_000, description="What to say; the other agent knows nothing of this conversation"
     )
     timeout_seconds: float = Field(
-        30, ge=0, le=LONGEST_WAIT_S, description="How long to wait for the answer; 0: send it and do not wait"
+        30, ge=0, le=MAX_WAIT_S, description="How long to wait for the answer; 0: send it and do not wait"
     )
 
 
-@tool("sessions_send", group="sessions", args=SendArgs, timeout_s=LONGEST_WAIT_S + 30)
-def make_sessions_send(env: ToolEnv) -> Execute[SendArgs]:
+@tool("sessions_send", group="sessions", args=SendArgs, timeout_s=MAX_WAIT_S + 30)
+def make_sessions_send(env: ToolEnv) -> ToolFunction[SendArgs]:
     """Send a message to another session of the person you work for; its agent takes it up and its answer comes back.
     `status` is ok with a `reply`; accepted when you did not wait; timeout when there is no answer yet, which then goes to that
     session only; or error. Name the session by `session_key` or by `label`. At most 5 messages may answer each other."""
     # While it waits, the run keeps its worker slot: parking it would cost more than 30 s of one of 80 coroutines. The wait is
     # bounded, and so is what waits for each other: lane `nested` runs 2 at once for the whole installation.
 
-    async def sessions_send(args: SendArgs, call: Call) -> ToolResult:
-        sender, target = await db.read(_addressee, env, args)
+    async def sessions_send(args: SendArgs, call: CallContext) -> ToolResult:
+        sender, target = await db.read(_find_target, env, args)
         waits = args.timeout_seconds > 0
-        with refusals_in_words():
-            accepted: Accepted = await db.write(
-                nested_runs.send, env, call.call_id, sender, target, args.message, waits=waits, trace=tracing.current(), alone=True
+        with errors_as_tool_failures():
+            accepted: AcceptedRun = await db.write(
+                nested_runs.send_nested_message,
+                env,
+                call.call_id,
+                sender,
+                target,
+                args.message,
+                waits=waits,
+                trace=tracing.current_traceparent(),
+                alone=True,
             )
             answer = {"runId": accepted.run_id, "status": "accepted", "sessionKey": accepted.session_key}
             if not waits:
                 return json_result(answer)
-            state = await end_of_run(sender, accepted.run_id, accepted.pk, seconds=args.timeout_seconds, abort=call.abort)
-        answer |= _outcome(state, args.timeout_seconds)
-        return words_of_others(json_result(answer, is_error=answer["status"] == "error"), OTHERS)
+            state = await wait_for_nested_run(sender, accepted.run_id, accepted.pk, seconds=args.timeout_seconds, abort=call.abort)
+        answer |= _describe_outcome(state, args.timeout_seconds)
+        return mark_untrusted(json_result(answer, is_error=answer["status"] == "error"), UNTRUSTED_SOURCE)
 
     return sessions_send
 
 
-def _addressee(env: ToolEnv, args: SendArgs) -> tuple[User, Session]:
+def _find_target(env: ToolEnv, args: SendArgs) -> tuple[User, Session]:
     if bool(args.session_key) == bool(args.label):
         raise ToolFailed("name the session either by `session_key` or by `label`; `sessions_list` shows both")
     by_key = bool(args.session_key)
     target = (
-        reachable_sessions.find_by_key(env, args.session_key)
+        reachable_sessions.find_session_by_key(env, args.session_key)
         if by_key
-        else reachable_sessions.find_by_label(env, args.label, args.agent_id)
+        else reachable_sessions.find_session_by_label(env, args.label, args.agent_id)
     )
     if str(target.pk) == env.session_id:
         raise ToolFailed("that is this very session: what you answer is said here anyway")
-    return reachable_sessions.sender_of(env), target
+    return reachable_sessions.find_sender(env), target
 
 
-def _outcome(state: RunState, waited: float) -> dict[str, Any]:
+def _describe_outcome(state: RunState, waited: float) -> dict[str, Any]:
     if not state.ended:
         doing = "still waits for its turn" if state.status == Run.Status.ACCEPTED else "is still at work"
         return {"status": "timeout", "note": f"after {waited:g} s the other agent {doing}; its answer will be in its session"}
     if state.status != Run.Status.COMPLETED:
         return {"status": "error", "error": state.error or f"the run there was stopped ({state.reason or 'aborted'})"}
-    reply = {"status": "ok", "reply": state.text[:REPLY_CHARACTERS]}
-    if len(state.text) > REPLY_CHARACTERS:
-        reply["cut"] = f"the first {REPLY_CHARACTERS} of {len(state.text)} characters; `sessions_history` shows more"
+    reply = {"status": "ok", "reply": state.text[:MAX_REPLY_LENGTH]}
+    if len(state.text) > MAX_REPLY_LENGTH:
+        reply["cut"] = f"the first {MAX_REPLY_LENGTH} of {len(state.text)} characters; `sessions_history` shows more"
     return reply

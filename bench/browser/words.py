@@ -84,16 +84,16 @@ def session_of(user: "User", name: str, messages: int) -> tuple[str, str]:
 
 
 def _lines(key: str, name: str, messages: int) -> Iterator[bytes]:
-    from sessions_app.sessions.jsonl import Entry, Header, entry_line, header_line
+    from sessions_app.sessions.jsonl import JsonlEntry, TranscriptHeader, format_entry, format_header
 
     began = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=messages)
-    yield header_line(Header(key=key, agent="main", session_id="", created_at=began, title=f"{messages} messages"))
+    yield format_header(TranscriptHeader(key=key, agent="main", session_id="", created_at=began, title=f"{messages} messages"))
     text, parent = markdown(150), None
     for number in range(1, messages + 1):
         role = "assistant" if number % 2 == 0 else "user"
         words = text if role == "assistant" else f"Question {number}: what happens when two workers race for the same session?"
         meta = {"model": "openai/fake-1", "usage": {"input": 900, "output": 150}} if role == "assistant" else {}
         moment = began + dt.timedelta(minutes=number)
-        entry = Entry("message", f"{name}-{number}", moment, role, [{"type": "text", "text": words}], words, meta)
-        yield entry_line(entry, parent)
+        entry = JsonlEntry("message", f"{name}-{number}", moment, role, [{"type": "text", "text": words}], words, meta)
+        yield format_entry(entry, parent)
         parent = entry.id

@@ -20,13 +20,13 @@ class ClawsiteEngine:
     async def open_sender(self, sessions: list[str]) -> None:
         from django.conf import settings
 
-        from clawsite.accounts.tokens import service_user
+        from clawsite.accounts.tokens import ensure_service_user
         from clawsite.infra import bus, db
         from sessions_app.sessions.service import ensure_session
 
         settings.MAX_QUEUED_PER_USER = 1_000_000  # the backlog is one user's, and that limit is not what we measure
         await bus.start()
-        self._user = await db.write(service_user, "bench")
+        self._user = await db.write(ensure_service_user, "bench")
         self._sessions = {name: await db.write(ensure_session, self._user, f"agent:main:{name}") for name in sessions}
 
     async def send(self, number: int, session: str) -> None:
@@ -52,7 +52,7 @@ class ClawsiteEngine:
         class NothingToDo(Runner):
             async def _run(self) -> None:
                 started(int(self.claimed.prompt))
-                await db.write(queue.end, self.claimed, Run.Status.COMPLETED, "stop", key=str(self.claimed.session_id))
+                await db.write(queue.end_run, self.claimed, Run.Status.COMPLETED, "stop", key=str(self.claimed.session_id))
 
         with mock.patch.object(worker, "Runner", NothingToDo):
             ours = worker.Worker(concurrency=CONCURRENCY)

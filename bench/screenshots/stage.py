@@ -115,10 +115,10 @@ class _Told:
 def _questions(told: _Told, ada: Any, bruno: Any) -> None:
     """Commands that wait for people, the older one first."""
     from clawsite.infra import clock
-    from tools_app.exec.rules import let_ask
+    from tools_app.exec.rules import enable_asking
     from tools_app.models import Approval
 
-    let_ask(MAIN, ada)
+    enable_asking(MAIN, ada)
     for user, key, question in ((bruno, "agent:main:shop", story.CHANGED), (ada, ASKING, story.SPACE)):
         told.ask(user, key, question)
         until(lambda key=key: told.status(key) == "waiting", "its question")
@@ -146,10 +146,10 @@ def _agents() -> None:
 
 
 def _files(agent: Any, *users: Any) -> None:
-    from agents.context.workspace import workspace_of
+    from agents.context.workspace import ensure_workspace
 
     for user in users:
-        (workspace_of(agent, user.pk) / "outages.csv").write_text(story.OUTAGES)
+        (ensure_workspace(agent, user.pk) / "outages.csv").write_text(story.OUTAGES)
 
 
 def _spread(user: Any) -> None:
@@ -225,11 +225,11 @@ def _chance(*words: object) -> float:
 
 def _tokens(user: Any) -> None:
     from clawsite.accounts.groups import READ, WRITE
-    from clawsite.accounts.tokens import issue_token, note_use
+    from clawsite.accounts.tokens import issue_token, record_use
     from clawsite.infra import clock
 
     token, _secret = issue_token(user, "Nightly report", [READ, WRITE], clock.now() + dt.timedelta(days=90))
-    note_use(token.pk)
+    record_use(token.pk)
     issue_token(user, "Laptop", [READ], clock.now() + dt.timedelta(days=30))
 
 

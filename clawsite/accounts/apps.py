@@ -15,11 +15,11 @@ class AccountsConfig(AppConfig):
         from clawsite.accounts.sign_in import browsers, recent_password
         from clawsite.accounts.tokens import install_gateway_user
 
-        change_notices.watch()
-        browsers.watch()
-        audit.watch()
-        recent_password.watch()
-        group_deletion.watch()
+        change_notices.connect_signals()
+        browsers.connect_signals()
+        audit.connect_signals()
+        recent_password.connect_signals()
+        group_deletion.connect_signals()
         # Permissions are made app by app, so what holds some comes after the last app that has any.
         last = [app for app in apps.get_app_configs() if app.models_module][-1]
         post_migrate.connect(install_groups, sender=last, dispatch_uid="clawsite.accounts.groups")

@@ -21,79 +21,81 @@ from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor
 
 # What is watched on an account: rights by a word of their own, the rest of it by another.
-RIGHTS = ("is_staff", "is_superuser")
-FACTS = ("username", "display_name", "email", "is_active", "is_service", "password")
-SAID = ("is_active", "is_service", *RIGHTS)  # of these the new value is told as well
+PRIVILEGE_FIELDS = ("is_staff", "is_superuser")
+AUDITED_FIELDS = ("username", "display_name", "email", "is_active", "is_service", "password")
+RECORDED_FIELDS = ("is_active", "is_service", *PRIVILEGE_FIELDS)  # of these the new value is told as well
 
 
-def watch() -> None:
+def connect_signals() -> None:
     user_logged_in.connect(_signed_in, dispatch_uid="clawsite.accounts.audit.in")
     user_logged_out.connect(_signed_out, dispatch_uid="clawsite.accounts.audit.out")
-    user_login_failed.connect(_failed, dispatch_uid="clawsite.accounts.audit.failed")
+    user_login_failed.connect(_sign_in_failed, dispatch_uid="clawsite.accounts.audit.failed")
     pre_save.connect(_user_saving, sender=User)
-    post_save.connect(_user_made, sender=User)
+    post_save.connect(_user_created, sender=User)
     pre_delete.connect(_user_deleting, sender=User)
     post_save.connect(_group_saved, sender=Group)
     pre_delete.connect(_group_deleting, sender=Group)
     post_delete.connect(_token_deleted, sender=AccessToken)
     for through in (User.groups.through, User.user_permissions.through, Group.permissions.through):
-        m2m_changed.connect(_rights_changed, sender=through)
+        m2m_changed.connect(_permissions_changed, sender=through)
 
 
 def _signed_in(request: HttpRequest | None, user: User, **_signal: Any) -> None:
-    audit_log.record("sign_in.ok", actor=acting.account(user), subject=_about(user), **_from(request))
+    audit_log.record("sign_in.ok", actor=acting.actor_for_user(user), subject=_subject_of(user), **_client_details(request))
 
 
 def _signed_out(request: HttpRequest | None, user: User | None, **_signal: Any) -> None:
     if user is not None:
-        audit_log.record("sign_in.out", actor=acting.account(user), subject=_about(user), **_from(request))
+        audit_log.record("sign_in.out", actor=acting.actor_for_user(user), subject=_subject_of(user), **_client_details(request))
 
 
-def _failed(credentials: dict[str, Any], request: HttpRequest | None = None, **_signal: Any) -> None:
+def _sign_in_failed(credentials: dict[str, Any], request: HttpRequest | None = None, **_signal: Any) -> None:
     """Names of accounts are told. Anything else that was typed is not: it may be a password in the wrong field."""
     tried = unicodedata.normalize("NFKC", str(credentials.get("username") or ""))
     user = User.objects.filter(username=tried[:150]).first()
     if user:
-        audit_log.record("sign_in.failed", actor=Actor("person"), subject=_about(user), name=user.username, **_from(request))
+        audit_log.record(
+            "sign_in.failed", actor=Actor("person"), subject=_subject_of(user), name=user.username, **_client_details(request)
+        )
     else:
         # The same word tried again is seen to be the same; which one it was, nobody learns here.
         mark = salted_hmac("clawsite.audit", tried, algorithm="sha256").hexdigest()[:12]
-        audit_log.record("sign_in.failed", actor=Actor("person"), subject=("unknown account", mark), **_from(request))
+        audit_log.record("sign_in.failed", actor=Actor("person"), subject=("unknown account", mark), **_client_details(request))
 
 
-def _from(request: HttpRequest | None) -> dict[str, str]:
+def _client_details(request: HttpRequest | None) -> dict[str, str]:
     if request is None:
         return {}
-    address = throttle.address_of(request)
+    address = throttle.address_of_request(request)
     return {"address": address, "browser": request.META.get("HTTP_USER_AGENT", "")[:300]}
 
 
-def _about(user: User) -> tuple[str, str]:
+def _subject_of(user: User) -> tuple[str, str]:
     return "account", str(user.pk)
 
 
 def _user_saving(instance: User, update_fields: frozenset[str] | None = None, **_signal: Any) -> None:
     """Before it is saved, because afterwards nobody knows what was there."""
-    watched = [name for name in (*FACTS, *RIGHTS) if update_fields is None or name in update_fields]
+    watched = [name for name in (*AUDITED_FIELDS, *PRIVILEGE_FIELDS) if update_fields is None or name in update_fields]
     before = User.objects.filter(pk=instance.pk).values(*watched).first() if instance.pk and watched else None
     if before is None:
         return
     changed = [name for name in watched if before[name] != getattr(instance, name)]
-    for action, names in (("account.changed", FACTS), ("permissions.changed", RIGHTS)):
+    for action, names in (("account.changed", AUDITED_FIELDS), ("permissions.changed", PRIVILEGE_FIELDS)):
         if mine := [name for name in changed if name in names]:
-            values = {name: getattr(instance, name) for name in mine if name in SAID}
-            audit_log.record(action, subject=_about(instance), name=instance.username, fields=mine, **values)
+            values = {name: getattr(instance, name) for name in mine if name in RECORDED_FIELDS}
+            audit_log.record(action, subject=_subject_of(instance), name=instance.username, fields=mine, **values)
 
 
-def _user_made(instance: User, created: bool, **_signal: Any) -> None:
+def _user_created(instance: User, created: bool, **_signal: Any) -> None:
     if created:
-        values: dict[str, Any] = {name: True for name in SAID if getattr(instance, name)}
-        audit_log.record("account.changed", subject=_about(instance), name=instance.username, change="made", **values)
+        values: dict[str, Any] = {name: True for name in RECORDED_FIELDS if getattr(instance, name)}
+        audit_log.record("account.changed", subject=_subject_of(instance), name=instance.username, change="made", **values)
 
 
 def _user_deleting(instance: User, **_signal: Any) -> None:
     groups = sorted(instance.groups.values_list("name", flat=True))
-    audit_log.record("account.changed", subject=_about(instance), name=instance.username, change="deleted", groups=groups)
+    audit_log.record("account.changed", subject=_subject_of(instance), name=instance.username, change="deleted", groups=groups)
 
 
 def _group_saved(instance: Group, created: bool, **_signal: Any) -> None:
@@ -113,7 +115,7 @@ def _token_deleted(instance: AccessToken, **_signal: Any) -> None:
         )
 
 
-def _rights_changed(instance: Model, action: str, model: type[Model], pk_set: set[Any] | None, **_signal: Any) -> None:
+def _permissions_changed(instance: Model, action: str, model: type[Model], pk_set: set[Any] | None, **_signal: Any) -> None:
     """Which groups an account is in, which permissions an account or a group has; told from the side it was changed from."""
     change = {"post_add": "given", "post_remove": "taken", "pre_clear": "all taken"}.get(action)
     if change is None or (pk_set is not None and not pk_set):
@@ -125,10 +127,10 @@ def _rights_changed(instance: Model, action: str, model: type[Model], pk_set: se
         subject=(kind, instance.pk),
         name=str(instance),
         change=change,
-        **({of_what: _names(model, pk_set)} if pk_set else {"of": of_what}),
+        **({of_what: _read_names(model, pk_set)} if pk_set else {"of": of_what}),
     )
 
 
-def _names(model: type[Model], keys: set[Any]) -> list[str]:
+def _read_names(model: type[Model], keys: set[Any]) -> list[str]:
     field = {User: "username", Group: "name", Permission: "codename"}[model]
     return sorted(model._default_manager.filter(Q(pk__in=keys)).values_list(field, flat=True))

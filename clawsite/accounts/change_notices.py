@@ -14,15 +14,15 @@ from clawsite.accounts.models import AccessToken, User
 from clawsite.infra import bus
 
 
-def account_changed(user_pk: int) -> None:
+def notify_account_changed(user_pk: int) -> None:
     transaction.on_commit(lambda: bus.publish({"k": "account", "user": user_pk}))
 
 
-def watch() -> None:
+def connect_signals() -> None:
     post_save.connect(_user_saved, sender=User)
     post_delete.connect(_user_deleted, sender=User)
-    m2m_changed.connect(_rights_given_or_taken, sender=User.groups.through)
-    m2m_changed.connect(_rights_given_or_taken, sender=User.user_permissions.through)
+    m2m_changed.connect(_permissions_changed, sender=User.groups.through)
+    m2m_changed.connect(_permissions_changed, sender=User.user_permissions.through)
     m2m_changed.connect(_group_changed, sender=Group.permissions.through)
     pre_delete.connect(_group_deleted, sender=Group)
     post_save.connect(_token_changed, sender=AccessToken)
@@ -31,36 +31,36 @@ def watch() -> None:
 
 def _user_saved(instance: User, created: bool, update_fields: frozenset[str] | None = None, **_signal: Any) -> None:
     if not created and update_fields != frozenset({"last_login"}):  # signing in changes no rights
-        account_changed(instance.pk)
+        notify_account_changed(instance.pk)
 
 
 def _user_deleted(instance: User, **_signal: Any) -> None:
-    account_changed(instance.pk)
+    notify_account_changed(instance.pk)
 
 
-def _rights_given_or_taken(instance: Model, action: str, reverse: bool, pk_set: set[int] | None, **_signal: Any) -> None:
+def _permissions_changed(instance: Model, action: str, reverse: bool, pk_set: set[int] | None, **_signal: Any) -> None:
     if not reverse and action.startswith("post_"):
-        account_changed(instance.pk)
+        notify_account_changed(instance.pk)
     elif reverse and action in ("post_add", "post_remove"):
         for pk in pk_set or ():
-            account_changed(pk)
+            notify_account_changed(pk)
     elif action == "pre_clear" and isinstance(instance, Group):  # afterwards nobody knows who the members were
-        _tell_members(instance)
+        _notify_members(instance)
 
 
 def _group_changed(instance: Model, action: str, **_signal: Any) -> None:
     if action.startswith("post_") and isinstance(instance, Group):
-        _tell_members(instance)
+        _notify_members(instance)
 
 
 def _group_deleted(instance: Group, **_signal: Any) -> None:
-    _tell_members(instance)
+    _notify_members(instance)
 
 
-def _tell_members(group: Group) -> None:
+def _notify_members(group: Group) -> None:
     for pk in User.objects.filter(groups=group).values_list("pk", flat=True):
-        account_changed(pk)
+        notify_account_changed(pk)
 
 
 def _token_changed(instance: AccessToken, **_signal: Any) -> None:
-    account_changed(instance.user_id)
+    notify_account_changed(instance.user_id)

@@ -14,19 +14,19 @@ from django.utils.translation import gettext as _
 from clawsite.accounts.models import User
 
 
-def watch() -> None:
-    pre_delete.connect(_refuse, sender=Group, dispatch_uid="named groups")
+def connect_signals() -> None:
+    pre_delete.connect(_prevent_deletion, sender=Group, dispatch_uid="named groups")
 
 
-def rows_that_name(group: Group) -> Iterator[Model]:
+def list_references(group: Group) -> Iterator[Model]:
     """What of other tables points to a group, besides its members."""
     for relation in Group._meta.related_objects:
         if relation.many_to_many and relation.related_model is not User:
             yield from relation.related_model._default_manager.filter(**{relation.field.name: group})
 
 
-def _refuse(instance: Group, **_signal: Any) -> None:
-    rows = set(rows_that_name(instance))
+def _prevent_deletion(instance: Group, **_signal: Any) -> None:
+    rows = set(list_references(instance))
     if rows:
         names = ", ".join(sorted(f"{row._meta.verbose_name} {row}" for row in rows))
         raise ProtectedError(

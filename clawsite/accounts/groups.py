@@ -36,24 +36,26 @@ GATEWAY_PERMISSIONS = {
 }
 
 # Running the installation does not need reading what people write: that is the auditor's.
-WORDS = Q(content_type__app_label="sessions_app", content_type__model__in=["transcriptentry", "event", "outbox", "systemevent"])
-WORDS |= Q(content_type__app_label="tools_app", content_type__model__in=["commandinput", "commandoutput"])
+PRIVATE_CONTENT = Q(
+    content_type__app_label="sessions_app", content_type__model__in=["transcriptentry", "event", "outbox", "systemevent"]
+)
+PRIVATE_CONTENT |= Q(content_type__app_label="tools_app", content_type__model__in=["commandinput", "commandoutput"])
 
 # What happened is not edited, by nobody: questions and votes are answered by people who may approve, commands are made by workers.
 # A grant is taken back and stays in the list.
-HAPPENED = Q(content_type__app_label="tools_app", content_type__model__in=["approval", "approvalvote", "command"])
-HAPPENED &= ~Q(codename__startswith="view_")
-HAPPENED |= Q(content_type__app_label="tools_app", codename="delete_grant")
-HAPPENED |= Q(content_type__app_label="gateway", content_type__model="hookdelivery") & ~Q(codename__startswith="view_")
+TOOL_HISTORY = Q(content_type__app_label="tools_app", content_type__model__in=["approval", "approvalvote", "command"])
+TOOL_HISTORY &= ~Q(codename__startswith="view_")
+TOOL_HISTORY |= Q(content_type__app_label="tools_app", codename="delete_grant")
+TOOL_HISTORY |= Q(content_type__app_label="gateway", content_type__model="hookdelivery") & ~Q(codename__startswith="view_")
 # Devices are paired, revoked and invoked by services, which record it; no form writes their rows.
 DEVICES = Q(content_type__model__in=["device", "devicetoken", "pairingrequest", "nodeinvocation"])
-HAPPENED |= Q(content_type__app_label="gateway") & DEVICES & ~Q(codename__startswith="view_")
+TOOL_HISTORY |= Q(content_type__app_label="gateway") & DEVICES & ~Q(codename__startswith="view_")
 
 # Those whose doing is recorded do not look over the record.
 AUDIT = Q(content_type__app_label="infra", content_type__model="auditentry")
 
 # Tables of Django's own that hold other people's cookies, or nothing to decide.
-NOT_ADMINISTERED = ("admin", "contenttypes", "sessions")
+UNMANAGED_APPS = ("admin", "contenttypes", "sessions")
 
 
 def scopes_of(user: User) -> frozenset[str]:
@@ -66,12 +68,12 @@ def scopes_of(user: User) -> frozenset[str]:
 def install_groups(using: str, **_signal: Any) -> None:
     """Give each group exactly its permissions, after every migrate: what a new version adds is there, what it drops is gone."""
     custom = Q(content_type__app_label="accounts", content_type__model="user")
-    tables = ~Q(content_type__app_label__in=NOT_ADMINISTERED) & Q(codename__regex=r"^(add|change|delete|view)_")
-    looking = ~Q(content_type__app_label__in=NOT_ADMINISTERED) & Q(codename__startswith="view_")
+    tables = ~Q(content_type__app_label__in=UNMANAGED_APPS) & Q(codename__regex=r"^(add|change|delete|view)_")
+    looking = ~Q(content_type__app_label__in=UNMANAGED_APPS) & Q(codename__startswith="view_")
     for name, codenames in GATEWAY_PERMISSIONS.items():
         wanted = custom & Q(codename__in=codenames)
         if name == OPERATOR:
-            wanted |= tables & ~Q(codename="view_any_session") & ~WORDS & ~AUDIT & ~HAPPENED
+            wanted |= tables & ~Q(codename="view_any_session") & ~PRIVATE_CONTENT & ~AUDIT & ~TOOL_HISTORY
         if name == AUDITOR:
             wanted |= looking
         group, _created = Group.objects.using(using).get_or_create(name=name)

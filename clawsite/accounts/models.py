@@ -57,7 +57,7 @@ class User(AbstractUser):
         return self.get_full_name()
 
 
-def still_good(at: str = "") -> Q:
+def valid_token_filter(at: str = "") -> Q:
     """Of access tokens, or of rows that name one at this place: neither it nor the one it was made with has ended."""
     own, first = (
         Q(**{f"{place}revoked_at__isnull": True, f"{place}expires_at__gt": timezone.now()}) for place in (at, f"{at}made_with__")
@@ -120,7 +120,11 @@ class AccessToken(models.Model):
     def limits(self) -> dict[str, Any] | None:
         """What it allows of the agents' tools, as runs take it along; None: it does not limit them."""
         first = self.made_with.tools if self.made_with else {}
-        tools = _narrowed(_readable(self.tools), _readable(first)) if self.tools and first else _readable(self.tools or first)
+        tools = (
+            _intersect_limits(_parse_limits(self.tools), _parse_limits(first))
+            if self.tools and first
+            else _parse_limits(self.tools or first)
+        )
         return {"name": self.prefix, **tools} if self.tools or first else None
 
     def limited_account(self) -> User:
@@ -129,7 +133,7 @@ class AccessToken(models.Model):
         return self.user
 
 
-def _narrowed(one: dict[str, list[str]], other: dict[str, list[str]]) -> dict[str, list[str]]:
+def _intersect_limits(one: dict[str, list[str]], other: dict[str, list[str]]) -> dict[str, list[str]]:
     """What both lists leave. Entries are compared as they are written, so it may be less than that and is never more."""
     deny = list(dict.fromkeys([*one["deny"], *other["deny"]]))
     if not (one["allow"] and other["allow"]):
@@ -138,7 +142,7 @@ def _narrowed(one: dict[str, list[str]], other: dict[str, list[str]]) -> dict[st
     return {"allow": allow, "deny": deny if allow else ["*"]}
 
 
-def _readable(limits: Any) -> dict[str, list[str]]:
+def _parse_limits(limits: Any) -> dict[str, list[str]]:
     """Both lists of tools. What cannot be read leaves no tool."""
     if isinstance(limits, dict) and set(limits) <= {"allow", "deny"}:
         lists = {name: limits.get(name, []) for name in ("allow", "deny")}

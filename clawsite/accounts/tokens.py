@@ -26,10 +26,10 @@ from clawsite.infra.errors import Forbidden, InvalidRequest, Unavailable
 
 # Programs on the host: they may chat and read. Approving, policy and accounts stay with people.
 GATEWAY_SCOPES = frozenset({READ, WRITE})
-MOST_ENTRIES = 500  # of a list of tools
-LONGEST_ENTRY = 128
+MAX_ENTRIES = 500  # of a list of tools
+MAX_ENTRY_LENGTH = 128
 GATEWAY = "gateway"  # the service account of the gateway token
-USED_AT_MOST_EVERY = timedelta(minutes=1)  # a row per request would make every read a write
+LAST_USED_UPDATE_INTERVAL = timedelta(minutes=1)  # a row per request would make every read a write
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def issue_token(
     secret = f"claw_{prefix}_{secrets.token_urlsafe(32)}"
     given = set(scopes) & scopes_of(user) & (made_with.ceiling() if made_with else SCOPES)
     token = AccessToken(user=user, name=name, prefix=prefix, digest=_digest(secret), scopes=sorted(given), made_with=made_with)
-    token.tools = checked_limits(allow_tools, deny_tools)
+    token.tools = validate_limits(allow_tools, deny_tools)
     if expires_at is not None:
         token.expires_at = expires_at
     if made_with:
@@ -77,7 +77,7 @@ def issue_token(
         told = {"tools": token.tools} if token.tools else {}
         told |= {"made_with": made_with.prefix} if made_with else {}
         audit_log.record(
-            "token.made", subject=_about(token), owner=user.pk, name=name, scopes=token.scopes, expires=expires, **told
+            "token.made", subject=_subject_of(token), owner=user.pk, name=name, scopes=token.scopes, expires=expires, **told
         )
     return token, secret
 
@@ -85,20 +85,20 @@ def issue_token(
 def limit_token(token: AccessToken, *, allow_tools: Sequence[str], deny_tools: Sequence[str]) -> None:
     """Change which tools runs may use that are started with the token. Those that were started keep what they had."""
     with transaction.atomic():
-        token.tools = checked_limits(allow_tools, deny_tools)
+        token.tools = validate_limits(allow_tools, deny_tools)
         token.save(update_fields=["tools"])
-        audit_log.record("token.limited", subject=_about(token), owner=token.user_id, name=token.name, tools=token.tools)
-        change_notices.account_changed(token.user_id)
+        audit_log.record("token.limited", subject=_subject_of(token), owner=token.user_id, name=token.name, tools=token.tools)
+        change_notices.notify_account_changed(token.user_id)
 
 
-def checked_limits(allow_tools: Sequence[str], deny_tools: Sequence[str]) -> dict[str, list[str]]:
+def validate_limits(allow_tools: Sequence[str], deny_tools: Sequence[str]) -> dict[str, list[str]]:
     """As they are stored: entries of the policy's language, lower case, once each. A name that nothing has matches nothing."""
     lists = {}
     for name, entries in (("allow", allow_tools), ("deny", deny_tools)):
         kept = list(dict.fromkeys(entry.strip().lower() for entry in entries if entry.strip()))
-        if len(kept) > MOST_ENTRIES or any(len(entry) > LONGEST_ENTRY or "*" in entry[:-1] for entry in kept):
+        if len(kept) > MAX_ENTRIES or any(len(entry) > MAX_ENTRY_LENGTH or "*" in entry[:-1] for entry in kept):
             raise InvalidRequest(
-                f"the list of tools to {name} has at most {MOST_ENTRIES} entries of {LONGEST_ENTRY} characters, each a tool, "
+                f"the list of tools to {name} has at most {MAX_ENTRIES} entries of {MAX_ENTRY_LENGTH} characters, each a tool, "
                 "`group:fs`, or a beginning such as `sessions_*`"
             )
         if kept:
@@ -110,31 +110,31 @@ def revoke_token(token: AccessToken) -> None:
     """End a token for good, and those that were made with it; a second time changes nothing."""
     with transaction.atomic():
         if AccessToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=timezone.now()):
-            audit_log.record("token.revoked", subject=_about(token), owner=token.user_id, name=token.name)
-            change_notices.account_changed(token.user_id)
+            audit_log.record("token.revoked", subject=_subject_of(token), owner=token.user_id, name=token.name)
+            change_notices.notify_account_changed(token.user_id)
 
 
-def _about(token: AccessToken) -> tuple[str, str]:
+def _subject_of(token: AccessToken) -> tuple[str, str]:
     return "access token", str(token.pk)
 
 
-def in_header(authorization: str) -> str | None:
+def parse_bearer_header(authorization: str) -> str | None:
     """The secret of `Authorization: Bearer …`; None where the header is missing or says something else."""
     kind, space, secret = authorization.partition(" ")
     return secret.strip() if space and kind.lower() == "bearer" else None
 
 
-def principal_for(secret: str) -> Principal | None:
+def find_principal(secret: str) -> Principal | None:
     """The account behind a secret that is valid now, or None: why it is not valid is nobody's business. Reads only."""
     if hmac.compare_digest(secret.encode(), settings.GATEWAY_TOKEN.encode()):
         user = find_service_user(GATEWAY)
         if user is None:
             raise Unavailable("the gateway token has no account in the database; run `claw prepare` to make it")
         return Principal(user, GATEWAY_SCOPES & scopes_of(user), "gateway-token", None) if user.is_active else None
-    return _principal_of_token(secret)
+    return _find_token_principal(secret)
 
 
-def _principal_of_token(secret: str) -> Principal | None:
+def _find_token_principal(secret: str) -> Principal | None:
     head, _, rest = secret.partition("_")
     prefix = rest.partition("_")[0]
     if head != "claw" or len(prefix) > 16:
@@ -146,15 +146,15 @@ def _principal_of_token(secret: str) -> Principal | None:
     now = timezone.now()
     if token.has_ended or not token.user.is_active:
         return None
-    unnoted = token.last_used_at is None or token.last_used_at < now - USED_AT_MOST_EVERY
+    unnoted = token.last_used_at is None or token.last_used_at < now - LAST_USED_UPDATE_INTERVAL
     user = token.limited_account()
     return Principal(user, token.ceiling() & scopes_of(user), "api-token", token.pk, unnoted)
 
 
-def note_use(token_id: int) -> None:
+def record_use(token_id: int) -> None:
     """Write down that a token is used now; of many callers within a minute one writes."""
     now = timezone.now()
-    is_due = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - USED_AT_MOST_EVERY)
+    is_due = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - LAST_USED_UPDATE_INTERVAL)
     AccessToken.objects.filter(is_due, pk=token_id).update(last_used_at=now)
 
 
@@ -163,7 +163,7 @@ def find_service_user(name: str) -> User | None:
     return User.objects.filter(username=f"service:{name}", is_service=True).first()
 
 
-def service_user(name: str) -> User:
+def ensure_service_user(name: str) -> User:
     """The same, made if there is none."""
     if found := find_service_user(name):
         return found
@@ -178,7 +178,7 @@ def service_user(name: str) -> User:
 
 def install_gateway_user(**_signal: Any) -> None:
     """After every migrate, so that no handshake has to make it. One that was switched off stays so."""
-    service_user(GATEWAY)
+    ensure_service_user(GATEWAY)
 
 
 def _digest(secret: str) -> str:

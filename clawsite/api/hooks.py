@@ -11,24 +11,24 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from clawsite.accounts.sign_in import throttle
-from clawsite.gateway.delivery.run_waits import end_of_run
+from clawsite.gateway.delivery.run_waits import wait_for_run_end
 from clawsite.gateway.hooks import deliver, log
-from clawsite.gateway.hooks.deliver import NotProven, Taken
-from clawsite.gateway.hooks.log import Came
-from clawsite.gateway.hooks.wishes import RunWish
+from clawsite.gateway.hooks.deliver import DeliveryResult, DeliveryUnauthorized
+from clawsite.gateway.hooks.log import IncomingDelivery
+from clawsite.gateway.hooks.wishes import WebhookRunRequest
 from clawsite.gateway.models import Hook
 from clawsite.gateway.server import runtime
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError
-from clawsite.infra.request_body import understood
+from clawsite.infra.request_body import parse_body
 from sessions_app.models import Run
 
-MOST_BYTES = 256 << 10
-MOST_SECONDS = 30.0
+MAX_BODY_BYTES = 256 << 10
+MAX_BODY_SECONDS = 30.0
 
 
 @csrf_exempt  # there is no cookie that could be abused: nothing here asks for one
-async def receive_hook(request: HttpRequest, path: str) -> HttpResponse:
+async def receive_webhook(request: HttpRequest, path: str) -> HttpResponse:
     """200 {ok, mode, eventOutcome} for words to the main session, 202 {ok, runId} for a run; otherwise {ok: false, error}, or text:
 
     200 {ok, duplicate, runId} sent before   400 not JSON, or it says nothing, or a token in the address
@@ -39,30 +39,32 @@ async def receive_hook(request: HttpRequest, path: str) -> HttpResponse:
     if request.method != "POST":
         return HttpResponse("Method Not Allowed", status=405, content_type="text/plain", headers={"Allow": "POST"})
     if "token" in request.GET:
-        return _error(400, "a token does not belong into the address, where it is logged: send it as `Authorization: Bearer …`")
-    address = throttle.address_of(request)
+        return _error_response(
+            400, "a token does not belong into the address, where it is logged: send it as `Authorization: Bearer …`"
+        )
+    address = throttle.address_of_request(request)
     try:
-        await db.read(log.refuse_guessers, address)
-        body = await understood(request, MOST_BYTES, bytes, MOST_SECONDS)
-        hook = await db.read(deliver.find_hook, path.rstrip("/"))
+        await db.read(log.check_failure_limit, address)
+        body = await parse_body(request, MAX_BODY_BYTES, bytes, MAX_BODY_SECONDS)
+        hook = await db.read(deliver.find_webhook, path.rstrip("/"))
     except ClawError as error:
-        return _refusal(error)
+        return _to_error_response(error)
     headers = {name.lower(): value for name, value in request.headers.items()}
-    came = Came(hook.slug, address, body, headers, request.GET.dict())
+    came = IncomingDelivery(hook.slug, address, body, headers, request.GET.dict())
     try:
-        signed = await db.read(deliver.proven, hook, came)
-        wish = await db.read(deliver.wish_for, hook, came)
-        taken = await db.write(deliver.take, hook, came, signed, wish, alone=True)
-    except NotProven as error:
-        await db.write(log.refused, hook, came, status=401, words=error.message, alone=True)
+        signed = await db.read(deliver.authenticate_delivery, hook, came)
+        wish = await db.read(deliver.build_request, hook, came)
+        taken = await db.write(deliver.accept_delivery, hook, came, signed, wish, alone=True)
+    except DeliveryUnauthorized as error:
+        await db.write(log.record_rejected, hook, came, status=401, words=error.message, alone=True)
         return HttpResponse("Unauthorized", status=401, content_type="text/plain")
     except ClawError as error:
-        await db.write(log.refused, hook, came, status=error.http_status, words=error.message, alone=True)
-        return _refusal(error)
-    return JsonResponse(await _answer(hook, taken, wish), status=200 if taken.duplicate or taken.mode else 202)
+        await db.write(log.record_rejected, hook, came, status=error.http_status, words=error.message, alone=True)
+        return _to_error_response(error)
+    return JsonResponse(await _build_response(hook, taken, wish), status=200 if taken.duplicate or taken.mode else 202)
 
 
-async def _answer(hook: Hook, taken: Taken, wish: Any) -> dict[str, Any]:
+async def _build_response(hook: Hook, taken: DeliveryResult, wish: Any) -> dict[str, Any]:
     answer: dict[str, Any] = {"ok": True}
     if taken.duplicate:
         answer["duplicate"] = True
@@ -70,17 +72,17 @@ async def _answer(hook: Hook, taken: Taken, wish: Any) -> dict[str, Any]:
         answer |= {"mode": taken.mode, "eventOutcome": taken.event}
     if taken.run_id:
         answer["runId"] = taken.run_id
-    if isinstance(wish, RunWish) and wish.wait_seconds and taken.run:
-        answer["completion"] = await _completion(taken, wish.wait_seconds)
+    if isinstance(wish, WebhookRunRequest) and wish.wait_seconds and taken.run:
+        answer["completion"] = await _wait_for_completion(taken, wish.wait_seconds)
     return answer
 
 
-async def _completion(taken: Taken, seconds: float) -> dict[str, Any]:
+async def _wait_for_completion(taken: DeliveryResult, seconds: float) -> dict[str, Any]:
     """How the run ended; `timeout` when it has not by then, and goes on."""
-    waits = (await runtime.running()).hub.run_waits
+    waits = (await runtime.get_runtime()).hub.run_waits
     try:
         async with asyncio.timeout(seconds):
-            state = await end_of_run(waits, taken.owner, taken.run_id, taken.run or 0)
+            state = await wait_for_run_end(waits, taken.owner, taken.run_id, taken.run or 0)
     except TimeoutError:
         return {"status": "timeout"}
     if state.status == Run.Status.COMPLETED:
@@ -88,9 +90,9 @@ async def _completion(taken: Taken, seconds: float) -> dict[str, Any]:
     return {"status": "aborted"} if state.status == Run.Status.ABORTED else {"status": "error", "error": state.error}
 
 
-def _refusal(error: ClawError) -> JsonResponse:
-    return _error(error.http_status, error.message, error.retry_headers)
+def _to_error_response(error: ClawError) -> JsonResponse:
+    return _error_response(error.http_status, error.message, error.retry_headers)
 
 
-def _error(status: int, message: str, headers: dict[str, str] | None = None) -> JsonResponse:
+def _error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JsonResponse:
     return JsonResponse({"ok": False, "error": message}, status=status, headers=headers or {})

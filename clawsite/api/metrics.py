@@ -18,39 +18,39 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from clawsite.accounts import tokens
-from clawsite.api.http.authentication import identified
-from clawsite.api.http.problems import problem_of
+from clawsite.api.http.authentication import authenticate
+from clawsite.api.http.problems import to_problem
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server import runtime
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Forbidden
-from clawsite.infra.observability.metrics import ThisHost
+from clawsite.infra.observability.metrics import HostCollector
 from clawsite.infra.version import version
 from sessions_app.models import Run
 from sessions_app.runs import freezes, lanes, workers
 from tools_app.models import Approval, Command
 
-RIGHTS = ("accounts.administer_gateway", "accounts.view_any_session")  # operators and auditors
+REQUIRED_PERMISSIONS = ("accounts.administer_gateway", "accounts.view_any_session")  # operators and auditors
 
 
 async def metrics(request: HttpRequest) -> HttpResponse:
     """The figures as text."""
     try:
         if not _is_scraper(request):
-            who = await identified(request, Scope.READ, Scope.ADMIN)
-            if not await db.read(lambda: any(who.user.has_perm(right) for right in RIGHTS)):
+            who = await authenticate(request, Scope.READ, Scope.ADMIN)
+            if not await db.read(lambda: any(who.user.has_perm(right) for right in REQUIRED_PERMISSIONS)):
                 raise Forbidden("figures of the installation are for operators and auditors")
-        process = (await runtime.running()).metrics_name
-        content = await db.read(_exposed, process)
+        process = (await runtime.get_runtime()).metrics_name
+        content = await db.read(_render_metrics, process)
     except ClawError as error:
-        return problem_of(error, operation="GET /metrics")
+        return to_problem(error, operation="GET /metrics")
     return HttpResponse(content, content_type=CONTENT_TYPE_PLAIN_0_0_4, headers={"Cache-Control": "no-store"})
 
 
 def _is_scraper(request: HttpRequest) -> bool:
     """A program that may look by the operator's own setting, without an account."""
     header = request.headers.get("Authorization", "")
-    if settings.METRICS_TOKEN and (secret := tokens.in_header(header)) is not None:
+    if settings.METRICS_TOKEN and (secret := tokens.parse_bearer_header(header)) is not None:
         return hmac.compare_digest(secret.encode(), settings.METRICS_TOKEN.encode())
     return settings.METRICS_LOOPBACK and not header and _is_from_this_host(request)
 
@@ -65,48 +65,50 @@ def _is_from_this_host(request: HttpRequest) -> bool:
         return False
 
 
-def _exposed(process: str) -> bytes:
+def _render_metrics(process: str) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(ThisHost(settings.HOME, process))
-    registry.register(Installation())
+    registry.register(HostCollector(settings.HOME, process))
+    registry.register(DatabaseCollector())
     return generate_latest(registry)
 
 
-class Installation:
+class DatabaseCollector:
     """Figures of the rows, the same whichever process is asked. Each is a look at an index or a small table."""
 
     def collect(self) -> Iterator[Metric]:
-        yield _gauge("info", "Always 1; the version is the label", {(version(),): 1}, "version")
+        yield _build_gauge("info", "Always 1; the version is the label", {(version(),): 1}, "version")
         try:
             found = list(self._read())
         except DatabaseError:
-            yield _gauge("database_up", "Whether the database answers", {(): 0})
+            yield _build_gauge("database_up", "Whether the database answers", {(): 0})
             return
-        yield _gauge("database_up", "Whether the database answers", {(): 1})
+        yield _build_gauge("database_up", "Whether the database answers", {(): 1})
         yield from found
 
     def _read(self) -> Iterator[Metric]:
         unfinished = dict(Run.objects.filter(status__in=Run.UNFINISHED).values_list("status").annotate(count=Count("pk")))
         runs = {(status,): unfinished.get(status, 0) for status in map(str, Run.UNFINISHED)}
-        yield _gauge("runs", "Unfinished runs by status", runs, "status")
-        report = lanes.lane_report()
-        states = {(row["lane"], told): row[name] for row in report for told, name in _STATES.items()}
-        yield _gauge("lane_runs", "Unfinished runs of a lane", states, "lane", "state")
-        yield _gauge("lane_max", "How many runs of a lane may be running", {(row["lane"],): row["max"] for row in report}, "lane")
+        yield _build_gauge("runs", "Unfinished runs by status", runs, "status")
+        report = lanes.report_lanes()
+        states = {(row["lane"], told): row[name] for row in report for told, name in _STATE_LABELS.items()}
+        yield _build_gauge("lane_runs", "Unfinished runs of a lane", states, "lane", "state")
+        yield _build_gauge(
+            "lane_max", "How many runs of a lane may be running", {(row["lane"],): row["max"] for row in report}, "lane"
+        )
         waits = {(row["lane"],): row["oldestWaitMs"] / 1000 for row in report}
-        yield _gauge("lane_oldest_wait_seconds", "How long the oldest queued run of a lane has waited", waits, "lane")
-        yield _gauge("workers", "Workers that have been heard of lately and take runs", {(): workers.living().count()})
+        yield _build_gauge("lane_oldest_wait_seconds", "How long the oldest queued run of a lane has waited", waits, "lane")
+        yield _build_gauge("workers", "Workers that have been heard of lately and take runs", {(): workers.list_live().count()})
         pending = Approval.objects.filter(status=Approval.Status.PENDING).count()
-        yield _gauge("approvals_pending", "Questions about commands that wait for people", {(): pending})
+        yield _build_gauge("approvals_pending", "Questions about commands that wait for people", {(): pending})
         running = Command.objects.filter(status=Command.Status.RUNNING).count()
-        yield _gauge("commands_running", "Commands that run now", {(): running})
-        yield _gauge("stops", "Stops by people that are in force", {(): len(list(freezes.active()))})
+        yield _build_gauge("commands_running", "Commands that run now", {(): running})
+        yield _build_gauge("stops", "Stops by people that are in force", {(): len(list(freezes.list_active()))})
 
 
-_STATES = {"running": "running", "queued": "queued", "waiting": "parked"}
+_STATE_LABELS = {"running": "running", "queued": "queued", "waiting": "parked"}
 
 
-def _gauge(name: str, words: str, values: Mapping[Any, float], *labels: str) -> Metric:
+def _build_gauge(name: str, words: str, values: Mapping[Any, float], *labels: str) -> Metric:
     """`values` by the values of the labels."""
     family = GaugeMetricFamily(f"clawsite_{name}", words, labels=labels)
     for place, value in values.items():

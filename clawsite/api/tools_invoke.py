@@ -10,23 +10,23 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from clawsite.api.http.authentication import identified
-from clawsite.api.http.long_requests import while_theirs
-from clawsite.gateway.protocol.frames import complaint
+from clawsite.api.http.authentication import authenticate
+from clawsite.api.http.long_requests import run_while_authorized
+from clawsite.gateway.protocol.frames import describe_first_error
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server import runtime
-from clawsite.gateway.server.session_address import Id, IdempotencyKey, Key, address_of
-from clawsite.gateway.server.tool_invocation import USUAL_PATIENCE, Patience, carry_out
+from clawsite.gateway.server.session_address import Id, IdempotencyKey, Key, to_address
+from clawsite.gateway.server.tool_invocation import DEFAULT_TIMEOUT_MS, TimeoutMs, invoke_and_wait
 from clawsite.infra.bounded_json import read_json
 from clawsite.infra.errors import ClawError, InvalidRequest
-from clawsite.infra.request_body import understood
-from clawsite.routing.tool_invocation import Invocation
+from clawsite.infra.request_body import parse_body
+from clawsite.routing.tool_invocation import ToolInvocation
 from sessions_app.labels.rules import NOT_OFFERED
-from sessions_app.runs.invocation_outcome import Outcome
+from sessions_app.runs.invocation_outcome import InvocationOutcome
 
-REFUSED = "tool_not_allowed"
-MOST_BYTES = 2 << 20
-MOST_VALUES = 20_000
+NOT_ALLOWED = "tool_not_allowed"
+MAX_BODY_BYTES = 2 << 20
+MAX_VALUES = 20_000
 
 
 class InvokeBody(BaseModel):
@@ -41,19 +41,19 @@ class InvokeBody(BaseModel):
     session_id: Id | None = None
     agent_id: Id | None = None
     idempotency_key: IdempotencyKey | None = None
-    timeout_ms: Patience = USUAL_PATIENCE
+    timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS
     dry_run: bool = False
 
     @field_validator("dry_run")
     @classmethod
-    def _never_dry(cls, value: bool) -> bool:
+    def _reject_dry_run(cls, value: bool) -> bool:
         if value:
             raise PydanticCustomError("not_here", "Cannot be used: a call is made or refused; tools.effective lists the tools")
         return value
 
     @model_validator(mode="before")
     @classmethod
-    def _name_for_tool(cls, data: Any) -> Any:
+    def _accept_name(cls, data: Any) -> Any:
         if isinstance(data, dict) and "name" in data and "tool" not in data:
             return {**{key: value for key, value in data.items() if key != "name"}, "tool": data["name"]}
         return data
@@ -69,39 +69,39 @@ async def invoke_tool(request: HttpRequest) -> JsonResponse:
     429 and 503 say with Retry-After when to try again, if it is known.
     """
     if request.method != "POST":
-        return _error(405, "method_not_allowed", "use POST", headers={"Allow": "POST"})
+        return _error_response(405, "method_not_allowed", "use POST", headers={"Allow": "POST"})
     try:
-        who = await identified(request, Scope.WRITE)
-        body = await understood(request, MOST_BYTES, _read)
+        who = await authenticate(request, Scope.WRITE)
+        body = await parse_body(request, MAX_BODY_BYTES, _parse_body)
         args = {**body.args, "action": body.action} if body.action else body.args
         run_id = body.idempotency_key or f"invoke-{uuid4().hex}"
-        to = address_of(body.session_key, body.session_id, body.agent_id)
-        gateway = await runtime.running()
-        call = carry_out(Invocation(who.user, body.tool, args, run_id, to), gateway.hub.run_waits, body.timeout_ms)
-        return _answer(await while_theirs(gateway, who, call), run_id)
+        to = to_address(body.session_key, body.session_id, body.agent_id)
+        gateway = await runtime.get_runtime()
+        call = invoke_and_wait(ToolInvocation(who.user, body.tool, args, run_id, to), gateway.hub.run_waits, body.timeout_ms)
+        return _build_response(await run_while_authorized(gateway, who, call), run_id)
     except orjson.JSONDecodeError:
-        return _error(400, "invalid_request", "the body is not JSON")
+        return _error_response(400, "invalid_request", "the body is not JSON")
     except ClawError as error:
-        return _error(error.http_status, error.code.lower(), error.message, headers=error.retry_headers)
+        return _error_response(error.http_status, error.code.lower(), error.message, headers=error.retry_headers)
 
 
-def _read(sent: bytes) -> InvokeBody:
+def _parse_body(sent: bytes) -> InvokeBody:
     try:
-        return InvokeBody.model_validate(read_json(sent, MOST_VALUES))
+        return InvokeBody.model_validate(read_json(sent, MAX_VALUES))
     except ValidationError as error:
-        raise InvalidRequest(complaint(error)) from None
+        raise InvalidRequest(describe_first_error(error)) from None
 
 
-def _answer(outcome: Outcome, run_id: str) -> JsonResponse:
+def _build_response(outcome: InvocationOutcome, run_id: str) -> JsonResponse:
     if not outcome.code:
         return JsonResponse({"ok": True, "runId": run_id, "result": outcome.result})
     status = 504 if outcome.code == "timeout" else 400
-    if outcome.code == REFUSED:
+    if outcome.code == NOT_ALLOWED:
         status = 404 if outcome.layer == NOT_OFFERED else 403
-    return _error(status, outcome.code, outcome.words, layer=outcome.layer, run_id=run_id)
+    return _error_response(status, outcome.code, outcome.words, layer=outcome.layer, run_id=run_id)
 
 
-def _error(
+def _error_response(
     status: int, kind: str, message: str, *, layer: str = "", run_id: str = "", headers: dict[str, str] | None = None
 ) -> JsonResponse:
     error = {"type": kind, "message": message, **({"layer": layer} if layer else {})}

@@ -10,42 +10,42 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-FILE = "address"
-EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nothing is bound; everywhere includes here
+ADDRESS_FILE = "address"
+LOOPBACK_FOR = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nothing is bound; everywhere includes here
 
 
-def url(host: str, port: int | str) -> str:
+def socket_url(host: str, port: int | str) -> str:
     """The gateway's socket as a program on this host reaches it."""
-    host = EVERYWHERE.get(host, host)
+    host = LOOPBACK_FOR.get(host, host)
     return f"ws://{f'[{host}]' if ':' in host else host}:{port}/ws"
 
 
-def noted(home: Path) -> str | None:
+def read_address(home: Path) -> str | None:
     """The note in a state directory, if there is a readable one."""
     try:
-        return (home / FILE).read_text().strip() or None
+        return (home / ADDRESS_FILE).read_text().strip() or None
     except (OSError, UnicodeDecodeError):
         return None
 
 
 @contextlib.contextmanager
-def note(home: Path, listener: socket.socket, *, give_way: bool = False) -> Iterator[None]:
+def publish_address(home: Path, listener: socket.socket, *, give_way: bool = False) -> Iterator[None]:
     """Keep the note while the block runs. With `give_way` the note of another process that listens is left alone."""
     if listener.family not in (socket.AF_INET, socket.AF_INET6):
         yield
         return
-    mine, before = url(*listener.getsockname()[:2]), noted(home)
+    mine, before = socket_url(*listener.getsockname()[:2]), read_address(home)
     if give_way and before and before != mine and _is_open(before):
         yield
         return
-    draft = home / f"{FILE}.{os.getpid()}"
+    draft = home / f"{ADDRESS_FILE}.{os.getpid()}"
     draft.write_text(f"{mine}\n")
-    draft.replace(home / FILE)
+    draft.replace(home / ADDRESS_FILE)
     try:
         yield
     finally:
-        if noted(home) == mine:
-            (home / FILE).unlink(missing_ok=True)
+        if read_address(home) == mine:
+            (home / ADDRESS_FILE).unlink(missing_ok=True)
 
 
 def _is_open(address: str) -> bool:

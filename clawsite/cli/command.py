@@ -26,7 +26,7 @@ class CommandFailed(Exception):
         self.code = code
 
 
-def run_plain(module: ModuleType, name: str, arguments: list[str], program: str = "claw") -> int:
+def run_command(module: ModuleType, name: str, arguments: list[str], program: str = "claw") -> int:
     """Parse the arguments and run; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog=f"{program} {name}",
@@ -36,11 +36,11 @@ def run_plain(module: ModuleType, name: str, arguments: list[str], program: str 
     )
     module.add_arguments(parser)
     given = parser.parse_args(arguments)
-    with acting_as(lambda: on_the_host(f"{program} {name}")):
+    with acting_as(lambda: host_actor(f"{program} {name}")):
         return int(module.run(given))
 
 
-def on_the_host(command: str) -> Actor:
+def host_actor(command: str) -> Actor:
     """Whoever may run commands here is nobody in our database: the audit log names the command and the account of the host."""
     try:
         login = pwd.getpwuid(os.getuid()).pw_name
@@ -66,7 +66,7 @@ def django_command(module: ModuleType) -> "type[BaseCommand]":
 
         def handle(self, *_arguments: str, **options: Any) -> None:
             try:
-                with acting_as(lambda: on_the_host(module.__name__.rpartition(".")[2])):
+                with acting_as(lambda: host_actor(module.__name__.rpartition(".")[2])):
                     code = module.run(argparse.Namespace(**options))
             except CommandFailed as failed:
                 raise CommandError(str(failed), returncode=failed.code) from failed

@@ -15,7 +15,7 @@ from clawsite.cli import address
 from clawsite.cli.command import CommandFailed
 from clawsite.client.client import Endpoint, EventsGone, GatewayError, Unreachable
 
-NOT_REACHABLE = 3
+EXIT_UNREACHABLE = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,20 +26,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def endpoint(options: argparse.Namespace) -> Endpoint:
-    url = options.url if options.url is not None else default_url()
-    return Endpoint(url=socket_url(url), token=token())
+def resolve_endpoint(options: argparse.Namespace) -> Endpoint:
+    url = options.url if options.url is not None else find_default_url()
+    return Endpoint(url=to_socket_url(url), token=read_token())
 
 
-def default_url() -> str:
+def find_default_url() -> str:
     """What the environment names; without a word in it, where the gateway of the state directory has noted that it listens."""
     host, port = os.environ.get("CLAWSITE_HOST"), os.environ.get("CLAWSITE_PORT")
-    if host is None and port is None and (noted := address.noted(home())):
+    if host is None and port is None and (noted := address.read_address(state_directory())):
         return noted
-    return address.url(host or "127.0.0.1", port or "8765")
+    return address.socket_url(host or "127.0.0.1", port or "8765")
 
 
-def socket_url(given: str) -> str:
+def to_socket_url(given: str) -> str:
     """The WebSocket address for one that people write or copy from their browser."""
     try:
         parts = urlsplit(given)
@@ -53,23 +53,23 @@ def socket_url(given: str) -> str:
     return parts.geturl()
 
 
-def home() -> Path:
+def state_directory() -> Path:
     project = Path(__file__).resolve().parent.parent.parent
     return Path(os.environ.get("CLAWSITE_HOME") or project / ".clawsite").expanduser().absolute()
 
 
-def token() -> str:
+def read_token() -> str:
     """CLAWSITE_GATEWAY_TOKEN, which may also hold a personal token, or the one the gateway made for programs on this host."""
     if given := os.environ.get("CLAWSITE_GATEWAY_TOKEN"):
         return given
-    file = home() / "gateway.token"
+    file = state_directory() / "gateway.token"
     try:
         return file.read_text().strip()
     except FileNotFoundError:
         raise CommandFailed(
-            f"there is no gateway token in {home()}. Start the gateway (`claw serve`), or set CLAWSITE_HOME to its state directory "
+            f"there is no gateway token in {state_directory()}. Start the gateway (`claw serve`), or set CLAWSITE_HOME to its state directory "
             "or CLAWSITE_GATEWAY_TOKEN to a token.",
-            code=NOT_REACHABLE,
+            code=EXIT_UNREACHABLE,
         ) from None
     except OSError as error:
         raise CommandFailed(
@@ -77,7 +77,7 @@ def token() -> str:
         ) from error
 
 
-def talk(conversation: Coroutine[Any, Any, int]) -> int:
+def run_with_gateway(conversation: Coroutine[Any, Any, int]) -> int:
     """Run a conversation with the gateway; what ends it early becomes a sentence."""
     try:
         return asyncio.run(conversation)
@@ -85,7 +85,7 @@ def talk(conversation: Coroutine[Any, Any, int]) -> int:
         raise CommandFailed(f"{error}. What is stored now: `claw logs --session KEY`.") from error
     except Unreachable as error:
         raise CommandFailed(
-            f"{error}. Is it running? Start it with `claw serve`; `claw doctor` says more.", code=NOT_REACHABLE
+            f"{error}. Is it running? Start it with `claw serve`; `claw doctor` says more.", code=EXIT_UNREACHABLE
         ) from error
     except GatewayError as error:
         if error.is_about_auth:

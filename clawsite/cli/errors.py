@@ -35,7 +35,7 @@ _DATABASE = (
 )
 
 
-def explain(error: BaseException) -> str | None:
+def explain_error(error: BaseException) -> str | None:
     """The sentence for an error that the environment caused; None for every other one."""
     if isinstance(error, SettingsError):
         return str(error)
@@ -49,7 +49,7 @@ def explain(error: BaseException) -> str | None:
     return None
 
 
-def port_in_use(host: str, port: int) -> str:
+def port_in_use_message(host: str, port: int) -> str:
     return f"{host}:{port} is in use by another program. Stop it, or choose another port: CLAWSITE_PORT={port + 1} claw serve"
 
 

@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 
 from clawsite.cli import errors
-from clawsite.cli.command import CommandFailed, on_the_host, read_settings, run_plain
+from clawsite.cli.command import CommandFailed, host_actor, read_settings, run_command
 from clawsite.infra.audit.actor import acting_as
 from clawsite.infra.config.environment import SettingsError
 
@@ -49,23 +49,23 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except CommandFailed as failed:
-        code = _complain(str(failed), failed.code)
+        code = _print_error(str(failed), failed.code)
     except SettingsError as wrong:
-        code = _complain(str(wrong), 2)
+        code = _print_error(str(wrong), 2)
     except Exception as error:
-        sentence = errors.explain(error)
+        sentence = errors.explain_error(error)
         if sentence is None:
             raise
-        code = _complain(sentence, 1)
+        code = _print_error(sentence, 1)
     sys.exit(code)
 
 
 def _run(arguments: list[str]) -> int:
     name = arguments[0] if arguments else "help"
     if name in COMMANDS:
-        return run_plain(import_module(f"clawsite.cli.{COMMANDS[name]}"), name, arguments[1:])
+        return run_command(import_module(f"clawsite.cli.{COMMANDS[name]}"), name, arguments[1:])
     if arguments in ([], ["help"], ["--help"], ["-h"]):
-        print(_overview())
+        print(_render_overview())
         return 0
     if name in ("version", "--version"):
         from clawsite.infra.version import version
@@ -88,12 +88,12 @@ def _run_django(arguments: list[str]) -> int:
             except SystemExit as unknown:  # it has said so
                 raise SystemExit(2) from unknown
 
-    with acting_as(lambda: on_the_host(" ".join(arguments[:2]))):
+    with acting_as(lambda: host_actor(" ".join(arguments[:2]))):
         Utility(arguments).execute()
     return 0
 
 
-def _overview() -> str:
+def _render_overview() -> str:
     ours = "\n".join(f"  {name:<15}{import_module(f'clawsite.cli.{module}').HELP}" for name, module in COMMANDS.items())
     return f"""Clawsite: a self-hosted agent gateway.
 
@@ -105,7 +105,7 @@ Django's own commands work too: migrate, createsuperuser, changepassword, collec
   claw help --commands                 lists all of them"""
 
 
-def _complain(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     print(f"claw: {message}", file=sys.stderr)
     return code
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from clawsite.client.client import Event
-from tools_app.core.hidden_characters import has_hidden
+from tools_app.core.hidden_characters import has_hidden_characters
 
-SHORT = 100
+SHORT_LENGTH = 100
 # Escape sequences could retitle, clear or answer for the reader's terminal, and a model repeats what a web page told it.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -28,7 +28,7 @@ class AnswerPrinter:
         self.usage: dict[str, Any] = {}
         self._answer = answer
         self._notes = notes
-        self._one_place = one_place
+        self._shared_output = one_place
         self._message = ("", 0)
         self._texts: list[str] = []  # of the messages shown so far
         self._at_line_start = True
@@ -48,14 +48,14 @@ class AnswerPrinter:
 
     def note(self, line: str) -> None:
         """A line about the run, never inside a line of the answer."""
-        if self._one_place:
+        if self._shared_output:
             self.end_line()
-        self._notes.write(f"{harmless(line)}\n")
+        self._notes.write(f"{strip_control_characters(line)}\n")
         self._notes.flush()
 
     def end_line(self) -> None:
         if not self._at_line_start:
-            self._put("\n")
+            self._write_raw("\n")
 
     def _assistant(self, data: dict[str, Any]) -> None:
         if data.get("reset"):
@@ -80,15 +80,15 @@ class AnswerPrinter:
         match data["phase"]:
             case "start":
                 self.end_line()
-                self.note(f"· {data['name']} {_arguments(data)}")
+                self.note(f"· {data['name']} {_format_arguments(data)}")
             case "waiting":
                 self.end_line()
                 asked = f"claw approvals show {data['approval']['id'][:8]}"
-                self.note(f"· {data['name']} waits for an approval ({asked}): {_arguments(data)}")
+                self.note(f"· {data['name']} waits for an approval ({asked}): {_format_arguments(data)}")
             case "decided":
-                self.note(f"· {data['name']}: {decided_words(data['approval'])}")
+                self.note(f"· {data['name']}: {describe_decision(data['approval'])}")
             case "result" if data.get("isError"):
-                self.note(f"· {data['name']} failed: {short(result_text(data))}")
+                self.note(f"· {data['name']} failed: {shorten(result_text(data))}")
 
     def _lifecycle(self, data: dict[str, Any]) -> None:
         match data["phase"]:
@@ -108,15 +108,15 @@ class AnswerPrinter:
 
     def _write(self, text: str) -> None:
         self._texts[-1] += text
-        self._put(text)
+        self._write_raw(text)
 
-    def _put(self, text: str) -> None:
-        self._answer.write(harmless(text))
+    def _write_raw(self, text: str) -> None:
+        self._answer.write(strip_control_characters(text))
         self._answer.flush()
         self._at_line_start = text.endswith("\n") if text else self._at_line_start
 
 
-class EventLines:
+class EventPrinter:
     """Events as lines, in order. The pieces of one text that follow each other are one line, told when something else comes."""
 
     def __init__(self, out: TextIO) -> None:
@@ -125,11 +125,11 @@ class EventLines:
         self._pieces: list[str] = []
 
     def show(self, event: Event) -> None:
-        if self._first and _text_of(event) == _text_of(self._first):
+        if self._first and _text_key(event) == _text_key(self._first):
             self._pieces.append(event.data["delta"])
             return
         self.end()
-        if _text_of(event):
+        if _text_key(event):
             self._first, self._pieces = event, [event.data["delta"]]
         else:
             self._print(event)
@@ -142,11 +142,11 @@ class EventLines:
 
     def _print(self, event: Event) -> None:
         moment = datetime.fromtimestamp(event.ts / 1000).isoformat(sep=" ", timespec="milliseconds")
-        self._out.write(f"{event_line(event, moment)}\n")
+        self._out.write(f"{format_event(event, moment)}\n")
         self._out.flush()
 
 
-def _text_of(event: Event) -> tuple[Any, ...] | None:
+def _text_key(event: Event) -> tuple[Any, ...] | None:
     """Which text the event is a piece of; None when it is something else."""
     data = event.data
     if "delta" not in data:
@@ -154,13 +154,13 @@ def _text_of(event: Event) -> tuple[Any, ...] | None:
     return event.run_id, event.stream, data.get("messageId"), data.get("attempt"), data.get("index")
 
 
-def event_line(event: Event, clock: str) -> str:
+def format_event(event: Event, clock: str) -> str:
     """One event as one line: time, run, stream, what happened."""
     run = event.run_id[:8] or "-"
-    return harmless(f"{clock} {run:<8} {event.stream:<9} {_what(event)}")
+    return strip_control_characters(f"{clock} {run:<8} {event.stream:<9} {_describe_event(event)}")
 
 
-def _what(event: Event) -> str:
+def _describe_event(event: Event) -> str:
     data = event.data
     if "delta" in data:
         return json.dumps(data["delta"], ensure_ascii=False)
@@ -172,36 +172,36 @@ def _what(event: Event) -> str:
     if event.stream == "tool":
         match head:
             case "start" | "waiting":
-                detail = _arguments(data, 200)
+                detail = _format_arguments(data, 200)
             case "decided":
-                detail = decided_words(data["approval"])
+                detail = describe_decision(data["approval"])
             case _:
-                detail = ("failed: " if data.get("isError") else "") + short(result_text(data), 200)
+                detail = ("failed: " if data.get("isError") else "") + shorten(result_text(data), 200)
         return f"{head} {data.get('name', '')} {detail}".rstrip()
     facts = {
         name: value
         for name, value in data.items()
         if name in ("reason", "kind", "error", "stopReason", "attempt", "aborted") and value
     }
-    return " ".join([head, *(f"{name}={short(str(value), 200)}" for name, value in facts.items())])
+    return " ".join([head, *(f"{name}={shorten(str(value), 200)}" for name, value in facts.items())])
 
 
-def harmless(text: str) -> str:
+def strip_control_characters(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """For what somebody decides about: whatever would not be seen, or would turn the line around, is spelled out."""
-    return "".join(letter if letter in "\n\t" or _is_seen(letter) else f"⟨U+{ord(letter):04X}⟩" for letter in text)
+    return "".join(letter if letter in "\n\t" or _is_visible(letter) else f"⟨U+{ord(letter):04X}⟩" for letter in text)
 
 
-def visible_line(text: str) -> str:
+def escape_invisible_line(text: str) -> str:
     """The same for what has one line: a line break in it could pretend to be the next thing we say."""
-    return "".join(letter if _is_seen(letter) else f"⟨U+{ord(letter):04X}⟩" for letter in text)
+    return "".join(letter if _is_visible(letter) else f"⟨U+{ord(letter):04X}⟩" for letter in text)
 
 
-def _is_seen(letter: str) -> bool:
-    return letter.isprintable() and not has_hidden(letter)
+def _is_visible(letter: str) -> bool:
+    return letter.isprintable() and not has_hidden_characters(letter)
 
 
 def message_text(message: dict[str, Any]) -> str:
@@ -214,24 +214,24 @@ def result_text(data: dict[str, Any]) -> str:
     return " ".join(block.get("text", "") for block in content if isinstance(block, dict))
 
 
-def decided_words(approval: dict[str, Any]) -> str:
+def describe_decision(approval: dict[str, Any]) -> str:
     """What became of a question, for who follows the run."""
     who = f"{approval['status']} by {approval['by']}" if approval.get("by") else approval["status"]
-    return f"{who}: {short(approval['reason'])}" if approval.get("reason") else who
+    return f"{who}: {shorten(approval['reason'])}" if approval.get("reason") else who
 
 
-def _arguments(data: dict[str, Any], most: int = SHORT) -> str:
-    return short(json.dumps(data.get("args", {}), ensure_ascii=False), most)
+def _format_arguments(data: dict[str, Any], most: int = SHORT_LENGTH) -> str:
+    return shorten(json.dumps(data.get("args", {}), ensure_ascii=False), most)
 
 
-def short(text: str, most: int = SHORT) -> str:
+def shorten(text: str, most: int = SHORT_LENGTH) -> str:
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def print_table(rows: Iterable[tuple[str, ...]]) -> None:
     """Columns of equal width, as wide as needed."""
-    lines = [tuple(harmless(cell) for cell in row) for row in rows]
+    lines = [tuple(strip_control_characters(cell) for cell in row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

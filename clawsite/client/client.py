@@ -28,10 +28,10 @@ __all__ = [
     "log_event",
 ]
 
-FIRST_DELAY, LONGEST_DELAY, GROWTH = 0.25, 15.0, 1.7
+FIRST_DELAY, MAX_DELAY, GROWTH = 0.25, 15.0, 1.7
 BEGINNING = "1970-01-01T00:00:00Z"  # a place before every event that is kept; cursor 0 is not, once old events are gone
 
-Place = int | str  # a cursor, or an ISO time
+Position = int | str  # a cursor, or an ISO time
 
 
 class EventsGone(Exception):
@@ -47,11 +47,11 @@ class RunFailed(Exception):
 
 
 @dataclass
-class _Reader:
+class _ReadPosition:
     """How far a session has been read, and in which log that was."""
 
     session_key: str
-    place: Place
+    place: Position
     epoch: str = ""
 
 
@@ -92,7 +92,7 @@ class Client:
         self._patience = patience
         self._on_lost = on_lost
         self._connection: Connection | None = None
-        self._dialling = asyncio.Lock()
+        self._reconnecting = asyncio.Lock()
 
     async def __aenter__(self) -> "Client":
         await self.connection()
@@ -104,13 +104,13 @@ class Client:
 
     async def connection(self) -> Connection:
         """The open connection; a new one when it was lost."""
-        async with self._dialling:
+        async with self._reconnecting:
             if self._connection is None:
                 self._connection = await Connection.open(self.endpoint)
             elif (reason := self._connection.lost_because) is not None:
                 if self._on_lost:
                     self._on_lost(reason)
-                self._connection = await self._dial_again()
+                self._connection = await self._reconnect()
             return self._connection
 
     async def request(self, method: str, params: dict[str, Any] | None = None, **options: Any) -> Any:
@@ -118,17 +118,17 @@ class Client:
         return await (await self.connection()).request(method, params, **options)
 
     async def follow(
-        self, session_key: str, place: Place = BEGINNING, *, epoch: str = "", live: bool = True
+        self, session_key: str, place: Position = BEGINNING, *, epoch: str = "", live: bool = True
     ) -> AsyncIterator[Event]:
         """Every event of a session after a place, once and in order, over any number of losses; with `live` without end.
 
         `epoch` is that of the log in which a remembered cursor counts; the gateway tells it in `hello` and beside cursors.
         """
-        reader = _Reader(session_key, place, epoch)
+        reader = _ReadPosition(session_key, place, epoch)
         while True:
             connection = await self.connection()
             with contextlib.suppress(ConnectionLost):
-                async for event in _events(connection, reader, live=live):
+                async for event in _read_events(connection, reader, live=live):
                     yield event
                 if not live:
                     return
@@ -137,16 +137,16 @@ class Client:
         """Start a run and yield its events, once and in order, to its end. After a loss the same key finds the same run."""
         run_id = idempotency_key or str(uuid.uuid4())
         params = {"message": text, "sessionKey": session_key, "idempotencyKey": run_id, **wishes}
-        reader: _Reader | None = None
+        reader: _ReadPosition | None = None
         while True:
             connection = await self.connection()
             with contextlib.suppress(ConnectionLost):
                 if reader is None:
                     # Where the session stands before the run, so that nothing of it can be missed later.
                     head = await connection.request("chat.history", {"sessionKey": session_key, "limit": 1})
-                    reader = _Reader(head["sessionKey"], head["cursor"], head.get("epoch", ""))
-                await _start(connection, params)
-                async for event in _events(connection, reader):
+                    reader = _ReadPosition(head["sessionKey"], head["cursor"], head.get("epoch", ""))
+                await _start_run(connection, params)
+                async for event in _read_events(connection, reader):
                     if event.run_id == run_id:
                         yield event
                         if event.ends_run:
@@ -176,13 +176,13 @@ class Client:
                     if not names or frame.get("event") in names:
                         yield frame
 
-    async def _dial_again(self) -> Connection:
+    async def _reconnect(self) -> Connection:
         give_up = time.monotonic() + self._patience
         delay = FIRST_DELAY
         while True:
             # Jitter: after a restart of the gateway its clients come back one after another, not all at once.
             await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311  # not a secret
-            delay = min(delay * GROWTH, LONGEST_DELAY)
+            delay = min(delay * GROWTH, MAX_DELAY)
             try:
                 return await Connection.open(self.endpoint)
             except Unreachable:
@@ -194,7 +194,7 @@ class Client:
                 delay = max(delay, error.retry_after)
 
 
-async def _events(connection: Connection, reader: _Reader, *, live: bool = True) -> AsyncIterator[Event]:
+async def _read_events(connection: Connection, reader: _ReadPosition, *, live: bool = True) -> AsyncIterator[Event]:
     """Events after a place: from the rows up to now, then as they come, and from the rows again wherever one is missing."""
     with connection.listen() as frames:
         while True:
@@ -226,7 +226,7 @@ async def _events(connection: Connection, reader: _Reader, *, live: bool = True)
                 raise ConnectionLost(connection.lost_because or "closed")
 
 
-async def _start(connection: Connection, params: dict[str, Any]) -> None:
+async def _start_run(connection: Connection, params: dict[str, Any]) -> None:
     try:
         await connection.request("agent", params)
     except GatewayError as error:

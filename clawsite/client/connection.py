@@ -113,7 +113,7 @@ class Connection:
             await socket.close()
             raise
         connection._silence = 2 * connection.hello.get("policy", {}).get("tickIntervalMs", 30_000) / 1000
-        connection._heard()
+        connection._reset_watchdog()
         return connection
 
     async def request(
@@ -157,8 +157,8 @@ class Connection:
         try:
             async with self._watchdog:
                 while True:
-                    self._take(json.loads(await self._socket.recv()))
-                    self._heard()
+                    self._handle_frame(json.loads(await self._socket.recv()))
+                    self._reset_watchdog()
         except TimeoutError:
             reason = "nothing was heard from the gateway for two ticks"
             await self._socket.close(TICK_TIMEOUT, "tick timeout")
@@ -167,11 +167,11 @@ class Connection:
         finally:
             self._end(reason)
 
-    def _heard(self) -> None:
+    def _reset_watchdog(self) -> None:
         if self.lost_because is None and not self._watchdog.expired():
             self._watchdog.reschedule(asyncio.get_running_loop().time() + self._silence)
 
-    def _take(self, frame: Frame) -> None:
+    def _handle_frame(self, frame: Frame) -> None:
         if frame.get("type") == "event":
             for queue in self._listeners:
                 queue.put_nowait(frame)

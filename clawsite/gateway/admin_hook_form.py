@@ -27,7 +27,7 @@ else:
     HookModelForm = forms.ModelForm
 
 
-class HookForm(HookModelForm):
+class WebhookForm(HookModelForm):
     account = forms.CharField(
         label=gettext_lazy("Account"),
         required=False,
@@ -69,9 +69,9 @@ class HookForm(HookModelForm):
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or {}
         if self.instance.pk and given.get("seen_version") != self.instance.seen:
-            raise ValidationError(rows.changed_meanwhile())
+            raise ValidationError(rows.conflict_message())
         name = given.get("account", "").strip()
-        owner = User.objects.filter(username=name).first() if name else rows.default_owner()
+        owner = User.objects.filter(username=name).first() if name else rows.find_default_owner()
         if owner is None:
             self.add_error("account", _("There is no account with this name."))
             return given
@@ -83,13 +83,15 @@ class HookForm(HookModelForm):
         super()._post_clean()  # type: ignore[misc]  # Django's own, which the stubs leave out
         if self.errors:
             return
-        faults = rows.checked(self.instance, secret=self.cleaned_data["secret"], makes_token=self.cleaned_data["make_token"])
+        faults = rows.validate_webhook(
+            self.instance, secret=self.cleaned_data["secret"], makes_token=self.cleaned_data["make_token"]
+        )
         for field, words in faults.items():
             field = "account" if field == "owner" else field
             self.add_error(field if field in self.fields else None, words)
 
 
-class TryForm(forms.Form):
+class TestDeliveryForm(forms.Form):
     """A delivery as somebody imagines it."""
 
     body = forms.CharField(label=gettext_lazy("Body (JSON)"), widget=Textarea(attrs={"rows": 10, "spellcheck": "false"}))
@@ -113,17 +115,20 @@ class TryForm(forms.Form):
         return {name.strip().lower(): value.strip() for name, _colon, value in pairs}
 
 
-def example_for(hook: Hook) -> dict[str, str]:
+def sample_delivery(hook: Hook) -> dict[str, str]:
     """What the page to try a webhook is filled with: the sample of the preset that it looks like."""
     if hook.slug in ("wake", "agent"):
         sample: dict[str, Any] = (
             {"text": "The door opened."} if hook.slug == "wake" else {"message": "The door opened.", "name": "Door"}
         )
-        return {"body": _shown(sample), "headers": ""}
+        return {"body": _format_sample(sample), "headers": ""}
     same = [each for each in PRESETS.values() if each.fields["message_template"] == hook.message_template]
     preset = same[0] if same else PRESETS["json"]
-    return {"body": _shown(preset.sample), "headers": "\n".join(f"{name}: {value}" for name, value in preset.headers.items())}
+    return {
+        "body": _format_sample(preset.sample),
+        "headers": "\n".join(f"{name}: {value}" for name, value in preset.headers.items()),
+    }
 
 
-def _shown(sample: dict[str, Any]) -> str:
+def _format_sample(sample: dict[str, Any]) -> str:
     return orjson.dumps(sample, option=orjson.OPT_INDENT_2).decode()

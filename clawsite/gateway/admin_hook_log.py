@@ -7,12 +7,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clawsite.gateway.models import HookDelivery
-from clawsite.infra.admin.base import Around, Page, ReadOnlyAdmin
+from clawsite.infra.admin.base import PageLink, ReadOnlyAdmin, RelatedRows
 from clawsite.infra.admin.display import link_column
 
 
 @admin.register(HookDelivery)
-class HookDeliveryAdmin(ReadOnlyAdmin):
+class WebhookDeliveryAdmin(ReadOnlyAdmin):
     when_empty = gettext_lazy(
         "Webhook deliveries are listed here, including rejected ones and why they were rejected. You can send a sample from a "
         "webhook’s page."
@@ -38,6 +38,6 @@ class HookDeliveryAdmin(ReadOnlyAdmin):
         (gettext_lazy("Result"), {"fields": [("name", "wake_mode", "report_due")]}),
     ]
 
-    def around(self, row: HookDelivery) -> Iterable[Around | Page]:
+    def around(self, row: HookDelivery) -> Iterable[RelatedRows | PageLink]:
         if row.run_id:
-            yield Page(_("Run"), "run", row.run_id)
+            yield PageLink(_("Run"), "run", row.run_id)

@@ -16,41 +16,45 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from clawsite.accounts.models import User
-from clawsite.gateway.admin_hook_form import HookForm, TryForm, example_for
+from clawsite.gateway.admin_hook_form import TestDeliveryForm, WebhookForm, sample_delivery
 from clawsite.gateway.hooks import deliver, rows
-from clawsite.gateway.hooks.log import Came
+from clawsite.gateway.hooks.log import IncomingDelivery
 from clawsite.gateway.hooks.presets import PRESETS
-from clawsite.gateway.hooks.wishes import RunWish
+from clawsite.gateway.hooks.wishes import WebhookRunRequest
 from clawsite.gateway.models import Hook, HookDelivery
-from clawsite.infra.admin.actions import Outlook, confirmed
-from clawsite.infra.admin.base import Around, ClawAdmin, Page
+from clawsite.infra.admin.actions import ActionPreview, with_confirmation
+from clawsite.infra.admin.base import ClawAdmin, PageLink, RelatedRows
 from clawsite.infra.admin.display import link_column
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import ClawError, Conflict
 
-EXAMPLE = """curl -X POST {address} -H 'Authorization: Bearer {secret}' -H 'Content-Type: application/json' -d '{body}'"""
-BY_HAND = "admin"  # the address of a delivery that somebody tried here
+CURL_EXAMPLE = """curl -X POST {address} -H 'Authorization: Bearer {secret}' -H 'Content-Type: application/json' -d '{body}'"""
+TEST_ADDRESS = "admin"  # the address of a delivery that somebody tried here
 
 
 def _editor(request: HttpRequest) -> User:
     return cast(User, request.user)  # the admin admits nobody who is not signed in
 
 
-def _switching_on(request: HttpRequest, hook: Hook) -> Outlook:
-    return Outlook(_("Already enabled"), acts=False) if hook.enabled else Outlook(_("Will accept authenticated deliveries"))
+def _preview_enable(request: HttpRequest, hook: Hook) -> ActionPreview:
+    return (
+        ActionPreview(_("Already enabled"), acts=False)
+        if hook.enabled
+        else ActionPreview(_("Will accept authenticated deliveries"))
+    )
 
 
-def _switching_off(request: HttpRequest, hook: Hook) -> Outlook:
-    return Outlook(_("Will reject all deliveries")) if hook.enabled else Outlook(_("Already disabled"), acts=False)
+def _preview_disable(request: HttpRequest, hook: Hook) -> ActionPreview:
+    return ActionPreview(_("Will reject all deliveries")) if hook.enabled else ActionPreview(_("Already disabled"), acts=False)
 
 
 @admin.register(Hook)
-class HookAdmin(ClawAdmin):
+class WebhookAdmin(ClawAdmin):
     when_empty = gettext_lazy(
         "A webhook lets another program send something to an agent. Add one, enable it, and send to its address with its token."
     )
-    form = HookForm
+    form = WebhookForm
     audited_as = ""  # by rows
     list_display = [
         "slug",
@@ -113,9 +117,9 @@ class HookAdmin(ClawAdmin):
         kinds = [_("token")] if hook.token_digest else []
         return ", ".join([*kinds, _("signature")] if hook.signature else kinds) or "–"
 
-    def around(self, row: Hook) -> Iterable[Around | Page]:
-        yield Page(_("Try it"), "admin:gateway_hook_try", row.pk)
-        yield Around(_("Deliveries"), HookDelivery, {"hook": row.pk})
+    def around(self, row: Hook) -> Iterable[RelatedRows | PageLink]:
+        yield PageLink(_("Try it"), "admin:gateway_hook_try", row.pk)
+        yield RelatedRows(_("Deliveries"), HookDelivery, {"hook": row.pk})
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         return lookup == "preset" or super().lookup_allowed(lookup, value, request)
@@ -142,7 +146,7 @@ class HookAdmin(ClawAdmin):
 
     def save_model(self, request: HttpRequest, obj: Hook, form: Any, change: bool) -> None:
         given = form.cleaned_data
-        request.issued_secret = rows.save_hook(  # type: ignore[attr-defined]  # for the one answer that shows it
+        request.issued_secret = rows.save_webhook(  # type: ignore[attr-defined]  # for the one answer that shows it
             obj,
             by=_editor(request),
             seen=given["seen_version"],
@@ -154,53 +158,53 @@ class HookAdmin(ClawAdmin):
             self.message_user(request, told, messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: Hook) -> None:
-        rows.delete_hook(obj, by=_editor(request))
+        rows.delete_webhook(obj, by=_editor(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
         for hook in queryset:
-            rows.delete_hook(hook, by=_editor(request))
+            rows.delete_webhook(hook, by=_editor(request))
 
     def response_add(self, request: HttpRequest, obj: Hook, post_url_continue: str | None = None) -> HttpResponse:
-        return self._token_shown(request, obj) or super().response_add(request, obj, post_url_continue)
+        return self._render_token(request, obj) or super().response_add(request, obj, post_url_continue)
 
     def response_change(self, request: HttpRequest, obj: Hook) -> HttpResponse:
-        return self._token_shown(request, obj) or super().response_change(request, obj)
+        return self._render_token(request, obj) or super().response_change(request, obj)
 
-    def _token_shown(self, request: HttpRequest, hook: Hook) -> HttpResponse | None:
+    def _render_token(self, request: HttpRequest, hook: Hook) -> HttpResponse | None:
         """In this answer and not as a message, which would travel in a cookie first."""
         secret = getattr(request, "issued_secret", "")
         if not secret:
             return None
         context = {**self.admin_site.each_context(request), "title": _("Webhook token"), "hook": hook, "secret": secret}
-        body = orjson.dumps(orjson.loads(example_for(hook)["body"])).decode()
-        context["example"] = EXAMPLE.format(address=request.build_absolute_uri(str(hook)), secret=secret, body=body)
+        body = orjson.dumps(orjson.loads(sample_delivery(hook)["body"])).decode()
+        context["example"] = CURL_EXAMPLE.format(address=request.build_absolute_uri(str(hook)), secret=secret, body=body)
         return TemplateResponse(request, "admin/gateway/hook_token.html", context, headers={"Cache-Control": "no-store"})
 
-    @confirmed(
+    @with_confirmation(
         label=gettext_lazy("Enable"),
         warning=gettext_lazy("Deliveries will start runs."),
         permission="change",
-        outlook=_switching_on,
+        outlook=_preview_enable,
     )
     @transaction.atomic
     def switch_on(self, request: HttpRequest, chosen: list[Hook]) -> str:
-        return self._switch(request, chosen, enabled=True)
+        return self._set_enabled(request, chosen, enabled=True)
 
-    @confirmed(
+    @with_confirmation(
         label=gettext_lazy("Disable"),
         warning=gettext_lazy(
             "Deliveries will be rejected as if the webhook didn’t exist. Runs that have already started continue."
         ),
         permission="change",
-        outlook=_switching_off,
+        outlook=_preview_disable,
     )
     @transaction.atomic
     def switch_off(self, request: HttpRequest, chosen: list[Hook]) -> str:
-        return self._switch(request, chosen, enabled=False)
+        return self._set_enabled(request, chosen, enabled=False)
 
-    def _switch(self, request: HttpRequest, chosen: list[Hook], *, enabled: bool) -> str:
+    def _set_enabled(self, request: HttpRequest, chosen: list[Hook], *, enabled: bool) -> str:
         for hook in chosen:
-            rows.switch(hook, by=_editor(request), enabled=enabled)
+            rows.set_enabled(hook, by=_editor(request), enabled=enabled)
         return ngettext("%d webhook was changed.", "%d webhooks were changed.", len(chosen)) % len(chosen)
 
     def get_urls(self) -> list[URLPattern]:
@@ -214,7 +218,7 @@ class HookAdmin(ClawAdmin):
         hook = Hook.objects.select_related("owner").filter(pk=pk).first()
         if hook is None:
             return redirect(reverse("admin:gateway_hook_changelist"))
-        form = TryForm(request.POST) if request.method == "POST" else TryForm(initial=example_for(hook))
+        form = TestDeliveryForm(request.POST) if request.method == "POST" else TestDeliveryForm(initial=sample_delivery(hook))
         context = {
             **self.admin_site.each_context(request),
             "title": _("Try %s") % hook,
@@ -224,21 +228,21 @@ class HookAdmin(ClawAdmin):
             "opts": self.opts,
         }
         if request.method == "POST" and form.is_valid():
-            came = Came(hook.slug, BY_HAND, form.cleaned_data["body"], form.cleaned_data["headers"])
+            came = IncomingDelivery(hook.slug, TEST_ADDRESS, form.cleaned_data["body"], form.cleaned_data["headers"])
             try:
-                wish = deliver.wish_for(hook, came)
-                context |= {"told": wish.prompt if isinstance(wish, RunWish) else wish.text, "wish": wish}
+                wish = deliver.build_request(hook, came)
+                context |= {"told": wish.prompt if isinstance(wish, WebhookRunRequest) else wish.text, "wish": wish}
                 if "deliver" in request.POST and context["may_deliver"]:
-                    return self._delivered(request, hook, came, wish)
+                    return self._deliver_test(request, hook, came, wish)
             except ClawError as refused:
                 context["refused"] = refused.message
         return TemplateResponse(request, "admin/gateway/hook_try.html", context)
 
     @transaction.atomic
-    def _delivered(self, request: HttpRequest, hook: Hook, came: Came, wish: Any) -> HttpResponse:
-        taken = deliver.take(hook, came, None, wish)
+    def _deliver_test(self, request: HttpRequest, hook: Hook, came: IncomingDelivery, wish: Any) -> HttpResponse:
+        taken = deliver.accept_delivery(hook, came, None, wish)
         audit_log.record(
-            "admin.acted", actor=acting.account(request.user), subject=("hook", hook.pk), change="tried", run=taken.run or ""
+            "admin.acted", actor=acting.actor_for_user(request.user), subject=("hook", hook.pk), change="tried", run=taken.run or ""
         )
         self.message_user(request, _("Delivered. It is at the top of the log."), messages.SUCCESS)
         return redirect(reverse("admin:gateway_hookdelivery_changelist"))

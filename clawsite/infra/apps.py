@@ -13,4 +13,4 @@ class InfraConfig(AppConfig):
 
         from clawsite.infra.audit import triggers as audit_triggers
 
-        post_migrate.connect(audit_triggers.install, sender=self)
+        post_migrate.connect(audit_triggers.install_triggers, sender=self)

@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 
 from clawsite.infra.errors import InvalidRequest
-from clawsite.infra.text import storable
+from clawsite.infra.text import make_storable
 
-STEP = 64 << 10  # bytes: a millisecond, then other threads may work
-COUNTED = b',[{"'
-DEEPEST = 200  # levels: orjson writes 254, and what is kept gets a few more around it
-_OTHERS = bytes(set(range(256)) - set(COUNTED))
+CHUNK_BYTES = 64 << 10  # bytes: a millisecond, then other threads may work
+VALUE_STARTS = b',[{"'
+MAX_DEPTH = 200  # levels: orjson writes 254, and what is kept gets a few more around it
+_NOT_VALUE_STARTS = bytes(set(range(256)) - set(VALUE_STARTS))
 
 
 def read_json(body: bytes, most: int) -> Any:
@@ -22,31 +22,31 @@ def read_json(body: bytes, most: int) -> Any:
         raise InvalidRequest(f"the body has more than {most} values in it, the most that is taken here")
     value = orjson.loads(body)
     if is_too_deep(value):
-        raise InvalidRequest(f"the body is nested too deeply: {DEEPEST} levels are taken")
-    return storable(value)
+        raise InvalidRequest(f"the body is nested too deeply: {MAX_DEPTH} levels are taken")
+    return make_storable(value)
 
 
 def is_too_deep(value: Any) -> bool:
     """Whether it has more levels than could be written again."""
     level = [value]
-    for _ in range(DEEPEST):
-        level = [inner for each in level for inner in _inside(each)]
+    for _ in range(MAX_DEPTH):
+        level = [inner for each in level for inner in _children(each)]
         if not level:
             return False
     return True
 
 
-def _inside(value: Any) -> Iterable[Any]:
+def _children(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def count_values(body: bytes, most: int) -> int:
     """How many there are: each begins behind a comma or a bracket, outside of strings. It stops when there are more than `most`."""
     count, quotes, inside, left = 1, 0, False, b""
-    for start in range(0, len(body), STEP):
-        piece = (left + body[start : start + STEP]).replace(b"\\\\", b"")
+    for start in range(0, len(body), CHUNK_BYTES):
+        piece = (left + body[start : start + CHUNK_BYTES]).replace(b"\\\\", b"")
         left = b"\\" if piece.endswith(b"\\") else b""  # it goes with the next piece
-        parts = piece.replace(b'\\"', b"").translate(None, _OTHERS).split(b'"')
+        parts = piece.replace(b'\\"', b"").translate(None, _NOT_VALUE_STARTS).split(b'"')
         count += sum(map(len, parts[inside::2]))
         quotes += len(parts) - 1
         inside = quotes % 2 == 1

@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
-READERS = 4
-ASK_AFTER_SECONDS = 2.0
-MOST_IN_ONE_COMMIT = 64  # keeps a transaction below some 5 ms, so that another process never waits long for SQLite's lock
+READER_THREADS = 4
+CHECK_CONNECTION_AFTER_SECONDS = 2.0
+MAX_WRITES_PER_COMMIT = 64  # keeps a transaction below some 5 ms, so that another process never waits long for SQLite's lock
 
 
 async def read(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -53,24 +53,24 @@ async def write(fn: Callable[..., T], *args: Any, key: str = "", alone: bool = F
 def close() -> None:
     """Finish what waits and end the threads; the next use starts them anew."""
     global _reader_pool, _writer_thread
-    with _starting:
+    with _start_lock:
         writer, _writer_thread = _writer_thread, None
         readers, _reader_pool = _reader_pool, None
     if writer:
         writer.stop()
     if readers:
-        everyone = threading.Barrier(READERS)  # so that each thread takes one and none takes two
-        for _ in range(READERS):
-            readers.submit(_leave, everyone)
+        everyone = threading.Barrier(READER_THREADS)  # so that each thread takes one and none takes two
+        for _ in range(READER_THREADS):
+            readers.submit(_close_connection, everyone)
         readers.shutdown(wait=True)
 
 
-def _leave(everyone: threading.Barrier) -> None:
+def _close_connection(everyone: threading.Barrier) -> None:
     everyone.wait()
     connection.close()  # a connection that is not closed is never given back to PostgreSQL's pool
 
 
-def explain(error: DatabaseError) -> ClawError | None:
+def to_claw_error(error: DatabaseError) -> ClawError | None:
     """What a database fault means to the caller; None when it is a bug of ours."""
     words = str(error).lower()
     if "readonly" in words or "read-only" in words:
@@ -89,23 +89,23 @@ def _on_reader(fn: Callable[..., T], args: Any, kwargs: Any) -> T:
     try:
         return fn(*args, **kwargs)
     except DatabaseError as error:
-        raise _after_fault(error) from error
+        raise _handle_fault(error) from error
 
 
 def _drop_if_dead() -> None:
     """After a pause, see whether the connection outlived it: a server that was restarted closed it."""
-    now, used = time.monotonic(), getattr(_last, "used", 0.0)
-    _last.used = now
-    idle = used and now - used > ASK_AFTER_SECONDS
+    now, used = time.monotonic(), getattr(_thread_state, "used", 0.0)
+    _thread_state.used = now
+    idle = used and now - used > CHECK_CONNECTION_AFTER_SECONDS
     if idle and connection.connection is not None and connection.vendor == "postgresql" and not connection.is_usable():
         connection.close()
 
 
-def _after_fault(error: DatabaseError) -> Exception:
+def _handle_fault(error: DatabaseError) -> Exception:
     """Drop a connection that may be broken; the next use opens another."""
     if isinstance(error, OperationalError | InterfaceError) and not connection.in_atomic_block:
         connection.close()
-    return explain(error) or error
+    return to_claw_error(error) or error
 
 
 @dataclass(slots=True)
@@ -136,17 +136,17 @@ class _Writer:
     def _work(self) -> None:
         while True:
             batch = [self._waiting.get()]
-            while batch[-1] is not None and len(batch) < MOST_IN_ONE_COMMIT:
+            while batch[-1] is not None and len(batch) < MAX_WRITES_PER_COMMIT:
                 try:
                     batch.append(self._waiting.get_nowait())
                 except queue.Empty:
                     break
             operations = [operation for operation in batch if operation is not None]
             _drop_if_dead()
-            for group in _groups(operations):
+            for group in _split_groups(operations):
                 began = time.perf_counter()
                 _commit(group)
-                _tell(group)
+                _notify_callers(group)
                 metrics.commit_seconds.observe(time.perf_counter() - began)
                 metrics.db_commits.inc()
                 metrics.db_writes.inc(len(group))
@@ -155,7 +155,7 @@ class _Writer:
                 return
 
 
-def _groups(operations: list[_Operation]) -> list[list[_Operation]]:
+def _split_groups(operations: list[_Operation]) -> list[list[_Operation]]:
     """Cut at the operations that want a transaction of their own; inside a group, lock in key order.
 
     The sort is stable: what one session asked for first is done first.
@@ -182,12 +182,12 @@ def _commit(group: list[_Operation]) -> None:
             for operation in group:
                 _commit([operation])
             return
-        told = _after_fault(error) if isinstance(error, DatabaseError) else error
+        told = _handle_fault(error) if isinstance(error, DatabaseError) else error
         for operation in group:
             operation.error = told
 
 
-def _tell(group: list[_Operation]) -> None:
+def _notify_callers(group: list[_Operation]) -> None:
     """Wake the callers, one hop per event loop."""
     for loop in {operation.loop for operation in group}:
         mine = [operation for operation in group if operation.loop is loop]
@@ -207,23 +207,23 @@ def _resolve(operations: list[_Operation]) -> None:
             operation.future.set_exception(operation.error)
 
 
-_starting = threading.Lock()
-_last = threading.local()  # when this thread last used its connection
+_start_lock = threading.Lock()
+_thread_state = threading.local()  # when this thread last used its connection
 _reader_pool: ThreadPoolExecutor | None = None
 _writer_thread: _Writer | None = None
 
 
 def _readers() -> ThreadPoolExecutor:
     global _reader_pool
-    with _starting:
+    with _start_lock:
         if _reader_pool is None:
-            _reader_pool = ThreadPoolExecutor(READERS, thread_name_prefix="db-read")
+            _reader_pool = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="db-read")
         return _reader_pool
 
 
 def _writer() -> _Writer:
     global _writer_thread
-    with _starting:
+    with _start_lock:
         if _writer_thread is None:
             _writer_thread = _Writer()
         return _writer_thread

@@ -16,21 +16,21 @@ if TYPE_CHECKING:  # loaded by its first use: it takes 50 ms, and most processes
     from cryptography.fernet import Fernet
 
 
-def seal(secret: str, *, purpose: str) -> str:
+def encrypt(secret: str, *, purpose: str) -> str:
     """The secret as it may be stored. A value sealed for one purpose cannot be opened for another."""
-    return _box(purpose).encrypt(secret.encode()).decode()
+    return _make_fernet(purpose).encrypt(secret.encode()).decode()
 
 
-def unseal(sealed: str, *, purpose: str) -> str:
+def decrypt(sealed: str, *, purpose: str) -> str:
     from cryptography.fernet import InvalidToken
 
     try:
-        return _box(purpose).decrypt(sealed.encode()).decode()
+        return _make_fernet(purpose).decrypt(sealed.encode()).decode()
     except InvalidToken:
         raise Unavailable("a stored secret cannot be read with the installation's present key; enter it again") from None
 
 
-def _box(purpose: str) -> "Fernet":
+def _make_fernet(purpose: str) -> "Fernet":
     from cryptography.fernet import Fernet
 
     # A plain digest is enough to derive it: the installation's secret is 256 random bits and not a password.

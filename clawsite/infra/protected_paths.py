@@ -6,7 +6,7 @@ from pathlib import Path
 from django.conf import settings
 
 
-def secret_places() -> tuple[Path, ...]:
+def secret_paths() -> tuple[Path, ...]:
     """The state directory, and files outside it that only the server reads and writes. Real paths; a file need not be there yet.
 
     Beside a SQLite file lie its -wal, -shm and -journal: who must not see the one must not see its directory.
@@ -18,7 +18,7 @@ def secret_places() -> tuple[Path, ...]:
     return (Path(settings.HOME).resolve(), *(file.resolve() for file in files))
 
 
-def code_places() -> tuple[Path, ...]:
+def code_paths() -> tuple[Path, ...]:
     """The project's own code, and the environment it runs in unless that is the system's. No secret, but what guards the rest."""
     environment = [Path(sys.prefix).resolve()] if sys.prefix != sys.base_prefix else []
     return (Path(settings.BASE_DIR).resolve(), *environment)

@@ -18,25 +18,25 @@ from django.http import HttpRequest
 from clawsite.infra.errors import ClawError
 
 T = TypeVar("T")
-Message = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+AsgiMessage = Mapping[str, Any]
+AsgiReceive = Callable[[], Awaitable[AsgiMessage]]
+AsgiSend = Callable[[AsgiMessage], Awaitable[None]]
 
-LATER = ("/v1/", "/responses", "/tools/invoke", "/api/", "/hooks/", "/attachments/")
-SECONDS = 300.0  # 20 MB at half a megabit
-AT_ONCE = 32 << 10  # bytes that are understood on the event loop: a millisecond
-LEFT_UNREAD = 64 << 10  # what the server throws away by itself, so that the connection can be used again
+DEFERRED_PATHS = ("/v1/", "/responses", "/tools/invoke", "/api/", "/hooks/", "/attachments/")
+READ_TIMEOUT_SECONDS = 300.0  # 20 MB at half a megabit
+MAX_INLINE_BYTES = 32 << 10  # bytes that are understood on the event loop: a millisecond
+MAX_UNREAD_BYTES = 64 << 10  # what the server throws away by itself, so that the connection can be used again
 LINGER_BYTES = 1 << 20  # what a refused body may still bring while its sender notices
 LINGER_SECONDS = 2.0
-WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
-KEY = "clawsite.body"
+METHODS_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
+SCOPE_KEY = "clawsite.body"
 
 
 class BodyTooLarge(ClawError):
     http_status = 413
 
     def __init__(self, most: int) -> None:
-        super().__init__(f"the request is longer than {_words(most)}, the most that is taken here")
+        super().__init__(f"the request is longer than {_describe_limit(most)}, the most that is taken here")
 
 
 class BodyTooSlow(ClawError):
@@ -46,27 +46,27 @@ class BodyTooSlow(ClawError):
         super().__init__(f"the body has not come within {seconds:g} s")
 
 
-class BodyLost(ClawError):
+class ClientDisconnected(ClawError):
     """The client has gone before all of it had come. Nobody reads this."""
 
 
-def announced(scope: Message) -> int | None:
+def announced_length(scope: AsgiMessage) -> int | None:
     """The length that the request says it has."""
     length = dict(scope["headers"]).get(b"content-length", b"")
     return int(length) if length.isdigit() else None
 
 
-class ComingBody:
+class DeferredBody:
     """Stands between the server and Django: as what Django receives from, and with `send`. `read` is for the view."""
 
-    def __init__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        self._length = announced(scope)
+    def __init__(self, scope: dict[str, Any], receive: AsgiReceive, send: AsgiSend) -> None:
+        self._length = announced_length(scope)
         self._announced = bool(self._length) or any(name == b"transfer-encoding" for name, _ in scope["headers"])
         self._receive, self._send = receive, send
         self._over = asyncio.Event()  # nothing of the body is still to come
-        if not self._announced and scope["method"] in WITHOUT_BODY:
+        if not self._announced and scope["method"] in METHODS_WITHOUT_BODY:
             self._over.set()
-        scope[KEY] = self
+        scope[SCOPE_KEY] = self
 
     async def read(self, most: int, seconds: float) -> tuple[IO[bytes], int]:
         """All of it, and how much that is; on disk where it is large. At most once."""
@@ -90,7 +90,7 @@ class ComingBody:
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 self._gone()
-                raise BodyLost("the connection was closed before the body was whole")
+                raise ClientDisconnected("the connection was closed before the body was whole")
             piece = message.get("body", b"")
             came += len(piece)
             if came > most:
@@ -101,20 +101,20 @@ class ComingBody:
                 return came
 
     def _gone(self) -> None:
-        async def gone() -> Message:
+        async def gone() -> AsgiMessage:
             return {"type": "http.disconnect"}
 
         self._receive = gone
         self._over.set()
 
-    async def __call__(self) -> Message:
+    async def __call__(self) -> AsgiMessage:
         """The end of the connection, which Django waits for while it answers. It is noticed once the body has come."""
         await self._over.wait()
         while (message := await self._receive())["type"] == "http.request":
             pass
         return message
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: AsgiMessage) -> None:
         """What is left of a refused body is not kept: the connection ends soon after the answer."""
         if self._is_refused and message["type"] == "http.response.start":
             message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
@@ -126,7 +126,7 @@ class ComingBody:
 
     @property
     def _is_refused(self) -> bool:
-        long = self._announced and (self._length is None or self._length > LEFT_UNREAD)
+        long = self._announced and (self._length is None or self._length > MAX_UNREAD_BYTES)
         return long and not self._over.is_set()
 
     async def _linger(self) -> None:
@@ -138,9 +138,9 @@ class ComingBody:
                     left -= len(message["body"])
 
 
-async def arrive(request: HttpRequest, most: int, seconds: float = SECONDS) -> int:
+async def read_body(request: HttpRequest, most: int, seconds: float = READ_TIMEOUT_SECONDS) -> int:
     """Wait for the body, so that the request can be read as any other; -> its length. BodyTooLarge as soon as that is known."""
-    coming: ComingBody | None = getattr(request, "scope", {}).get(KEY)
+    coming: DeferredBody | None = getattr(request, "scope", {}).get(SCOPE_KEY)
     if coming is None:  # it has come already: Django's test client
         size = int(request.META.get("CONTENT_LENGTH") or 0)
         if size > most:
@@ -152,25 +152,25 @@ async def arrive(request: HttpRequest, most: int, seconds: float = SECONDS) -> i
     return size
 
 
-async def understood(request: HttpRequest, most: int, understand: Callable[[bytes], T], seconds: float = SECONDS) -> T:
+async def parse_body(request: HttpRequest, most: int, understand: Callable[[bytes], T], seconds: float = READ_TIMEOUT_SECONDS) -> T:
     """What a function makes of the body. A large one is read and understood on a thread: sockets of this process go on.
 
     One at a time, since Python lets one work anyway; so as many as there are, they never need more memory than one and its values.
     """
-    return await apart(await arrive(request, most, seconds), lambda: understand(request.read()))
+    return await run_off_loop(await read_body(request, most, seconds), lambda: understand(request.read()))
 
 
-async def apart(size: int, understand: Callable[[], T]) -> T:
+async def run_off_loop(size: int, understand: Callable[[], T]) -> T:
     """What a function makes of something from outside, on the thread for large things if it is one."""
-    if size <= AT_ONCE:
+    if size <= MAX_INLINE_BYTES:
         return understand()
-    return await asyncio.get_running_loop().run_in_executor(_thread(), understand)
+    return await asyncio.get_running_loop().run_in_executor(_parser_thread(), understand)
 
 
 @functools.cache
-def _thread() -> ThreadPoolExecutor:
+def _parser_thread() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="bodies")
 
 
-def _words(most: int) -> str:
+def _describe_limit(most: int) -> str:
     return f"{most >> 20} MB" if most >= 1 << 20 else f"{most >> 10} KB"

@@ -20,25 +20,25 @@ def execute(text: str, values: Sequence[Any] = ()) -> None:
         cursor.execute(text, values)
 
 
-def rows(text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+def fetch_rows(text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(text, values)
         found: list[tuple[Any, ...]] = cursor.fetchall()
         return found
 
 
-def row(text: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
-    return rows(text, values)[0]
+def fetch_row(text: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
+    return fetch_rows(text, values)[0]
 
 
-def now() -> str:
+def now_expression() -> str:
     """The expression for the database's clock, in seconds since 1970."""
     return _NOW[connection.vendor]
 
 
 def db_now() -> float:
     """The database's clock, in seconds since 1970."""
-    return float(row(f"SELECT {now()}")[0])
+    return float(fetch_row(f"SELECT {now_expression()}")[0])
 
 
 def for_update() -> str:
@@ -46,13 +46,13 @@ def for_update() -> str:
     return " FOR UPDATE" if connection.vendor == "postgresql" else ""
 
 
-def lock_number(number: int, *, shared: bool = False) -> None:
+def lock_advisory(number: int, *, shared: bool = False) -> None:
     """Hold a number until the transaction ends, alone or with others who share it. On SQLite every writer is alone anyway."""
     if connection.vendor == "postgresql":
         execute(f"SELECT pg_advisory_xact_lock{'_shared' if shared else ''}(%s)", [number])
 
 
-def marks(values: Sequence[Any]) -> str:
+def placeholders(values: Sequence[Any]) -> str:
     return ", ".join(["%s"] * len(values))
 
 
@@ -68,10 +68,10 @@ def as_uuid(value: Any) -> uuid.UUID:
     return value if isinstance(value, uuid.UUID) else uuid.UUID(value)
 
 
-def moment_value(value: dt.datetime) -> Any:
+def datetime_value(value: dt.datetime) -> Any:
     return connection.ops.adapt_datetimefield_value(value)
 
 
-def as_moment(value: Any) -> dt.datetime:
+def as_datetime(value: Any) -> dt.datetime:
     moment = value if isinstance(value, dt.datetime) else dt.datetime.fromisoformat(value)
     return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)

@@ -3,19 +3,19 @@
 from typing import Any
 
 
-def storable(value: Any) -> Any:
+def make_storable(value: Any) -> Any:
     """The same JSON value without NUL (PostgreSQL stores none) and without half characters (no encoding has them)."""
     match value:
         case str():
-            return _storable_text(value)
+            return _make_text_storable(value)
         case dict():
-            return {storable(key): storable(each) for key, each in value.items()}
+            return {make_storable(key): make_storable(each) for key, each in value.items()}
         case list() | tuple():
-            return [storable(each) for each in value]
+            return [make_storable(each) for each in value]
     return value
 
 
-def _storable_text(text: str) -> str:
+def _make_text_storable(text: str) -> str:
     if "\0" in text:
         text = text.replace("\0", "")
     if text.isascii():

@@ -11,7 +11,7 @@ from sessions_app.sessions import attachments
 
 
 @dataclass(frozen=True, slots=True)
-class GivenFile:
+class InlineFile:
     """A file that came with the message itself, as base64."""
 
     name: str
@@ -19,12 +19,12 @@ class GivenFile:
     content: str = field(repr=False)
 
 
-async def kept(user: User, files: Sequence[str | GivenFile]) -> list[str]:
+async def store_files(user: User, files: Sequence[str | InlineFile]) -> list[str]:
     """The ids of all of them."""
     ids = []
     for file in files:
-        if isinstance(file, GivenFile):
-            stored = await db.read(_stored, user, file)
+        if isinstance(file, InlineFile):
+            stored = await db.read(_store_file, user, file)
             row = await db.write(attachments.register, user, stored, again=True)
             ids.append(str(row.pk))
         else:
@@ -32,12 +32,12 @@ async def kept(user: User, files: Sequence[str | GivenFile]) -> list[str]:
     return ids
 
 
-def _stored(user: User, file: GivenFile) -> attachments.Stored:
+def _store_file(user: User, file: InlineFile) -> attachments.StoredFile:
     _, _, content = file.content.rpartition(",")  # some clients send a data: address
     try:
         decoded = base64.b64decode(content, validate=True)
     except ValueError:  # letters beyond ASCII are no binascii.Error
         raise InvalidRequest(f"the content of {file.name!r} is not base64") from None
-    if not attachments.is_known(user, decoded):
-        attachments.check_room(user)
-    return attachments.store([decoded], file.name, file.mime_type, largest=attachments.LARGEST_INLINE)
+    if not attachments.has_uploaded(user, decoded):
+        attachments.check_quota(user)
+    return attachments.store_file([decoded], file.name, file.mime_type, largest=attachments.MAX_INLINE_BYTES)

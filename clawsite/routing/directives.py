@@ -14,16 +14,16 @@ from django.utils.translation import gettext_lazy as _
 from clawsite.infra.errors import InvalidRequest
 from sessions_app.sessions.service import THINKING_LEVELS
 
-COMMAND = re.compile(r"/([A-Za-z][\w-]{0,31})(?::|(?=\s)|$)\s*(.*)", re.DOTALL)
-FOR_MODEL = re.compile(r"@([A-Za-z0-9][\w.:/+-]{0,199})(?:\s+(.*))?", re.DOTALL)
-SIMILAR = 0.75  # of a typing error; "/news" is one for /new, "/helpful" none for /help
+COMMAND_PATTERN = re.compile(r"/([A-Za-z][\w-]{0,31})(?::|(?=\s)|$)\s*(.*)", re.DOTALL)
+MODEL_PATTERN = re.compile(r"@([A-Za-z0-9][\w.:/+-]{0,199})(?:\s+(.*))?", re.DOTALL)
+SIMILARITY_THRESHOLD = 0.75  # of a typing error; "/news" is one for /new, "/helpful" none for /help
 DEFAULT = "default"
-LEVELS = tuple(level for level in THINKING_LEVELS if level)
-OTHER_LEVELS = {"on": "low", "none": "off", "min": "minimal", "mid": "medium", "max": "high", "highest": "xhigh"}
+THINKING_LEVEL_CHOICES = tuple(level for level in THINKING_LEVELS if level)
+LEVEL_ALIASES = {"on": "low", "none": "off", "min": "minimal", "mid": "medium", "max": "high", "highest": "xhigh"}
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class SlashCommand:
     """What is told of a command in lists and menus. `args` shows what may follow it."""
 
     name: str
@@ -34,27 +34,27 @@ class Command:
 
 
 COMMANDS = (
-    Command("stop", _("Stop the current run and clear the queue"), aliases=("abort",)),
-    Command("new", _("Start a new chat"), "[title]"),
-    Command("reset", _("Reset this chat"), aliases=("clear",)),
-    Command("model", _("Set the model for this chat, or for one message if text follows"), "<model|default>"),
-    Command(
+    SlashCommand("stop", _("Stop the current run and clear the queue"), aliases=("abort",)),
+    SlashCommand("new", _("Start a new chat"), "[title]"),
+    SlashCommand("reset", _("Reset this chat"), aliases=("clear",)),
+    SlashCommand("model", _("Set the model for this chat, or for one message if text follows"), "<model|default>"),
+    SlashCommand(
         "think",
         _("Set the thinking level for this chat, or for one message if text follows"),
         "<level>",
         ("thinking", "t"),
-        (*LEVELS, DEFAULT),
+        (*THINKING_LEVEL_CHOICES, DEFAULT),
     ),
-    Command("name", _("Rename this chat"), "<title>", ("title", "rename")),
-    Command("compact", _("Summarize earlier messages to free up context; optionally say what to focus on"), "[words]"),
-    Command("status", _("Show the model, tokens, cost and runs of this chat")),
-    Command("help", _("Show these commands"), aliases=("commands",)),
+    SlashCommand("name", _("Rename this chat"), "<title>", ("title", "rename")),
+    SlashCommand("compact", _("Summarize earlier messages to free up context; optionally say what to focus on"), "[words]"),
+    SlashCommand("status", _("Show the model, tokens, cost and runs of this chat")),
+    SlashCommand("help", _("Show these commands"), aliases=("commands",)),
 )
 _BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CommandInvocation:
     """A command with the words behind it."""
 
     name: str
@@ -62,7 +62,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class MessageOverrides:
     """A message for the agent with a wish for this message only. `model` is as typed."""
 
     text: str
@@ -70,19 +70,19 @@ class Wish:
     thinking: str = ""
 
 
-def read_directive(text: str) -> Asked | Wish | None:
+def parse_directive(text: str) -> CommandInvocation | MessageOverrides | None:
     """What the message asks of us; None if it is for the agent. InvalidRequest for what looks like a mistyped command."""
     if text.strip().lower() == "/stop":
-        return Asked("stop", "")
-    if text.startswith("@") and (found := FOR_MODEL.fullmatch(text)):
-        return Wish((found[2] or "").strip(), model=found[1])
-    found = COMMAND.match(text)
+        return CommandInvocation("stop", "")
+    if text.startswith("@") and (found := MODEL_PATTERN.fullmatch(text)):
+        return MessageOverrides((found[2] or "").strip(), model=found[1])
+    found = COMMAND_PATTERN.match(text)
     if found is None:
         return None
     name, words = found[1].lower(), found[2].strip()
     command = _BY_NAME.get(name)
     if command is None:
-        if near := difflib.get_close_matches(name, _BY_NAME, 1, cutoff=SIMILAR):
+        if near := difflib.get_close_matches(name, _BY_NAME, 1, cutoff=SIMILARITY_THRESHOLD):
             raise InvalidRequest(
                 f"there is no command /{name}; did you mean /{near[0]}? To send it as words, begin with a blank",
                 details={"code": "UNKNOWN_COMMAND", "command": f"/{name}", "meant": f"/{near[0]}"},
@@ -90,17 +90,17 @@ def read_directive(text: str) -> Asked | Wish | None:
         return None
     first, *behind = words.split(None, 1) or [""]
     if behind and command.name == "model":
-        return Wish(behind[0], model=first)
+        return MessageOverrides(behind[0], model=first)
     if behind and command.name == "think":
-        return Wish(behind[0], thinking=thinking_level(first))
-    return Asked(command.name, words)
+        return MessageOverrides(behind[0], thinking=parse_thinking_level(first))
+    return CommandInvocation(command.name, words)
 
 
-def thinking_level(word: str) -> str:
-    level = OTHER_LEVELS.get(word.lower(), word.lower())
-    if level not in LEVELS:
+def parse_thinking_level(word: str) -> str:
+    level = LEVEL_ALIASES.get(word.lower(), word.lower())
+    if level not in THINKING_LEVEL_CHOICES:
         raise InvalidRequest(
-            f"there is no thinking level {word!r}; choose one of {', '.join(LEVELS)}",
-            details={"code": "UNKNOWN_LEVEL", "level": word, "levels": list(LEVELS)},
+            f"there is no thinking level {word!r}; choose one of {', '.join(THINKING_LEVEL_CHOICES)}",
+            details={"code": "UNKNOWN_LEVEL", "level": word, "levels": list(THINKING_LEVEL_CHOICES)},
         )
     return level

@@ -13,20 +13,20 @@ from clawsite.accounts.models import User
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.infra.observability import tracing
-from clawsite.routing.attachments import GivenFile, kept
-from clawsite.routing.directives import Asked, Wish, read_directive
-from clawsite.routing.supplied_history import PastMessage, entries_of, with_files_kept
-from sessions_app.keys import DEFAULT_AGENT, main_key, parse_key
+from clawsite.routing.attachments import InlineFile, store_files
+from clawsite.routing.directives import CommandInvocation, MessageOverrides, parse_directive
+from clawsite.routing.supplied_history import SuppliedMessage, store_message_files, to_entries
+from sessions_app.keys import DEFAULT_AGENT, make_main_key, parse_key
 from sessions_app.models import Session
 from sessions_app.runs import lanes
-from sessions_app.runs.client_tools import results_in
-from sessions_app.runs.lifecycle import Accepted, accept_run
+from sessions_app.runs.client_tools import tool_results_in
+from sessions_app.runs.lifecycle import AcceptedRun, accept_run
 from sessions_app.sessions import attachments
-from sessions_app.sessions.service import begin_with, create_session, find_session, own_session_id
+from sessions_app.sessions.service import create_session, find_own_session_id, find_session, insert_first_entries
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class SessionAddress:
     """Which session is meant: by its id, or by its key among one's own; without either, the agent's main session."""
 
     key: str = ""
@@ -35,7 +35,7 @@ class Address:
 
     def own_key(self) -> str:
         if not self.key:
-            return main_key(str(parse_key("main", default_agent=self.agent or DEFAULT_AGENT).agent))
+            return make_main_key(str(parse_key("main", default_agent=self.agent or DEFAULT_AGENT).agent))
         return str(parse_key(self.key, default_agent=self.agent or DEFAULT_AGENT))
 
 
@@ -49,60 +49,60 @@ class Inbound:
     user: User
     text: str
     run_id: str
-    to: Address
+    to: SessionAddress
     options: dict[str, Any] = field(default_factory=dict)
     lane: str = lanes.MAIN
     timeout_seconds: float | None = None
-    files: Sequence[str | GivenFile] = ()
+    files: Sequence[str | InlineFile] = ()
     verbatim: bool = False  # words only: nothing in it is a command or a wish
-    past: Sequence[PastMessage] = ()
+    past: Sequence[SuppliedMessage] = ()
     channel: str = ""
 
 
-class StopAsked(Exception):
+class StopRequested(Exception):
     """Not a message for the agent: the sender wants it to stop."""
 
 
-class CommandAsked(Exception):
+class CommandRequested(Exception):
     """Not a message for the agent: the sender wants something of us."""
 
-    def __init__(self, command: Asked) -> None:
+    def __init__(self, command: CommandInvocation) -> None:
         super().__init__(command.name)
         self.command = command
 
 
-async def receive(inbound: Inbound) -> Accepted:
+async def receive(inbound: Inbound) -> AcceptedRun:
     """Queue a run for the message, once for each run id."""
-    inbound = inbound if inbound.verbatim else await _understood(inbound)
-    _has_content(inbound)
-    inbound = await _with_files_kept(_traced(inbound))
-    session = await db.read(_addressee, inbound.user, inbound.to)
+    inbound = inbound if inbound.verbatim else await _apply_directive(inbound)
+    _check_has_content(inbound)
+    inbound = await _store_files(_with_trace(inbound))
+    session = await db.read(_find_target_session, inbound.user, inbound.to)
     if session is None:
         return await db.write(_open_and_accept, inbound)
     return await db.write(_accept, inbound, session, key=str(session.id))
 
 
-async def receive_first(inbound: Inbound, make: Callable[[], Session], *, key: str = "") -> tuple[Session, Accepted]:
+async def receive_in_new_session(inbound: Inbound, make: Callable[[], Session], *, key: str = "") -> tuple[Session, AcceptedRun]:
     """Make a session and queue a run for its first words: both, or neither. `key` is that of db.write."""
-    _has_content(inbound)
-    return await db.write(_make_and_accept, _traced(inbound), make, key=key)
+    _check_has_content(inbound)
+    return await db.write(_create_and_accept, _with_trace(inbound), make, key=key)
 
 
-def _make_and_accept(inbound: Inbound, make: Callable[[], Session]) -> tuple[Session, Accepted]:
+def _create_and_accept(inbound: Inbound, make: Callable[[], Session]) -> tuple[Session, AcceptedRun]:
     session = make()
     return session, _accept(inbound, session)
 
 
-def _addressee(user: User, address: Address) -> Session | None:
+def _find_target_session(user: User, address: SessionAddress) -> Session | None:
     """The session to queue in, with only what queueing needs filled in."""
     if address.session_id:
         return find_session(user, session_id=address.session_id)
     key = address.own_key()
-    session_id = own_session_id(user.pk, key)
+    session_id = find_own_session_id(user.pk, key)
     return Session(id=session_id, owner_id=user.pk, key=key) if session_id else None
 
 
-def find_or_none(user: User, address: Address) -> Session | None:
+def find_session_or_none(user: User, address: SessionAddress) -> Session | None:
     """One's own session of that key, if there is one. An id must exist: it was given out by us."""
     if address.session_id:
         return find_session(user, session_id=address.session_id)
@@ -119,63 +119,63 @@ def open_session(user: User, *, key: str | None = None, agent: str = DEFAULT_AGE
     return create_session(user, key=key, agent=agent, **fields)
 
 
-async def _understood(inbound: Inbound) -> Inbound:
+async def _apply_directive(inbound: Inbound) -> Inbound:
     """Without its directive, whose wishes are the run's now. Commands end here."""
-    match read_directive(inbound.text):
-        case Asked("stop"):
-            raise StopAsked
-        case Asked() as command:
-            raise CommandAsked(command)
-        case Wish(text, thinking=level) if level:
+    match parse_directive(inbound.text):
+        case CommandInvocation("stop"):
+            raise StopRequested
+        case CommandInvocation() as command:
+            raise CommandRequested(command)
+        case MessageOverrides(text, thinking=level) if level:
             return replace(inbound, text=text, options={**inbound.options, "thinking": level})
-        case Wish(text, model=typed):
-            model = await db.read(_model_meant, typed, by_name=inbound.text.startswith("@"))
+        case MessageOverrides(text, model=typed):
+            model = await db.read(_resolve_model, typed, by_name=inbound.text.startswith("@"))
             if model is not None:
                 return replace(inbound, text=text, options={**inbound.options, "model": model})
     return inbound
 
 
-def _model_meant(typed: str, *, by_name: bool) -> str | None:
+def _resolve_model(typed: str, *, by_name: bool) -> str | None:
     """The model's id. `@word` may just as well begin a sentence: None, unless it names a provider of ours."""
     if by_name and find_model(typed) is None and not ("/" in typed and is_provider(typed.partition("/")[0])):
         return None
     return choose_model(typed)
 
 
-def _traced(inbound: Inbound) -> Inbound:
-    trace = tracing.current()
+def _with_trace(inbound: Inbound) -> Inbound:
+    trace = tracing.current_traceparent()
     return replace(inbound, options={**inbound.options, "traceparent": trace}) if trace else inbound
 
 
-def _has_content(inbound: Inbound) -> None:
-    if not inbound.text.strip() and not inbound.files and not results_in(inbound.options):
+def _check_has_content(inbound: Inbound) -> None:
+    if not inbound.text.strip() and not inbound.files and not tool_results_in(inbound.options):
         raise InvalidRequest("the message is empty")
-    if len(inbound.files) > attachments.MOST_PER_MESSAGE:
-        raise InvalidRequest(f"a message has at most {attachments.MOST_PER_MESSAGE} attachments")
+    if len(inbound.files) > attachments.MAX_PER_MESSAGE:
+        raise InvalidRequest(f"a message has at most {attachments.MAX_PER_MESSAGE} attachments")
 
 
-async def _with_files_kept(inbound: Inbound) -> Inbound:
+async def _store_files(inbound: Inbound) -> Inbound:
     if not inbound.files and not inbound.past:
         return inbound
-    files = await kept(inbound.user, inbound.files)
-    return replace(inbound, files=files, past=await with_files_kept(inbound.user, inbound.past))
+    files = await store_files(inbound.user, inbound.files)
+    return replace(inbound, files=files, past=await store_message_files(inbound.user, inbound.past))
 
 
-def _open_and_accept(inbound: Inbound) -> Accepted:
+def _open_and_accept(inbound: Inbound) -> AcceptedRun:
     """The first message makes the session."""
     key = inbound.to.own_key()
     check_agent(parse_key(key).agent)
     session = create_session(inbound.user, key=key, **({"channel": inbound.channel} if inbound.channel else {}))
     if inbound.past and not session.cursor:
-        begin_with(session, entries_of(inbound.user, session, inbound.past))
+        insert_first_entries(session, to_entries(inbound.user, session, inbound.past))
     return _accept(inbound, session)
 
 
-def _accept(inbound: Inbound, session: Session) -> Accepted:
+def _accept(inbound: Inbound, session: Session) -> AcceptedRun:
     options = inbound.options
     if inbound.files:
         ids = [file for file in inbound.files if isinstance(file, str)]
-        options = {**options, "attachments": attachments.take(inbound.user, session, ids)}
+        options = {**options, "attachments": attachments.claim_attachments(inbound.user, session, ids)}
     return accept_run(
         user=inbound.user,
         session=session,

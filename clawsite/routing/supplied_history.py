@@ -5,42 +5,42 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from clawsite.accounts.models import User
-from clawsite.routing.attachments import GivenFile, kept
+from clawsite.routing.attachments import InlineFile, store_files
 from sessions_app.events.journal import NewEntry, new_message_id
 from sessions_app.models import Session
-from sessions_app.origin import KEY_LIMITS, origin_of
-from sessions_app.runs.client_tools import result_entry
+from sessions_app.origin import TOKEN_LIMITS_KEY, origin_of_run
+from sessions_app.runs.client_tools import build_result_entry
 from sessions_app.sessions import attachments
 
 
 @dataclass(frozen=True, slots=True)
-class PastMessage:
+class SuppliedMessage:
     """`calls` are {id, name, arguments} of an assistant's message; `call_id` and `name` say what a tool's result answers."""
 
     role: Literal["user", "assistant", "tool"]
     text: str = ""
-    files: Sequence[str | GivenFile] = ()
+    files: Sequence[str | InlineFile] = ()
     calls: Sequence[dict[str, Any]] = ()
     call_id: str = ""
     name: str = ""
 
 
-async def with_files_kept(user: User, past: Sequence[PastMessage]) -> list[PastMessage]:
-    return [replace(message, files=await kept(user, message.files)) if message.files else message for message in past]
+async def store_message_files(user: User, past: Sequence[SuppliedMessage]) -> list[SuppliedMessage]:
+    return [replace(message, files=await store_files(user, message.files)) if message.files else message for message in past]
 
 
-def entries_of(user: User, session: Session, past: Sequence[PastMessage]) -> list[NewEntry]:
-    origin = origin_of({KEY_LIMITS: user.key_limits})
-    entries = [_entry(user, session, message) for message in past]
+def to_entries(user: User, session: Session, past: Sequence[SuppliedMessage]) -> list[NewEntry]:
+    origin = origin_of_run({TOKEN_LIMITS_KEY: user.key_limits})
+    entries = [_to_entry(user, session, message) for message in past]
     return [replace(entry, meta={**entry.meta, **origin}) for entry in entries] if origin else entries
 
 
-def _entry(user: User, session: Session, message: PastMessage) -> NewEntry:
+def _to_entry(user: User, session: Session, message: SuppliedMessage) -> NewEntry:
     if message.role == "tool":
-        return result_entry(message.call_id, message.name, message.text)
+        return build_result_entry(message.call_id, message.name, message.text)
     content: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text else []
     if message.files:
-        blocks = attachments.take(user, session, [file for file in message.files if isinstance(file, str)])
+        blocks = attachments.claim_attachments(user, session, [file for file in message.files if isinstance(file, str)])
         content += [{name: value for name, value in block.items() if name != "sha256"} for block in blocks]
     content += [{"type": "toolCall", **call} for call in message.calls]
     return NewEntry("message", message.role, content, message.text, new_message_id())

@@ -13,31 +13,31 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 from django.views import defaults
 
-from clawsite.web.preferences import PAPER, theme_in_cookie
+from clawsite.web.preferences import THEME_COLORS, read_theme_cookie
 
-PLAIN = "<!doctype html><title>Clawsite</title><h1>{}</h1><p>{}</p>"
+PLAIN_PAGE = "<!doctype html><title>Clawsite</title><h1>{}</h1><p>{}</p>"
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    page: str = PLAIN.format(_("Something went wrong"), _("Server error. Details are in the log."))
+    page: str = PLAIN_PAGE.format(_("Something went wrong"), _("Server error. Details are in the log."))
     with suppress(Exception):  # such as static files that were never collected; the first fault is in the log already
-        page = render_to_string("500.html", {"theme": theme_in_cookie(request), "paper": PAPER})
+        page = render_to_string("500.html", {"theme": read_theme_cookie(request), "paper": THEME_COLORS})
     return HttpResponseServerError(page)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _given_back(defaults.bad_request(request, exception))
+    return _release_connection(defaults.bad_request(request, exception))
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _given_back(defaults.permission_denied(request, exception))
+    return _release_connection(defaults.permission_denied(request, exception))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _given_back(defaults.page_not_found(request, exception))
+    return _release_connection(defaults.page_not_found(request, exception))
 
 
-def _given_back(page: HttpResponse) -> HttpResponse:
+def _release_connection(page: HttpResponse) -> HttpResponse:
     if not connection.in_atomic_block:
         connection.close()
     return page

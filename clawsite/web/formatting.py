@@ -7,13 +7,13 @@ from typing import Any
 from django.utils.formats import localize, number_format
 from django.utils.translation import gettext as _
 
-NOTHING = "–"
+NO_VALUE = "–"
 
 
-def duration(ms: int | None) -> str:
+def format_duration(ms: int | None) -> str:
     """0.4 s, 12 s, 2 min 5 s, 3 h 20 min, as static/js/shared/formats.js says it."""
     if ms is None:
-        return NOTHING
+        return NO_VALUE
     seconds = ms / 1000
     if seconds < 0.05:
         return _("%s s") % "< 0.1"
@@ -26,28 +26,28 @@ def duration(ms: int | None) -> str:
     return _("%(hours)d h %(minutes)d min") % {"hours": seconds // 3600, "minutes": seconds % 3600 // 60}
 
 
-def money(usd: float) -> str:
+def format_money(usd: float) -> str:
     """Cents of a cent matter: an answer costs less than one."""
     if 0 < usd < 0.0001:
         return "< $0.0001"
     return f"${number_format(usd, decimal_pos=4 if 0 < usd < 0.1 else 2, force_grouping=True)}"
 
 
-def count(number: int) -> str:
+def format_count(number: int) -> str:
     return number_format(number, force_grouping=True)
 
 
-def moment(ms: int | None) -> datetime | None:
+def to_datetime(ms: int | None) -> datetime | None:
     return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
 
 
-def shown_run(row: Mapping[str, Any]) -> dict[str, Any]:
+def format_run_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of a run with its figures in words."""
     return {
         **row,
-        "took": duration(row["durationMs"]),
-        "cost": money(row["usage"]["costUsd"]),
-        "tokens": f"{count(row['usage']['input'])} / {count(row['usage']['output'])}",
-        "accepted": moment(row["acceptedAt"]),
+        "took": format_duration(row["durationMs"]),
+        "cost": format_money(row["usage"]["costUsd"]),
+        "tokens": f"{format_count(row['usage']['input'])} / {format_count(row['usage']['output'])}",
+        "accepted": to_datetime(row["acceptedAt"]),
         "ended": row["status"] in ("completed", "error", "aborted"),
     }

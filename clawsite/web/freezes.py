@@ -13,71 +13,71 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from agents.freezes import stop as stop_by_name
+from agents.freezes import freeze as stop_by_name
 from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError
 from sessions_app.models import Freeze
 from sessions_app.runs import freezes
 
-LISTED = 20
+MAX_LISTED = 20
 
 
 @never_cache
 @require_safe
 @login_required
-def stops(request: HttpRequest) -> HttpResponse:
+def list_freezes(request: HttpRequest) -> HttpResponse:
     """What is stopped now, what was, and the button."""
-    user = _operator(request)
-    past = Freeze.objects.filter(lifted_at__isnull=False).order_by("-lifted_at")[:LISTED]
-    found = freezes.active()
-    context = {"stops": shown_stops(user), "past": past, "working": freezes.still_working(found)}
+    user = _require_operator(request)
+    past = Freeze.objects.filter(lifted_at__isnull=False).order_by("-lifted_at")[:MAX_LISTED]
+    found = freezes.list_active()
+    context = {"stops": freeze_banners(user), "past": past, "working": freezes.count_still_running(found)}
     context["everything"] = any(stop.scope == Freeze.Scope.ALL for stop in found)
     return render(request, "stops/page.html", context)
 
 
 @require_POST
 @login_required
-def stop(request: HttpRequest) -> HttpResponse:
+def freeze(request: HttpRequest) -> HttpResponse:
     """Everything, an agent or a run, with the reason that people will read."""
-    user = _operator(request)
-    scope, subject, reason = _said(request)
+    user = _require_operator(request)
+    scope, subject, reason = _parse_form(request)
     try:
         made, created = stop_by_name(scope, subject, reason=reason, by=user)
     except ClawError as refused:
         messages.error(request, refused.message)
     else:
         told = _("%(what)s is frozen.") if created else _("%(what)s is already frozen.")
-        messages.warning(request, told % {"what": named(made)})  # done as wished, and yet no good news: nothing goes on
-    return _back(request)
+        messages.warning(request, told % {"what": freeze_label(made)})  # done as wished, and yet no good news: nothing goes on
+    return _redirect_back(request)
 
 
 @require_POST
 @login_required
 def resume(request: HttpRequest) -> HttpResponse:
-    user = _operator(request)
-    scope, subject, reason = _said(request)
+    user = _require_operator(request)
+    scope, subject, reason = _parse_form(request)
     try:
-        lifted = freezes.lift(scope, subject, reason=reason, by=user)
+        lifted = freezes.resume(scope, subject, reason=reason, by=user)
     except ClawError as refused:
         messages.error(request, refused.message)
     else:
-        messages.success(request, _("%(what)s has resumed.") % {"what": named(lifted)})
-    return _back(request)
+        messages.success(request, _("%(what)s has resumed.") % {"what": freeze_label(lifted)})
+    return _redirect_back(request)
 
 
-def shown_stops(user: User, found: list[Freeze] | None = None) -> list[dict[str, Any]]:
+def freeze_banners(user: User, found: list[Freeze] | None = None) -> list[dict[str, Any]]:
     """Stops in words for banners, with the way to resume them for those who may."""
-    found = freezes.visible_to(user) if found is None else found
-    return [_shown(stop, may=freezes.may_stop(user)) for stop in found]
+    found = freezes.list_visible(user) if found is None else found
+    return [_freeze_row(stop, may=freezes.may_freeze(user)) for stop in found]
 
 
-def _shown(stop: Freeze, *, may: bool) -> dict[str, Any]:
-    told = {"what": named(stop), "who": stop.by_name, "why": stop.reason}
+def _freeze_row(stop: Freeze, *, may: bool) -> dict[str, Any]:
+    told = {"what": freeze_label(stop), "who": stop.by_name, "why": stop.reason}
     return {
         "id": stop.pk,
         "scope": stop.scope,
         "subject": stop.subject,
-        "what": named(stop),
+        "what": freeze_label(stop),
         "words": _("%(what)s was frozen by %(who)s: %(why)s") % told,
         "at": stop.at,
         "resume": _("Resume…"),
@@ -85,26 +85,26 @@ def _shown(stop: Freeze, *, may: bool) -> dict[str, Any]:
     }
 
 
-def named(stop: Freeze) -> str:
+def freeze_label(stop: Freeze) -> str:
     if stop.scope == Freeze.Scope.ALL:
         return _("Everything")
     words = _("Agent %(name)s") if stop.scope == Freeze.Scope.AGENT else _("Run %(name)s")
     return words % {"name": stop.subject}
 
 
-def _operator(request: HttpRequest) -> User:
+def _require_operator(request: HttpRequest) -> User:
     user = cast("User", request.user)  # login_required
-    if not freezes.may_stop(user):
+    if not freezes.may_freeze(user):
         raise PermissionDenied
     return user
 
 
-def _said(request: HttpRequest) -> tuple[str, str, str]:
+def _parse_form(request: HttpRequest) -> tuple[str, str, str]:
     scope, subject, reason = (request.POST.get(name, "") for name in ("scope", "subject", "reason"))
     return scope, subject, reason
 
 
-def _back(request: HttpRequest) -> HttpResponse:
+def _redirect_back(request: HttpRequest) -> HttpResponse:
     """To the page with the button, if it is one of ours."""
     wanted = request.POST.get("next", "")
     ours = url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure())

@@ -6,7 +6,7 @@ from django.utils.translation import get_language, gettext
 from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from clawsite.web.preferences import PAPER, theme_of
+from clawsite.web.preferences import THEME_COLORS, theme_of
 
 ICONS = (
     ("favicon.svg", "any", "image/svg+xml", "any"),
@@ -19,7 +19,7 @@ ICONS = (
 @require_safe
 @vary_on_headers("Cookie", "Accept-Language")
 def manifest(request: HttpRequest) -> JsonResponse:
-    paper = PAPER["dark" if theme_of(request) == "dark" else "light"]  # it can name one colour only
+    paper = THEME_COLORS["dark" if theme_of(request) == "dark" else "light"]  # it can name one colour only
     body = {
         "id": "/",
         "name": gettext("Clawsite"),

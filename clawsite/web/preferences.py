@@ -13,71 +13,76 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from clawsite.accounts.models import User
-from clawsite.web.redirects import inside
+from clawsite.web.redirects import safe_redirect_url
 
 THEME_COOKIE = "clawsite_theme"
-COOKIE_LIVES = 365 * 24 * 3600
+COOKIE_MAX_AGE = 365 * 24 * 3600
 # --paper by day and by night, for what the browser paints around the page.
-PAPER = {"light": "#f9f6f0", "dark": "#191714"}
+THEME_COLORS = {"light": "#f9f6f0", "dark": "#191714"}
 
 
 def preferences(request: HttpRequest) -> dict[str, Any]:
     """For every template: the theme that <html> carries, and the languages one can choose from."""
-    return {"theme": theme_of(request), "language_wanted": language_of(request), "languages": settings.LANGUAGES, "paper": PAPER}
+    return {
+        "theme": theme_of(request),
+        "language_wanted": chosen_language(request),
+        "languages": settings.LANGUAGES,
+        "paper": THEME_COLORS,
+    }
 
 
 def theme_of(request: HttpRequest) -> str:
-    user = _account(request)
-    return user.theme if user else theme_in_cookie(request)
+    user = _signed_in_user(request)
+    return user.theme if user else read_theme_cookie(request)
 
 
-def theme_in_cookie(request: HttpRequest) -> str:
+def read_theme_cookie(request: HttpRequest) -> str:
     wanted = request.COOKIES.get(THEME_COOKIE, "")
     return wanted if wanted in User.Theme.values else User.Theme.SYSTEM.value
 
 
-def language_of(request: HttpRequest) -> str:
+def chosen_language(request: HttpRequest) -> str:
     """The language somebody chose; empty when it is left to the browser."""
-    user = _account(request)
+    user = _signed_in_user(request)
     wanted = (user.language if user else "") or request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME, "")
     return wanted if _is_language(wanted) else ""
 
 
 @require_POST
-def change(request: HttpRequest) -> HttpResponse:
+def change_preferences(request: HttpRequest) -> HttpResponse:
     """Take what the form names and leave the rest. A script asks for no page in return."""
     wanted = {name: request.POST[name] for name in ("theme", "language") if name in request.POST}
-    if not _acceptable(wanted):
+    if not _are_valid(wanted):
         return HttpResponse(status=400)
     if request.user.is_authenticated and wanted:
         User.objects.filter(pk=request.user.pk).update(**wanted)  # no rights change, so no socket needs to know
     from_script = "application/json" in request.headers.get("Accept", "")
-    response = HttpResponse(status=204) if from_script else redirect(inside(request, request.POST.get("next")))
-    remember(response, **wanted)
+    response = HttpResponse(status=204) if from_script else redirect(safe_redirect_url(request, request.POST.get("next")))
+    set_preference_cookies(response, **wanted)
     return response
 
 
-def remember(response: HttpResponseBase, *, theme: str | None = None, language: str | None = None) -> None:
+def set_preference_cookies(response: HttpResponseBase, *, theme: str | None = None, language: str | None = None) -> None:
     """Put choices into this browser's cookies: the page after signing out should look like the one before."""
     if theme is not None:
-        _set(response, THEME_COOKIE, theme if theme != User.Theme.SYSTEM else "")
+        _set_cookie(response, THEME_COOKIE, theme if theme != User.Theme.SYSTEM else "")
     if language is not None:
-        _set(response, settings.LANGUAGE_COOKIE_NAME, language)
+        _set_cookie(response, settings.LANGUAGE_COOKIE_NAME, language)
 
 
-def _account(request: HttpRequest) -> User | None:
+def _signed_in_user(request: HttpRequest) -> User | None:
     user = getattr(request, "user", None)  # a request that was refused early has none
     return user if user is not None and user.is_authenticated else None
 
 
-def _set(response: HttpResponseBase, name: str, value: str) -> None:
+def _set_cookie(response: HttpResponseBase, name: str, value: str) -> None:
     if not value:
         response.delete_cookie(name, samesite="Lax")
         return
-    response.set_cookie(name, value, max_age=COOKIE_LIVES, httponly=True, samesite="Lax", secure=settings.SESSION_COOKIE_SECURE)
+    response.set_cookie(name, value, max_age=COOKIE_MAX_AGE, httponly=True, samesite="Lax", secure=settings.SESSION_COOKIE_SECURE)
 
 
-def _acceptable(wanted: dict[str, str]) -> bool:
+def _are_valid(wanted: dict[str, str]) -> bool:
     theme, language = wanted.get("theme", User.Theme.SYSTEM), wanted.get("language", "")
     return theme in User.Theme.values and (not language or _is_language(language))
 

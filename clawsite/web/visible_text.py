@@ -15,16 +15,16 @@ from django.utils.functional import Promise
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext_lazy
 
-from tools_app.core.hidden_characters import IN_NAME
+from tools_app.core.hidden_characters import INVISIBLE_IN_NAME
 
-PLAIN = re.compile(r"[ -~]*")
+PLAIN_TEXT = re.compile(r"[ -~]*")
 INLINE_CODE = re.compile(r"`([^`\n]+)`")
-BREAK = '<span class="newline">\n</span>'  # its arrow is drawn by the stylesheet
-TAB = '<span class="tab">\t</span>'
-UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
-MOST_NAMED = 3  # of the letters that are not ASCII: their names, so that a Cyrillic one does not pass for a Latin one
+LINE_BREAK_HTML = '<span class="newline">\n</span>'  # its arrow is drawn by the stylesheet
+TAB_HTML = '<span class="tab">\t</span>'
+INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+MAX_NAMED = 3  # of the letters that are not ASCII: their names, so that a Cyrillic one does not pass for a Latin one
 
-KIND_WORDS: dict[str, str | Promise] = {
+KIND_LABELS: dict[str, str | Promise] = {
     "program": gettext_lazy("program"),
     "builtin": gettext_lazy("shell built-in"),
     "argument": gettext_lazy("argument"),
@@ -36,17 +36,19 @@ KIND_WORDS: dict[str, str | Promise] = {
 }
 
 
-def seen(text: str) -> SafeString:
+def to_visible_html(text: str) -> SafeString:
     """Words of people and programs: line breaks stay line breaks."""
-    if PLAIN.fullmatch(text):
+    if PLAIN_TEXT.fullmatch(text):
         return mark_safe(escape(text))  # noqa: S308  # escaped
-    return mark_safe("".join(run if kind == "break" else _shown(kind, run) for kind, run in _runs(text)))  # noqa: S308  # each escaped
+    return mark_safe("".join(run if kind == "break" else _run_html(kind, run) for kind, run in _split_runs(text)))  # noqa: S308  # each escaped
 
 
-def quoted(text: str) -> SafeString:
+def agent_text_html(text: str) -> SafeString:
     """The same for an agent's words, in which `code` looks like code. Nothing else of its marks counts."""
     pieces = INLINE_CODE.split(text)  # what stands between two backticks is every second one
-    shown = (f"<code>{seen(piece)}</code>" if number % 2 else seen(piece) for number, piece in enumerate(pieces))
+    shown = (
+        f"<code>{to_visible_html(piece)}</code>" if number % 2 else to_visible_html(piece) for number, piece in enumerate(pieces)
+    )
     return mark_safe("".join(shown))  # noqa: S308  # each escaped
 
 
@@ -59,38 +61,38 @@ def command_html(line: str, parts: Sequence[Mapping[str, Any]]) -> SafeString:
     pieces, place = [], 0
     for owner, run in groupby(owners):
         end = place + sum(1 for _ in run)
-        text = _literal(line[place:end])
-        pieces.append(_part(text, known[owner]) if owner >= 0 else text)
+        text = _literal_html(line[place:end])
+        pieces.append(_part_html(text, known[owner]) if owner >= 0 else text)
         place = end
     return mark_safe("".join(pieces))  # noqa: S308  # each escaped
 
 
-def _part(shown: str, part: Mapping[str, Any]) -> str:
-    kind = part["kind"] if part["kind"] in KIND_WORDS else "text"
-    title = f"{KIND_WORDS[kind]}: {part['note']}" if part.get("note") else str(KIND_WORDS[kind])
-    return f'<span class="part {kind}" title="{escape(_plain(title))}">{shown}</span>'
+def _part_html(shown: str, part: Mapping[str, Any]) -> str:
+    kind = part["kind"] if part["kind"] in KIND_LABELS else "text"
+    title = f"{KIND_LABELS[kind]}: {part['note']}" if part.get("note") else str(KIND_LABELS[kind])
+    return f'<span class="part {kind}" title="{escape(_tooltip_text(title))}">{shown}</span>'
 
 
-def _literal(text: str) -> str:
-    if PLAIN.fullmatch(text):
+def _literal_html(text: str) -> str:
+    if PLAIN_TEXT.fullmatch(text):
         return escape(text)
-    return "".join(_shown(kind, run) for kind, run in _runs(text))
+    return "".join(_run_html(kind, run) for kind, run in _split_runs(text))
 
 
-def _runs(text: str) -> Iterator[tuple[str, str]]:
+def _split_runs(text: str) -> Iterator[tuple[str, str]]:
     """Stretches of characters that are shown in the same way."""
-    kinds = [_kind(character, text[place - 1] if place else " ") for place, character in enumerate(text)]
+    kinds = [_classify(character, text[place - 1] if place else " ") for place, character in enumerate(text)]
     for kind, places in groupby(range(len(text)), key=kinds.__getitem__):
         yield kind, "".join(text[place] for place in places)
 
 
-def _kind(character: str, before: str) -> str:
+def _classify(character: str, before: str) -> str:
     if " " <= character <= "~":
         return "plain"
     if character in "\n\t":
         return "break" if character == "\n" else "tab"
     category = unicodedata.category(character)
-    if category in UNSEEN or IN_NAME.match(character):
+    if category in INVISIBLE_CATEGORIES or INVISIBLE_IN_NAME.match(character):
         return "odd"
     # An accent on top of another, or on an ASCII letter, can cover what it stands on.
     if category.startswith("M") and (before.isascii() or unicodedata.category(before).startswith("M")):
@@ -98,29 +100,29 @@ def _kind(character: str, before: str) -> str:
     return "foreign"
 
 
-def _shown(kind: str, run: str) -> str:
+def _run_html(kind: str, run: str) -> str:
     match kind:
         case "break":
-            return BREAK * len(run)
+            return LINE_BREAK_HTML * len(run)
         case "tab":
-            return TAB * len(run)
+            return TAB_HTML * len(run)
         case "odd":
-            return "".join(f'<span class="odd" title="{_name(each)}">⟨U+{ord(each):04X}⟩</span>' for each in run)
+            return "".join(f'<span class="odd" title="{_character_name(each)}">⟨U+{ord(each):04X}⟩</span>' for each in run)
         case "foreign":
-            names = ", ".join(_name(each) for each in dict.fromkeys(run[:MOST_NAMED]))
+            names = ", ".join(_character_name(each) for each in dict.fromkeys(run[:MAX_NAMED]))
             return f'<span class="foreign" title="{names}">{escape(run)}</span>'
         case _:
             return escape(run)
 
 
-def _plain(text: str) -> str:
+def _tooltip_text(text: str) -> str:
     """For a tooltip, which has no marks of its own."""
-    if PLAIN.fullmatch(text):
+    if PLAIN_TEXT.fullmatch(text):
         return text
     return "".join(
-        f"⟨U+{ord(character):04X}⟩" if _kind(character, " ") not in ("plain", "foreign") else character for character in text
+        f"⟨U+{ord(character):04X}⟩" if _classify(character, " ") not in ("plain", "foreign") else character for character in text
     )
 
 
-def _name(character: str) -> str:
+def _character_name(character: str) -> str:
     return escape(unicodedata.name(character, f"U+{ord(character):04X}"))

@@ -2,12 +2,12 @@
 
 from django.utils.translation import gettext_lazy
 
-from clawsite.infra.admin.display import Column, link_column, word_column
-from sessions_app.labels.rules import decision_words
+from clawsite.infra.admin.display import Column, badge_column, link_column
+from sessions_app.labels.rules import translate_decision
 from sessions_app.models import Outbox, Run, ToolCall
-from sessions_app.verdicts import verdict_of
+from sessions_app.verdicts import build_verdict
 
-RUN_STATUS = word_column(
+RUN_STATUS = badge_column(
     "status",
     gettext_lazy("status"),
     {
@@ -17,7 +17,7 @@ RUN_STATUS = word_column(
         Run.Status.FAILED: "danger",
     },
 )
-CALL_STATUS = word_column(
+CALL_STATUS = badge_column(
     "status",
     gettext_lazy("status"),
     {
@@ -29,12 +29,12 @@ CALL_STATUS = word_column(
         ToolCall.Status.INTERRUPTED: "danger",
     },
 )
-OUTBOX_STATUS = word_column("status", gettext_lazy("status"), {Outbox.Status.DELIVERED: "success", Outbox.Status.FAILED: "danger"})
+OUTBOX_STATUS = badge_column("status", gettext_lazy("status"), {Outbox.Status.DELIVERED: "success", Outbox.Status.FAILED: "danger"})
 SESSION: Column = link_column("session", gettext_lazy("session"))
 RUN: Column = link_column("run", gettext_lazy("run"))
 OWNER: Column = link_column("owner", gettext_lazy("owner"))
 
 
-def decision(call: ToolCall) -> str:
+def format_decision(call: ToolCall) -> str:
     """What decided about a call, as the run's page says it."""
-    return decision_words(verdict_of({name: getattr(call, name) for name in ("name", "status", "refused_by", "verdict")}))
+    return translate_decision(build_verdict({name: getattr(call, name) for name in ("name", "status", "refused_by", "verdict")}))

@@ -12,17 +12,17 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra import clock
-from clawsite.infra.admin.base import Around, ClawAdmin, Page, ReadOnlyAdmin
-from clawsite.infra.admin.display import EMPTY, moment
+from clawsite.infra.admin.base import ClawAdmin, PageLink, ReadOnlyAdmin, RelatedRows
+from clawsite.infra.admin.display import EMPTY, format_db_time
 from sessions_app.admin.display import OUTBOX_STATUS, OWNER, RUN, SESSION
 from sessions_app.models import Attachment, Event, Freeze, Lane, Outbox, Run, ToolCall, TranscriptEntry, Worker
 
-LONGEST_EXCERPT = 120
+MAX_EXCERPT_LENGTH = 120
 
 
 def _excerpt(text: str) -> str:
     line = " ".join(text.split())
-    return f"{line[:LONGEST_EXCERPT]}…" if len(line) > LONGEST_EXCERPT else line or EMPTY
+    return f"{line[:MAX_EXCERPT_LENGTH]}…" if len(line) > MAX_EXCERPT_LENGTH else line or EMPTY
 
 
 @admin.register(TranscriptEntry)
@@ -44,11 +44,11 @@ class TranscriptEntryAdmin(ReadOnlyAdmin):
     def said(self, entry: TranscriptEntry) -> str:
         return _excerpt(entry.text)
 
-    def around(self, row: TranscriptEntry) -> Iterable[Around]:
-        yield Around(_("Full transcript"), TranscriptEntry, {"session": str(row.session_id)})
+    def around(self, row: TranscriptEntry) -> Iterable[RelatedRows]:
+        yield RelatedRows(_("Full transcript"), TranscriptEntry, {"session": str(row.session_id)})
         if row.run_id:
-            yield Around(_("Tool calls in this run"), ToolCall, {"run": row.run_id})
-            yield Around(_("Run events"), Event, {"run": row.run_id})
+            yield RelatedRows(_("Tool calls in this run"), ToolCall, {"run": row.run_id})
+            yield RelatedRows(_("Run events"), Event, {"run": row.run_id})
 
 
 class SinceFilter(admin.SimpleListFilter):
@@ -87,13 +87,13 @@ class EventAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("time"), ordering="ts")
     def when(self, event: Event) -> str:
-        return moment(event.ts / 1000)
+        return format_db_time(event.ts / 1000)
 
-    def around(self, row: Event) -> Iterable[Around]:
-        yield Around(_("Session events"), Event, {"session": str(row.session_id)})
+    def around(self, row: Event) -> Iterable[RelatedRows]:
+        yield RelatedRows(_("Session events"), Event, {"session": str(row.session_id)})
         if row.run_id:
-            yield Around(_("Run events"), Event, {"run": row.run_id})
-            yield Around(_("Tool calls in this run"), ToolCall, {"run": row.run_id})
+            yield RelatedRows(_("Run events"), Event, {"run": row.run_id})
+            yield RelatedRows(_("Tool calls in this run"), ToolCall, {"run": row.run_id})
 
 
 @admin.register(Attachment)
@@ -119,10 +119,10 @@ class AttachmentAdmin(ReadOnlyAdmin):
     def bytes(self, attachment: Attachment) -> str:
         return filesizeformat(attachment.size)
 
-    def around(self, row: Attachment) -> Iterable[Around | Page]:
-        yield Page(_("File"), "attachment", row.pk)
+    def around(self, row: Attachment) -> Iterable[RelatedRows | PageLink]:
+        yield PageLink(_("File"), "attachment", row.pk)
         if row.session_id:
-            yield Around(_("Transcript"), TranscriptEntry, {"session": str(row.session_id)})
+            yield RelatedRows(_("Transcript"), TranscriptEntry, {"session": str(row.session_id)})
 
 
 @admin.register(Outbox)
@@ -140,7 +140,7 @@ class OutboxAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("lease until"))
     def lease_ends(self, row: Outbox) -> str:
-        return moment(row.lease_until)
+        return format_db_time(row.lease_until)
 
 
 @admin.register(Worker)
@@ -157,11 +157,11 @@ class WorkerAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("last heartbeat"), ordering="heartbeat_at")
     def seen_at(self, worker: Worker) -> str:
-        return moment(worker.heartbeat_at)
+        return format_db_time(worker.heartbeat_at)
 
-    def around(self, row: Worker) -> Iterable[Around]:
-        yield Around(_("Running now"), Run, {"worker": row.pk, "status": Run.Status.RUNNING.value})
-        yield Around(_("All runs"), Run, {"worker": row.pk})
+    def around(self, row: Worker) -> Iterable[RelatedRows]:
+        yield RelatedRows(_("Running now"), Run, {"worker": row.pk, "status": Run.Status.RUNNING.value})
+        yield RelatedRows(_("All runs"), Run, {"worker": row.pk})
 
 
 @admin.register(Freeze)
@@ -186,7 +186,7 @@ class LaneAdmin(ClawAdmin):
     search_fields = ["name"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Lane]:
-        counted = {name: _count(status) for name, status in (("running_now", "running"), ("queued_now", "accepted"))}
+        counted = {name: _count_runs(status) for name, status in (("running_now", "running"), ("queued_now", "accepted"))}
         lanes: QuerySet[Lane] = super().get_queryset(request)
         return lanes.annotate(**counted)
 
@@ -198,9 +198,9 @@ class LaneAdmin(ClawAdmin):
     def queued(self, lane: Any) -> int:
         return int(lane.queued_now)
 
-    def around(self, row: Lane) -> Iterable[Around]:
-        yield Around(_("Running now"), Run, {"lane": row.pk, "status": Run.Status.RUNNING.value})
-        yield Around(_("Queued"), Run, {"lane": row.pk, "status": Run.Status.ACCEPTED.value})
+    def around(self, row: Lane) -> Iterable[RelatedRows]:
+        yield RelatedRows(_("Running now"), Run, {"lane": row.pk, "status": Run.Status.RUNNING.value})
+        yield RelatedRows(_("Queued"), Run, {"lane": row.pk, "status": Run.Status.ACCEPTED.value})
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -209,7 +209,7 @@ class LaneAdmin(ClawAdmin):
         return False
 
 
-def _count(status: str) -> Any:
+def _count_runs(status: str) -> Any:
     """How many runs of the outer lane have that status; there is an index for each of the two that are asked for."""
     found = Run.objects.filter(lane=OuterRef("pk"), status=status).order_by().values("lane").annotate(n=Count("pk")).values("n")
     return Coalesce(Subquery(found, output_field=IntegerField()), 0)

@@ -13,11 +13,11 @@ from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext, pgettext_lazy
 
-from clawsite.infra.admin.actions import Outlook, confirmed
-from clawsite.infra.admin.base import Around, Page, ReadOnlyAdmin, ReadOnlyInline
-from clawsite.infra.admin.display import EMPTY, change_link, link_to, moment, page_link, seconds_between, usd
+from clawsite.infra.admin.actions import ActionPreview, with_confirmation
+from clawsite.infra.admin.base import PageLink, ReadOnlyAdmin, ReadOnlyInline, RelatedRows
+from clawsite.infra.admin.display import EMPTY, change_link, format_db_time, format_seconds_between, format_usd, link_to, page_link
 from clawsite.infra.models import AuditEntry
-from sessions_app.admin.display import CALL_STATUS, OWNER, RUN, RUN_STATUS, SESSION, decision
+from sessions_app.admin.display import CALL_STATUS, OWNER, RUN, RUN_STATUS, SESSION, format_decision
 from sessions_app.keys import parse_key
 from sessions_app.models import Attachment, Event, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry
 from sessions_app.runs import lifecycle  # admin_log registers the other tables
@@ -38,18 +38,18 @@ class MemberInline(ReadOnlyInline):
     verbose_name_plural = _("members")
 
 
-def _deletion_outlook(request: HttpRequest, session: Session) -> Outlook:
+def _preview_deletion(request: HttpRequest, session: Session) -> ActionPreview:
     if session.deleted_at:
-        return Outlook(_("Already deleted"), acts=False)
+        return ActionPreview(_("Already deleted"), acts=False)
     if parse_key(session.key).kind == "main":
-        return Outlook(_("Main session; only its owner can reset it"), acts=False)
-    return Outlook(_("Will be removed from %(owner)s’s list and its runs stopped") % {"owner": session.owner})
+        return ActionPreview(_("Main session; only its owner can reset it"), acts=False)
+    return ActionPreview(_("Will be removed from %(owner)s’s list and its runs stopped") % {"owner": session.owner})
 
 
-def _archive_outlook(request: HttpRequest, session: Session) -> Outlook:
+def _preview_archiving(request: HttpRequest, session: Session) -> ActionPreview:
     if session.deleted_at:
-        return Outlook(_("Deleted"), acts=False)
-    return Outlook(_("Will move to %(owner)s’s archive and can be unarchived") % {"owner": session.owner})
+        return ActionPreview(_("Deleted"), acts=False)
+    return ActionPreview(_("Will move to %(owner)s’s archive and can be unarchived") % {"owner": session.owner})
 
 
 @admin.register(Session)
@@ -89,27 +89,27 @@ class SessionAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("cost"), ordering="cost_microusd")
     def cost(self, session: Session) -> str:
-        return usd(session.cost_microusd)
+        return format_usd(session.cost_microusd)
 
-    def around(self, row: Session) -> Iterable[Around]:
+    def around(self, row: Session) -> Iterable[RelatedRows]:
         own = {"session": str(row.pk)}
-        yield Around(_("Runs"), Run, own)
-        yield Around(_("Tool calls"), ToolCall, own)
-        yield Around(_("Transcript"), TranscriptEntry, own)
-        yield Around(_("Events"), Event, own)
-        yield Around(_("Attachments"), Attachment, own)
-        yield Around(_("Outbox"), Outbox, own)
-        yield Around(_("Subagents"), Session, {"parent": str(row.pk)})
-        yield Around(_("Audit log"), AuditEntry, own)
+        yield RelatedRows(_("Runs"), Run, own)
+        yield RelatedRows(_("Tool calls"), ToolCall, own)
+        yield RelatedRows(_("Transcript"), TranscriptEntry, own)
+        yield RelatedRows(_("Events"), Event, own)
+        yield RelatedRows(_("Attachments"), Attachment, own)
+        yield RelatedRows(_("Outbox"), Outbox, own)
+        yield RelatedRows(_("Subagents"), Session, {"parent": str(row.pk)})
+        yield RelatedRows(_("Audit log"), AuditEntry, own)
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("accounts.administer_gateway")
 
-    @confirmed(
+    @with_confirmation(
         label=_("Archive sessions"),
         warning=_("These sessions will move to their owners’ archives. No runs are stopped."),
         permission="operate",
-        outlook=_archive_outlook,
+        outlook=_preview_archiving,
     )
     def archive_sessions(self, request: HttpRequest, rows: list[Session]) -> str:
         for session in rows:
@@ -117,11 +117,11 @@ class SessionAdmin(ReadOnlyAdmin):
             self.log_change(request, session, [{"changed": {"fields": ["archived"]}}])
         return ngettext("%d session was archived.", "%d sessions were archived.", len(rows)) % len(rows)
 
-    @confirmed(
+    @with_confirmation(
         label=_("Delete sessions"),
         warning=_("These sessions will be removed from their owners’ lists. Their data is kept until it is purged."),
         permission="operate",
-        outlook=_deletion_outlook,
+        outlook=_preview_deletion,
     )
     def delete_sessions(self, request: HttpRequest, rows: list[Session]) -> str:
         for session in rows:
@@ -131,14 +131,14 @@ class SessionAdmin(ReadOnlyAdmin):
         return ngettext("%d session was deleted.", "%d sessions were deleted.", len(rows)) % len(rows)
 
 
-def _stop_outlook(request: HttpRequest, run: Run) -> Outlook:
+def _preview_stop(request: HttpRequest, run: Run) -> ActionPreview:
     if run.status in Run.ENDED:
-        return Outlook(_("Already ended: %(status)s") % {"status": run.get_status_display().lower()}, acts=False)
+        return ActionPreview(_("Already ended: %(status)s") % {"status": run.get_status_display().lower()}, acts=False)
     if run.abort_requested_at:
-        return Outlook(_("Already stopping"), acts=False)
+        return ActionPreview(_("Already stopping"), acts=False)
     if run.status == Run.Status.RUNNING:
-        return Outlook(_("Running; its worker will stop it within seconds"))
-    return Outlook(
+        return ActionPreview(_("Running; its worker will stop it within seconds"))
+    return ActionPreview(
         _("Currently %(status)s; will be stopped immediately and can’t be resumed") % {"status": run.get_status_display().lower()}
     )
 
@@ -169,7 +169,7 @@ class RunAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("duration"))
     def duration(self, run: Run) -> str:
-        return seconds_between(run.started_at, run.ended_at)
+        return format_seconds_between(run.started_at, run.ended_at)
 
     @admin.display(description=_("input / output tokens"))
     def tokens(self, run: Run) -> str:
@@ -177,44 +177,44 @@ class RunAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("cost"), ordering="cost_microusd")
     def cost(self, run: Run) -> str:
-        return usd(run.cost_microusd)
+        return format_usd(run.cost_microusd)
 
     @admin.display(description=_("lease until"))
     def lease_ends(self, run: Run) -> str:
-        return moment(run.lease_until)
+        return format_db_time(run.lease_until)
 
     @admin.display(description=_("ready since"))
     def goes_on(self, run: Run) -> str:
-        return moment(run.ready_at)
+        return format_db_time(run.ready_at)
 
     @admin.display(description=_("stop requested"))
     def stop_asked(self, run: Run) -> str:
-        return moment(run.abort_requested_at)
+        return format_db_time(run.abort_requested_at)
 
     @admin.display(description=_("in model order"))
     def calls(self, run: Run) -> str:
         """The first hundred; all of them are one link away."""
         found = run.tool_calls.order_by("position")[:100]
-        lines = ((change_link(call, call.name), call.get_status_display(), decision(call)) for call in found)
+        lines = ((change_link(call, call.name), call.get_status_display(), format_decision(call)) for call in found)
         return format_html("<ul>{}</ul>", listed) if (listed := format_html_join("", "<li>{} · {} · {}</li>", lines)) else EMPTY
 
-    def around(self, row: Run) -> Iterator[Around | Page]:
-        yield Page(_("Run page"), "run", row.pk)
+    def around(self, row: Run) -> Iterator[RelatedRows | PageLink]:
+        yield PageLink(_("Run page"), "run", row.pk)
         own = {"run": row.pk}
-        yield Around(_("Tool calls"), ToolCall, own)
-        yield Around(_("Transcript"), TranscriptEntry, own)
-        yield Around(_("Events"), Event, own)
-        yield Around(_("Outbox"), Outbox, own)
-        yield Around(_("Audit log"), AuditEntry, {"session": str(row.session_id), "run": row.pk})
+        yield RelatedRows(_("Tool calls"), ToolCall, own)
+        yield RelatedRows(_("Transcript"), TranscriptEntry, own)
+        yield RelatedRows(_("Events"), Event, own)
+        yield RelatedRows(_("Outbox"), Outbox, own)
+        yield RelatedRows(_("Audit log"), AuditEntry, {"session": str(row.session_id), "run": row.pk})
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("accounts.administer_gateway")
 
-    @confirmed(
+    @with_confirmation(
         label=_("Stop runs"),
         warning=_("Completed steps are kept; pending steps won’t run."),
         permission="operate",
-        outlook=_stop_outlook,
+        outlook=_preview_stop,
     )
     def abort_runs(self, request: HttpRequest, rows: list[Run]) -> str:
         ended = 0
@@ -248,7 +248,7 @@ class ToolCallAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("decision"))
     def why(self, call: ToolCall) -> str:
-        return decision(call)
+        return format_decision(call)
 
     @admin.display(description=_("policy version"), ordering="policy_version")
     def version(self, call: ToolCall) -> str:
@@ -260,14 +260,14 @@ class ToolCallAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("duration"))
     def duration(self, call: ToolCall) -> str:
-        return seconds_between(call.started_at, call.ended_at)
+        return format_seconds_between(call.started_at, call.ended_at)
 
     @admin.display(description=_("run page"))
     def run_page(self, call: ToolCall) -> str:
         return page_link("run", call.run_id, _("open")) or EMPTY
 
-    def around(self, row: ToolCall) -> Iterable[Around | Page]:
-        yield Page(_("Explain this decision"), "policy-call", row.pk)
-        yield Around(_("Run events"), Event, {"run": row.run_id})
-        yield Around(_("Other calls in this run"), ToolCall, {"run": row.run_id})
-        yield Around(_("Run transcript"), TranscriptEntry, {"run": row.run_id})
+    def around(self, row: ToolCall) -> Iterable[RelatedRows | PageLink]:
+        yield PageLink(_("Explain this decision"), "policy-call", row.pk)
+        yield RelatedRows(_("Run events"), Event, {"run": row.run_id})
+        yield RelatedRows(_("Other calls in this run"), ToolCall, {"run": row.run_id})
+        yield RelatedRows(_("Run transcript"), TranscriptEntry, {"run": row.run_id})

@@ -11,10 +11,10 @@ import orjson
 from django.db import transaction
 
 from clawsite.infra import bus
-from sessions_app.events.journal import Told
+from sessions_app.events.journal import EventBatch
 from sessions_app.models import Session
 
-LARGEST_ON_THE_BUS = 64 * 1024  # larger ones travel as (run, seq) and are read from the rows
+MAX_BUS_BYTES = 64 * 1024  # larger ones travel as (run, seq) and are read from the rows
 
 
 class EventOut(TypedDict):
@@ -28,7 +28,13 @@ class EventOut(TypedDict):
 
 
 def announce(
-    *, session_id: uuid.UUID, session_key: str, owner_id: int, told: Told, run_pk: int | None = None, run_id: str | None = None
+    *,
+    session_id: uuid.UUID,
+    session_key: str,
+    owner_id: int,
+    told: EventBatch,
+    run_pk: int | None = None,
+    run_id: str | None = None,
 ) -> None:
     """Publish when the surrounding transaction commits; nothing is told that could still be rolled back."""
     message = {
@@ -36,12 +42,12 @@ def announce(
         "session": str(session_id),
         "owner": owner_id,
         "key": session_key,
-        "events": [_light(event) for event in events_out(told, run_pk, run_id)],
+        "events": [_without_large_data(event) for event in to_wire_events(told, run_pk, run_id)],
     }
     transaction.on_commit(lambda: bus.publish(message))
 
 
-def events_out(told: Told, run_pk: int | None, run_id: str | None) -> list[EventOut]:
+def to_wire_events(told: EventBatch, run_pk: int | None, run_id: str | None) -> list[EventOut]:
     return [
         EventOut(
             cursor=told.first_cursor + i,
@@ -56,17 +62,17 @@ def events_out(told: Told, run_pk: int | None, run_id: str | None) -> list[Event
     ]
 
 
-def wake(run_pk: int, status: str) -> None:
+def notify_workers(run_pk: int, status: str) -> None:
     """Hint to the workers that a run became claimable or should stop."""
     transaction.on_commit(lambda: bus.publish({"k": "run", "run": run_pk, "status": status}))
 
 
-def freezes_changed() -> None:
+def notify_freezes_changed() -> None:
     """Hint that something was stopped or may go on: workers and gateways read the rows."""
     transaction.on_commit(lambda: bus.publish({"k": "freeze"}))
 
 
-def session_changed(session: Session, change: str, *, only: int | None = None) -> None:
+def notify_session_changed(session: Session, change: str, *, only: int | None = None) -> None:
     """Told to everybody who may see it, or to one person only."""
     message: dict[str, Any] = {
         "k": "session",
@@ -81,14 +87,14 @@ def session_changed(session: Session, change: str, *, only: int | None = None) -
     transaction.on_commit(lambda: bus.publish(message))
 
 
-def _light(event: EventOut) -> EventOut:
+def _without_large_data(event: EventOut) -> EventOut:
     if event["stream"] in ("assistant", "thinking", "toolcall") and "delta" in (event["data"] or {}):
         return event  # cut to size by the runner: no need to measure each one
-    if len(orjson.dumps(event["data"])) > LARGEST_ON_THE_BUS:
+    if len(orjson.dumps(event["data"])) > MAX_BUS_BYTES:
         return {**event, "data": None}
     return event
 
 
-def is_last(event: Mapping[str, Any]) -> bool:
+def is_last_event(event: Mapping[str, Any]) -> bool:
     """Whether this is the last event of a run. One whose data stayed behind for its size may be, so it counts."""
     return event["stream"] == "lifecycle" and (event["data"] is None or event["data"]["phase"] in ("end", "error"))

@@ -34,7 +34,7 @@ class NewEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EventBatch:
     """Numbers given to events of one session: the i-th has cursor first_cursor + i and, in a run, first_seq + i."""
 
     first_cursor: int
@@ -44,7 +44,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class EntryPosition:
     """Where an entry stands: in its session, and as which step of which run."""
 
     session_id: uuid.UUID
@@ -55,24 +55,26 @@ class Placed:
     moment: dt.datetime | None = None  # of an entry that is copied; otherwise it is made now
 
 
-def insert_session_event(session_id: uuid.UUID, event: NewEvent, *, entries: Sequence[NewEntry] = (), generation: int = 1) -> Told:
+def insert_session_event(
+    session_id: uuid.UUID, event: NewEvent, *, entries: Sequence[NewEntry] = (), generation: int = 1
+) -> EventBatch:
     """An event of a session that belongs to no run, with the transcript entries it reports."""
     now = clock.now()
-    cursor, entry_count = sql.row(
+    cursor, entry_count = sql.fetch_row(
         f"""
         UPDATE {SESSION} SET cursor = cursor + 1, entry_count = entry_count + %s, updated_at = %s
         WHERE id = %s RETURNING cursor, entry_count
         """,
-        [len(entries), sql.moment_value(now), sql.uuid_value(session_id)],
+        [len(entries), sql.datetime_value(now), sql.uuid_value(session_id)],
     )
     first = entry_count - len(entries) + 1
-    insert_entries([(Placed(session_id, generation, first + i), entry) for i, entry in enumerate(entries)], now)
-    told = Told(cursor, None, clock.to_ms(now), [event])
+    insert_entries([(EntryPosition(session_id, generation, first + i), entry) for i, entry in enumerate(entries)], now)
+    told = EventBatch(cursor, None, clock.to_ms(now), [event])
     insert_events([(session_id, None, told)])
     return told
 
 
-def insert_events(batch: Sequence[tuple[uuid.UUID, int | None, Told]]) -> None:
+def insert_events(batch: Sequence[tuple[uuid.UUID, int | None, EventBatch]]) -> None:
     values: list[Any] = []
     for session_id, run_pk, told in batch:
         for i, event in enumerate(told.events):
@@ -91,13 +93,13 @@ def insert_events(batch: Sequence[tuple[uuid.UUID, int | None, Told]]) -> None:
         sql.execute(f"INSERT INTO {EVENT} (session_id, cursor, run_id, seq, stream, data, ts) VALUES {rows}", values)
 
 
-def insert_entries(batch: Sequence[tuple[Placed, NewEntry]], now: dt.datetime) -> None:
+def insert_entries(batch: Sequence[tuple[EntryPosition, NewEntry]], now: dt.datetime) -> None:
     """Store entries, and the words of messages for the search."""
     values: list[Any] = []
     for place, entry in batch:
         values += [sql.uuid_value(place.session_id), place.generation, place.position, place.run_pk, place.step]
         values += [entry.kind, entry.role, sql.json_text(entry.content), entry.text, entry.message_id, sql.json_text(entry.meta)]
-        values += [entry.keep_through, sql.moment_value(place.moment or now)]
+        values += [entry.keep_through, sql.datetime_value(place.moment or now)]
     if not values:
         return
     rows = ", ".join(["(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"] * len(batch))
@@ -107,5 +109,5 @@ def insert_entries(batch: Sequence[tuple[Placed, NewEntry]], now: dt.datetime) -
     if not texts:
         sql.execute(insert, values)
         return
-    stored = [(pk, sql.as_uuid(id), at) for pk, id, at in sql.rows(f"{insert} RETURNING id, session_id, position", values)]
+    stored = [(pk, sql.as_uuid(id), at) for pk, id, at in sql.fetch_rows(f"{insert} RETURNING id, session_id, position", values)]
     index_entries([(pk, session_id, texts[session_id, at]) for pk, session_id, at in stored if (session_id, at) in texts])

@@ -33,7 +33,7 @@ class RunView:
     seq: int = 0
 
 
-def replay(events: Iterable[Mapping[str, Any]]) -> RunView:
+def replay_events(events: Iterable[Mapping[str, Any]]) -> RunView:
     """Fold events, each with seq, stream and data, in their order."""
     view = RunView()
     for event in events:
@@ -41,22 +41,22 @@ def replay(events: Iterable[Mapping[str, Any]]) -> RunView:
         data = event["data"]
         match event["stream"]:
             case "lifecycle":
-                _lifecycle(view, data)
+                _apply_lifecycle(view, data)
             case "assistant":
-                _assistant(view, data)
+                _apply_assistant(view, data)
             case "thinking":
                 _follow_message(view, data)
                 view.open_thinking += data["delta"]
             case "toolcall":
                 _follow_message(view, data)  # its arguments are whole in the stored answer
             case "tool":
-                _tool(view, data)
+                _apply_tool(view, data)
             case "compaction":
                 view.compacting = data["phase"] == "start"
     return view
 
 
-def _lifecycle(view: RunView, data: Mapping[str, Any]) -> None:
+def _apply_lifecycle(view: RunView, data: Mapping[str, Any]) -> None:
     match data["phase"]:
         case "accepted":
             view.prompt = data["prompt"]
@@ -73,7 +73,7 @@ def _lifecycle(view: RunView, data: Mapping[str, Any]) -> None:
             _close_message(view)
 
 
-def _assistant(view: RunView, data: Mapping[str, Any]) -> None:
+def _apply_assistant(view: RunView, data: Mapping[str, Any]) -> None:
     if data.get("final"):
         text = "".join(block.get("text", "") for block in data["message"]["content"] if block["type"] == "text")
         view.messages.append((data["messageId"], text))
@@ -97,7 +97,7 @@ def _close_message(view: RunView) -> None:
     view.open_message = view.open_text = view.open_thinking = ""
 
 
-def _tool(view: RunView, data: Mapping[str, Any]) -> None:
+def _apply_tool(view: RunView, data: Mapping[str, Any]) -> None:
     match data["phase"]:
         case "start":
             view.tools[data["toolCallId"]] = ToolView(data["name"], data["args"])

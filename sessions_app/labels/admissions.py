@@ -9,7 +9,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-WHERE = {
+SCOPE_LABELS = {
     "session": gettext_lazy("in this chat"),
     "agent": gettext_lazy("for this agent, in all chats"),
     "directory": gettext_lazy("for this agent, in this directory"),
@@ -17,42 +17,42 @@ WHERE = {
 }
 
 
-def admission_words(admission: Mapping[str, Any]) -> str:
+def format_admission(admission: Mapping[str, Any]) -> str:
     """Such as "approved once by ada", "allowed by a grant of ada, until 3 May 2026, 2 p.m., 4 uses left"."""
     match admission["by"]:
         case "answer":
-            return _answer_words(admission)
+            return _format_decision(admission)
         case "grant":
-            return "; ".join(_grant_words(each) for each in admission["grants"])
+            return "; ".join(_format_grant(each) for each in admission["grants"])
         case _:
             return _("allowed by the exec rules, without a question")
 
 
-def _answer_words(admission: Mapping[str, Any]) -> str:
+def _format_decision(admission: Mapping[str, Any]) -> str:
     who = {"who": admission["person"]}
     granted = admission.get("granted")
     if granted is None:
         return _("approved once by %(who)s") % who
     if admission["decision"] == "allow-always":
-        return _("allowed always by %(who)s: %(extent)s") % (who | {"extent": extent_words(granted)})
-    return _("approved by %(who)s: %(extent)s") % (who | {"extent": extent_words(granted)})
+        return _("allowed always by %(who)s: %(extent)s") % (who | {"extent": format_grant_extent(granted)})
+    return _("approved by %(who)s: %(extent)s") % (who | {"extent": format_grant_extent(granted)})
 
 
-def _grant_words(grant: Mapping[str, Any]) -> str:
+def _format_grant(grant: Mapping[str, Any]) -> str:
     whose = _("allowed by grant #%(number)d of %(who)s") if grant["person"] else _("allowed by grant #%(number)d")
-    words = [whose % {"number": grant["id"], "who": grant["person"]}, str(WHERE[grant["scope"]])]
+    words = [whose % {"number": grant["id"], "who": grant["person"]}, str(SCOPE_LABELS[grant["scope"]])]
     if grant["expiresAt"]:
         until = localtime(dt.datetime.fromtimestamp(grant["expiresAt"] / 1000, dt.UTC))
         words.append(_("until %(moment)s") % {"moment": date_format(until, "DATETIME_FORMAT")})
     if grant["usesLeft"] is not None:
-        words.append(left_words(grant["usesLeft"]))
+        words.append(format_uses_left(grant["usesLeft"]))
     return ", ".join(words)
 
 
-def extent_words(granted: Mapping[str, Any]) -> str:
+def format_grant_extent(granted: Mapping[str, Any]) -> str:
     """What an answer allows: "for 15 minutes, in this chat"; "once and 5 times more within 8 hours, in this chat"."""
-    lasts = lasting(granted["seconds"]) if granted["seconds"] else ""
-    where = str(WHERE[granted["scope"]])
+    lasts = format_duration(granted["seconds"]) if granted["seconds"] else ""
+    where = str(SCOPE_LABELS[granted["scope"]])
     if granted["uses"] is None:
         return _("for %(lasts)s, %(where)s") % {"lasts": lasts, "where": where} if lasts else where
     times = ngettext("once and %(count)d time more", "once and %(count)d times more", granted["uses"]) % {"count": granted["uses"]}
@@ -61,11 +61,11 @@ def extent_words(granted: Mapping[str, Any]) -> str:
     return _("%(times)s within %(lasts)s, %(where)s") % {"times": times, "lasts": lasts, "where": where}
 
 
-def left_words(uses: int) -> str:
+def format_uses_left(uses: int) -> str:
     return ngettext("%(count)d use left", "%(count)d uses left", uses) % {"count": uses}
 
 
-def lasting(seconds: int) -> str:
+def format_duration(seconds: int) -> str:
     """90 days, 8 hours, 15 minutes: the largest unit that tells it exactly, down to seconds."""
     if seconds % 86400 == 0:
         return ngettext("%(count)d day", "%(count)d days", seconds // 86400) % {"count": seconds // 86400}

@@ -7,10 +7,10 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from sessions_app.labels.admissions import admission_words
+from sessions_app.labels.admissions import format_admission
 
 NOT_OFFERED = "toolset"  # stands in the place of a layer where none has refused, and the run has no such tool
-WITH_NAME = {
+RULES_WITH_NAME = {
     "deny entry": gettext_lazy("deny entry `%s`"),
     "allow entry": gettext_lazy("allow entry `%s`"),
     "also allow entry": gettext_lazy("also allow entry `%s`"),
@@ -21,7 +21,7 @@ WITH_NAME = {
     "images cannot be shown to the model": gettext_lazy("images cannot be shown to the model `%s`"),
     "made for models of OpenAI, and this one is": gettext_lazy("made for models of OpenAI, and this one is `%s`"),
 }
-PLAIN = {
+PLAIN_RULES = {
     "no limit": gettext_lazy("no limit"),
     "no rule": gettext_lazy("no rule"),
     "no allow entry matches": gettext_lazy("no allow entry matches"),
@@ -52,7 +52,7 @@ PLAIN = {
 }
 
 # About the source of a tool: which kind, its name, what became of it.
-ABOUT = {
+SOURCE_REASONS = {
     ("plugin", "does not offer it any more"): gettext_lazy("plugin `%s` does not offer it any more"),
     ("plugin", "cannot be used now"): gettext_lazy("plugin `%s` cannot be used now"),
     ("plugin", "was switched off"): gettext_lazy("plugin `%s` was switched off"),
@@ -63,29 +63,33 @@ ABOUT = {
 }
 
 
-def rule_words(rule: str) -> str:
+def translate_rule(rule: str) -> str:
     """Such as "profile `coding`: allow entry `group:fs`"; what is not known here stays as it was written."""
     said, _colon, rest = rule.partition(": ")
-    return _("%(source)s: %(rule)s") % {"source": _part(said), "rule": _part(rest)} if rest else _part(said)
+    return (
+        _("%(source)s: %(rule)s") % {"source": _translate_part(said), "rule": _translate_part(rest)}
+        if rest
+        else _translate_part(said)
+    )
 
 
-def _part(part: str) -> str:
-    if part in PLAIN:
-        return str(PLAIN[part])
-    if (about := re.fullmatch(r"(.+) `(.+)` (.+)", part)) and (about[1], about[3]) in ABOUT:
-        return str(ABOUT[about[1], about[3]] % about[2])
+def _translate_part(part: str) -> str:
+    if part in PLAIN_RULES:
+        return str(PLAIN_RULES[part])
+    if (about := re.fullmatch(r"(.+) `(.+)` (.+)", part)) and (about[1], about[3]) in SOURCE_REASONS:
+        return str(SOURCE_REASONS[about[1], about[3]] % about[2])
     found = re.fullmatch(r"(.+) `(.+)`", part)
-    return str(WITH_NAME[found[1]] % found[2]) if found and found[1] in WITH_NAME else part
+    return str(RULES_WITH_NAME[found[1]] % found[2]) if found and found[1] in RULES_WITH_NAME else part
 
 
-def decision_words(verdict: Mapping[str, Any]) -> str:
+def translate_decision(verdict: Mapping[str, Any]) -> str:
     """The sentence of sessions_app.verdicts.verdict_of, which is for programs, in the reader's language."""
     if admission := verdict.get("admission"):
-        return admission_words(admission)
+        return format_admission(admission)
     if "rule" not in verdict:
         return _("allowed: no layer refuses it") if verdict["allowed"] else _("unavailable in this run")
     if verdict["layer"] == NOT_OFFERED:
-        return _("not offered in this run: %(rule)s") % {"rule": rule_words(verdict["rule"])}
+        return _("not offered in this run: %(rule)s") % {"rule": translate_rule(verdict["rule"])}
     if verdict["allowed"]:
-        return _("allowed by layer %(layer)s: %(rule)s") % {"layer": verdict["layer"], "rule": rule_words(verdict["rule"])}
-    return _("refused by layer %(layer)s: %(rule)s") % {"layer": verdict["layer"], "rule": rule_words(verdict["rule"])}
+        return _("allowed by layer %(layer)s: %(rule)s") % {"layer": verdict["layer"], "rule": translate_rule(verdict["rule"])}
+    return _("refused by layer %(layer)s: %(rule)s") % {"layer": verdict["layer"], "rule": translate_rule(verdict["rule"])}

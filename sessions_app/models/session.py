@@ -10,8 +10,8 @@ from django.db.models import Q, UniqueConstraint
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from clawsite.infra.fulltext.tokenizer import title_words
-from sessions_app.keys import OPENAI, shared_key
+from clawsite.infra.fulltext.tokenizer import tokenize_title
+from sessions_app.keys import OPENAI_CHANNEL, make_shared_key
 
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
@@ -84,7 +84,7 @@ class Session(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner", "-updated_at"], condition=Q(deleted_at__isnull=True), name="session_recent_by_owner"),
-            models.Index(fields=["updated_at"], condition=Q(channel=OPENAI), name="session_of_one_request"),
+            models.Index(fields=["updated_at"], condition=Q(channel=OPENAI_CHANNEL), name="session_of_one_request"),
         ]
 
     def __str__(self) -> str:
@@ -93,13 +93,13 @@ class Session(models.Model):
     def save(self, *args: Any, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
         """The words to search for follow the title; a run's first prompt sets both in its own statement."""
         if update_fields is None or {"title", "label"} & set(update_fields):
-            self.title_words = title_words(self.title, self.label)
+            self.title_words = tokenize_title(self.title, self.label)
             update_fields = update_fields and {*update_fields, "title_words"}
         super().save(*args, update_fields=update_fields, **kwargs)
 
     def key_for(self, user_pk: int) -> str:
         """Its key for its owner; a name of its own for everybody else."""
-        return self.key if self.owner_id == user_pk else shared_key(self.id)
+        return self.key if self.owner_id == user_pk else make_shared_key(self.id)
 
 
 class SessionMember(models.Model):

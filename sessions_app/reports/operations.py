@@ -16,8 +16,8 @@ from clawsite.infra import clock, sql
 from sessions_app.models import Run, Worker
 from sessions_app.runs.workers import MISSED_HEARTBEATS
 
-LOOKED_AT = 2_000  # the newest runs: looking for slow and failed ones costs the same however many there are
-NOT_SLOW = 1.0  # seconds
+MAX_RUNS_SCANNED = 2_000  # the newest runs: looking for slow and failed ones costs the same however many there are
+SLOW_RUN_SECONDS = 1.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class WorkerState:
 
 
 @dataclass(slots=True)
-class Used:
+class UsageTotals:
     """What some runs have used."""
 
     runs: int = 0
@@ -48,7 +48,7 @@ class Used:
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens
 
-    def add(self, other: "Used") -> None:
+    def add(self, other: "UsageTotals") -> None:
         self.runs += other.runs
         self.failed += other.failed
         self.input_tokens += other.input_tokens
@@ -57,17 +57,17 @@ class Used:
 
 
 @dataclass(slots=True)
-class Usage:
+class UsageReport:
     """The same by day (every day is there, the oldest first), by agent and by model, the dearest first."""
 
-    days: dict[dt.date, Used]
-    total: Used = field(default_factory=Used)
-    agents: dict[str, Used] = field(default_factory=dict)
-    models: dict[str, Used] = field(default_factory=dict)
+    days: dict[dt.date, UsageTotals]
+    total: UsageTotals = field(default_factory=UsageTotals)
+    agents: dict[str, UsageTotals] = field(default_factory=dict)
+    models: dict[str, UsageTotals] = field(default_factory=dict)
     states: Counter[str] = field(default_factory=Counter)
 
 
-def worker_states() -> list[WorkerState]:
+def list_worker_states() -> list[WorkerState]:
     """Every worker that is known, the silent ones too, with what it holds."""
     now = sql.db_now()
     running = Run.objects.filter(status=Run.Status.RUNNING)
@@ -80,58 +80,58 @@ def worker_states() -> list[WorkerState]:
     return states
 
 
-def failed_runs(limit: int) -> list[Run]:
+def list_failed_runs(limit: int) -> list[Run]:
     """The newest that failed."""
-    found = Run.objects.filter(pk__gt=_oldest_looked_at(), status=Run.Status.FAILED)
+    found = Run.objects.filter(pk__gt=_oldest_scanned_run(), status=Run.Status.FAILED)
     return list(found.select_related("session", "owner").order_by("-id")[:limit])
 
 
-def slow_runs(limit: int) -> list[Run]:
+def list_slow_runs(limit: int) -> list[Run]:
     """Those that worked longest among the newest; waiting for a person or for the lane does not count."""
-    found = Run.objects.filter(pk__gt=_oldest_looked_at(), ended_at__isnull=False, running_seconds__gte=NOT_SLOW)
+    found = Run.objects.filter(pk__gt=_oldest_scanned_run(), ended_at__isnull=False, running_seconds__gte=SLOW_RUN_SECONDS)
     return list(found.select_related("session", "owner").order_by("-running_seconds", "-id")[:limit])
 
 
-def usage(days: int) -> Usage:
+def report_usage(days: int) -> UsageReport:
     """Everybody's, of the last days."""
     today = clock.now().date()
-    return usage_of(Run.objects.all(), today - dt.timedelta(days=days - 1), today)
+    return aggregate_usage(Run.objects.all(), today - dt.timedelta(days=days - 1), today)
 
 
-def usage_of(runs: QuerySet[Run], first: dt.date, last: dt.date, zone: dt.tzinfo = dt.UTC) -> Usage:
+def aggregate_usage(runs: QuerySet[Run], first: dt.date, last: dt.date, zone: dt.tzinfo = dt.UTC) -> UsageReport:
     """One query: a row for each day, agent, model and status. The zone says where a day begins."""
-    report = Usage({first + dt.timedelta(days=n): Used() for n in range((last - first).days + 1)})
+    report = UsageReport({first + dt.timedelta(days=n): UsageTotals() for n in range((last - first).days + 1)})
     rows = (
-        accepted_within(runs, first, last, zone)
+        filter_accepted_between(runs, first, last, zone)
         .values("session__agent", "model", "status", day=TruncDate("accepted_at", tzinfo=zone))
         .annotate(runs=Count("id"), input=Sum("input_tokens"), output=Sum("output_tokens"), cost=Sum("cost_microusd"))
     )
     for row in rows:
         failed = row["runs"] if row["status"] == Run.Status.FAILED else 0
-        used = Used(row["runs"], failed, row["input"], row["output"], row["cost"])
+        used = UsageTotals(row["runs"], failed, row["input"], row["output"], row["cost"])
         report.states[row["status"]] += row["runs"]
         for place in (
             report.total,
-            report.days.setdefault(row["day"], Used()),
-            report.agents.setdefault(row["session__agent"], Used()),
-            report.models.setdefault(row["model"], Used()),
+            report.days.setdefault(row["day"], UsageTotals()),
+            report.agents.setdefault(row["session__agent"], UsageTotals()),
+            report.models.setdefault(row["model"], UsageTotals()),
         ):
             place.add(used)
     report.models.pop("", None)  # runs that never got to one
-    report.agents, report.models = _dearest_first(report.agents.items()), _dearest_first(report.models.items())
+    report.agents, report.models = _most_expensive_first(report.agents.items()), _most_expensive_first(report.models.items())
     return report
 
 
-def accepted_within(runs: QuerySet[Run], first: dt.date, last: dt.date, zone: dt.tzinfo = dt.UTC) -> QuerySet[Run]:
+def filter_accepted_between(runs: QuerySet[Run], first: dt.date, last: dt.date, zone: dt.tzinfo = dt.UTC) -> QuerySet[Run]:
     """Those of these days, both included."""
     since = dt.datetime.combine(first, dt.time(), zone)
     return runs.filter(accepted_at__gte=since, accepted_at__lt=dt.datetime.combine(last + dt.timedelta(days=1), dt.time(), zone))
 
 
-def _dearest_first(rows: Iterable[tuple[str, Used]]) -> dict[str, Used]:
+def _most_expensive_first(rows: Iterable[tuple[str, UsageTotals]]) -> dict[str, UsageTotals]:
     return dict(sorted(rows, key=lambda row: (-row[1].cost_microusd, -row[1].tokens, row[0])))
 
 
-def _oldest_looked_at() -> int:
+def _oldest_scanned_run() -> int:
     newest = Run.objects.order_by("-id").values_list("id", flat=True).first() or 0
-    return newest - LOOKED_AT
+    return newest - MAX_RUNS_SCANNED

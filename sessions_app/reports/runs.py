@@ -16,18 +16,18 @@ from clawsite.infra import clock, sql
 from clawsite.infra.errors import NotFound
 from sessions_app import tables
 from sessions_app.models import Event, Run, Session, ToolCall
-from sessions_app.reports.redaction import without_words
-from sessions_app.transcript.history import LARGEST_REPLY
-from sessions_app.verdicts import verdict_of
+from sessions_app.reports.redaction import redact_event_data
+from sessions_app.transcript.history import MAX_REPLY_BYTES
+from sessions_app.verdicts import build_verdict
 
-SHOWN_OF_PROMPT = 240  # characters, in a list
-MOST_CALLS = 1_000  # tool calls of one summary; there are fewer turns than that
-VIEW_RUNS = "sessions_app.view_run"
-READ_ALONG = "accounts.view_any_session"
+PROMPT_PREVIEW_LENGTH = 240  # characters, in a list
+MAX_CALLS = 1_000  # tool calls of one summary; there are fewer turns than that
+VIEW_RUNS_PERMISSION = "sessions_app.view_run"
+VIEW_ANY_SESSION_PERMISSION = "accounts.view_any_session"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class RunAccess:
     """A run, who looks at it, and whether they may read what was said in it."""
 
     run: Run
@@ -41,15 +41,15 @@ class RunPage:
     cursor: int | None  # to go on with older ones; None at the end
 
 
-def look_at(user: User, *, pk: int | None = None, run_id: str = "", operating: bool = True) -> Look:
+def find_viewable_run(user: User, *, pk: int | None = None, run_id: str = "", operating: bool = True) -> RunAccess:
     """Find a run by its number, or by the key its owner gave it. `operating` is false for a token without that scope."""
     wanted = {"pk": pk} if pk is not None else {"run_id": run_id}
     found = Run.objects.filter(**wanted).select_related("session", "owner").order_by("-id")
     seen = found.for_user(user)
     if run := seen.filter(owner=user).first() or seen.first():
-        return Look(run, user.pk, words=True)
-    if operating and user.has_perm(VIEW_RUNS) and (run := found.first()):
-        return Look(run, user.pk, words=user.has_perm(READ_ALONG))
+        return RunAccess(run, user.pk, words=True)
+    if operating and user.has_perm(VIEW_RUNS_PERMISSION) and (run := found.first()):
+        return RunAccess(run, user.pk, words=user.has_perm(VIEW_ANY_SESSION_PERMISSION))
     raise NotFound(f"there is no run {run_id or pk!r}")
 
 
@@ -63,15 +63,15 @@ def list_runs(
     if before is not None:
         found = found.filter(pk__lt=before)
     page = list(found.select_related("session", "owner").order_by("-id")[: limit + 1])
-    rows = [run_row(Look(run, user.pk, words=True), shortened=True) for run in page[:limit]]
+    rows = [to_wire_run(RunAccess(run, user.pk, words=True), shortened=True) for run in page[:limit]]
     return RunPage(rows, page[limit - 1].pk if len(page) > limit else None)
 
 
-def run_row(look: Look, *, shortened: bool = False) -> dict[str, Any]:
+def to_wire_run(look: RunAccess, *, shortened: bool = False) -> dict[str, Any]:
     """A run as the wire tells it. Empty ones stand for what the one who looks may not read."""
     run = look.run
     end = run.ended_at
-    prompt = run.prompt[:SHOWN_OF_PROMPT] if shortened else run.prompt
+    prompt = run.prompt[:PROMPT_PREVIEW_LENGTH] if shortened else run.prompt
     return {
         "id": run.pk,
         "runId": run.run_id,
@@ -98,7 +98,7 @@ def run_row(look: Look, *, shortened: bool = False) -> dict[str, Any]:
     }
 
 
-def summary(look: Look) -> dict[str, Any]:
+def summarize_run(look: RunAccess) -> dict[str, Any]:
     """A run with its timings, its retries and its tool calls."""
     run = look.run
     phases = Event.objects.filter(run=run, stream="lifecycle").order_by("seq").values_list("ts", "data")
@@ -107,17 +107,17 @@ def summary(look: Look) -> dict[str, Any]:
         for ts, data in phases
         if data.get("phase") == "retry"
     ]
-    calls = [_call(call, look.words) for call in ToolCall.objects.filter(run=run).order_by("position")[:MOST_CALLS]]
+    calls = [_to_wire_call(call, look.words) for call in ToolCall.objects.filter(run=run).order_by("position")[:MAX_CALLS]]
     return {
-        "run": run_row(look),
-        "timings": _timings(run, [(ts, data["phase"]) for ts, data in phases], calls),
+        "run": to_wire_run(look),
+        "timings": _compute_timings(run, [(ts, data["phase"]) for ts, data in phases], calls),
         "attempts": 1 + run.rescues + len(retries),
         "retries": retries,
         "toolCalls": calls,
     }
 
 
-def _timings(run: Run, phases: list[tuple[int, str]], calls: list[dict[str, Any]]) -> dict[str, Any]:
+def _compute_timings(run: Run, phases: list[tuple[int, str]], calls: list[dict[str, Any]]) -> dict[str, Any]:
     """Milliseconds that it was queued, parked, in tools, and with the model: the rest. Tools side by side count once."""
     accepted = clock.to_ms(run.accepted_at)
     started = clock.to_ms(run.started_at) if run.started_at else None
@@ -129,7 +129,7 @@ def _timings(run: Run, phases: list[tuple[int, str]], calls: list[dict[str, Any]
         elif since is not None:
             parked, since = parked + ts - since, None
     parked += end - since if since is not None else 0
-    tools = _covered([(call["startedAt"], call["endedAt"] or end) for call in calls if call["startedAt"]])
+    tools = _measure_union([(call["startedAt"], call["endedAt"] or end) for call in calls if call["startedAt"]])
     first = Event.objects.filter(run=run, stream__in=["assistant", "thinking"]).aggregate(ts=Min("ts"))["ts"]
     return {
         "queuedMs": max(0, (started or end) - accepted),
@@ -141,7 +141,7 @@ def _timings(run: Run, phases: list[tuple[int, str]], calls: list[dict[str, Any]
     }
 
 
-def _covered(spans: list[tuple[int, int]]) -> int:
+def _measure_union(spans: list[tuple[int, int]]) -> int:
     """How much time lies in at least one of the spans."""
     total, reached = 0, 0
     for start, end in sorted(spans):
@@ -150,7 +150,7 @@ def _covered(spans: list[tuple[int, int]]) -> int:
     return total
 
 
-def _call(call: ToolCall, words: bool) -> dict[str, Any]:
+def _to_wire_call(call: ToolCall, words: bool) -> dict[str, Any]:
     facts = {"name": call.name, "status": call.status, "refused_by": call.refused_by, "verdict": call.verdict}
     started = clock.to_ms(call.started_at) if call.started_at else None
     ended = clock.to_ms(call.ended_at) if call.ended_at else None
@@ -160,7 +160,7 @@ def _call(call: ToolCall, words: bool) -> dict[str, Any]:
         "status": call.status,
         "isError": call.is_error,
         "arguments": call.arguments if words else None,
-        "verdict": verdict_of(facts),
+        "verdict": build_verdict(facts),
         "trace": call.verdict.get("trace", {}).get(call.name, []),
         "policyVersion": call.policy_version,
         "startedAt": started,
@@ -169,11 +169,11 @@ def _call(call: ToolCall, words: bool) -> dict[str, Any]:
     }
 
 
-def events_of(look: Look, *, after: int = 0, limit: int = 500) -> tuple[list[dict[str, Any]], bool]:
+def list_events(look: RunAccess, *, after: int = 0, limit: int = 500) -> tuple[list[dict[str, Any]], bool]:
     """Events with a higher number, in order, as many as fit one reply; and whether there are more."""
     found: list[dict[str, Any]] = []
-    room = LARGEST_REPLY
-    for event, size in _read(look, after, limit + 1):
+    room = MAX_REPLY_BYTES
+    for event, size in _read_events(look, after, limit + 1):
         room -= size
         if len(found) == limit or (room < 0 and found):
             return found, True
@@ -181,26 +181,26 @@ def events_of(look: Look, *, after: int = 0, limit: int = 500) -> tuple[list[dic
     return found, False
 
 
-def all_events(look: Look) -> Iterator[dict[str, Any]]:
+def iterate_events(look: RunAccess) -> Iterator[dict[str, Any]]:
     """Every event that is kept, for an export."""
     after = 0
-    while page := list(_read(look, after, 1_000)):
+    while page := list(_read_events(look, after, 1_000)):
         yield from (event for event, _size in page)
         after = page[-1][0]["seq"]
 
 
-def events_are_kept(run: Run) -> bool:
+def has_stored_events(run: Run) -> bool:
     """Whether the log still has what the run told: old events are deleted."""
     return run.seq == 0 or Event.objects.filter(run=run).exists()
 
 
-def _read(look: Look, after: int, limit: int) -> Iterator[tuple[dict[str, Any], int]]:
-    rows = sql.rows(
+def _read_events(look: RunAccess, after: int, limit: int) -> Iterator[tuple[dict[str, Any], int]]:
+    rows = sql.fetch_rows(
         f"SELECT seq, cursor, stream, ts, data FROM {tables.EVENT} WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s",
         [look.run.pk, after, limit],
     )
     for seq, cursor, stream, ts, text in rows:
         data = orjson.loads(text)
-        shown = data if look.words else without_words(data)
+        shown = data if look.words else redact_event_data(data)
         size = len(text if text.isascii() else text.encode()) + 200
         yield {"seq": seq, "cursor": cursor, "stream": stream, "ts": ts, "data": shown}, size

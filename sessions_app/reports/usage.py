@@ -15,11 +15,11 @@ from typing_extensions import TypedDict
 from clawsite.infra import clock, sql
 from sessions_app import tables
 from sessions_app.models import Run, Session, ToolCall, TranscriptEntry
-from sessions_app.reports.operations import Used
-from sessions_app.transcript.history import LARGEST_REPLY, SHOWN
-from sessions_app.transcript.rewinds import visible
+from sessions_app.reports.operations import UsageTotals
+from sessions_app.transcript.history import MAX_REPLY_BYTES, MESSAGE_KINDS
+from sessions_app.transcript.rewinds import visible_condition
 
-CHARACTERS = 2_000  # of each message
+MAX_CHARACTERS = 2_000  # of each message
 
 
 class LogEntry(TypedDict):
@@ -32,21 +32,21 @@ class LogEntry(TypedDict):
     cost: NotRequired[float]
 
 
-def usage_log(session: Session, limit: int) -> list[LogEntry]:
+def read_usage_log(session: Session, limit: int) -> list[LogEntry]:
     """The newest ones, oldest first; fewer than asked for where they would not fit one reply."""
     # Results of tools are large, and their words are all that is told of them.
-    found = sql.rows(
+    found = sql.fetch_rows(
         f"""
-        SELECT e.created_at, e.kind, e.role, substr(e.text, 1, {CHARACTERS}),
+        SELECT e.created_at, e.kind, e.role, substr(e.text, 1, {MAX_CHARACTERS}),
           CASE WHEN e.kind = 'message' THEN e.content ELSE '[]' END, e.meta
-        FROM {tables.ENTRY} e WHERE e.session_id = %s AND e.generation = %s AND e.kind IN {SHOWN} AND {visible("e")}
+        FROM {tables.ENTRY} e WHERE e.session_id = %s AND e.generation = %s AND e.kind IN {MESSAGE_KINDS} AND {visible_condition("e")}
         ORDER BY e.position DESC LIMIT %s
         """,
         [sql.uuid_value(session.pk), session.generation, limit],
     )
-    entries, room = [], LARGEST_REPLY
+    entries, room = [], MAX_REPLY_BYTES
     for row in found:
-        entry = _entry(*row)
+        entry = _to_log_entry(*row)
         room -= len(orjson.dumps(entry))
         if room < 0:
             break
@@ -54,10 +54,10 @@ def usage_log(session: Session, limit: int) -> list[LogEntry]:
     return entries[::-1]
 
 
-def _entry(moment: Any, kind: str, role: str, text: str, content: str, meta: str) -> LogEntry:
+def _to_log_entry(moment: Any, kind: str, role: str, text: str, content: str, meta: str) -> LogEntry:
     lines = [text, *(f"[Tool: {block['name']}]" for block in orjson.loads(content) if block.get("type") == "toolCall")]
     entry = LogEntry(
-        timestamp=clock.to_ms(sql.as_moment(moment)),
+        timestamp=clock.to_ms(sql.as_datetime(moment)),
         role="toolResult" if kind == TranscriptEntry.Kind.TOOL_RESULT else "user" if role == "user" else "assistant",
         content="\n".join(filter(None, lines)),
     )
@@ -73,9 +73,9 @@ class SessionUsage:
     """One session's share. `messages` counts by role, tool results among them; `tools` calls by name."""
 
     session: Session
-    total: Used = field(default_factory=Used)
-    days: dict[dt.date, Used] = field(default_factory=dict)
-    models: dict[str, Used] = field(default_factory=dict)
+    total: UsageTotals = field(default_factory=UsageTotals)
+    days: dict[dt.date, UsageTotals] = field(default_factory=dict)
+    models: dict[str, UsageTotals] = field(default_factory=dict)
     messages: Counter[str] = field(default_factory=Counter)
     tools: Counter[str] = field(default_factory=Counter)
     tool_errors: int = 0
@@ -83,7 +83,7 @@ class SessionUsage:
     last: dt.datetime | None = None
 
 
-def session_usage(runs: QuerySet[Run], limit: int, zone: dt.tzinfo = dt.UTC) -> list[SessionUsage]:
+def list_session_usage(runs: QuerySet[Run], limit: int, zone: dt.tzinfo = dt.UTC) -> list[SessionUsage]:
     """The sessions of these runs that were used last, with what the runs have used in each."""
     latest = runs.values("session").annotate(last=Max("accepted_at")).order_by("-last", "session")[:limit]
     ids: list[UUID] = [row["session"] for row in latest]
@@ -96,7 +96,7 @@ def session_usage(runs: QuerySet[Run], limit: int, zone: dt.tzinfo = dt.UTC) -> 
     return list(found.values())
 
 
-def run_series(runs: QuerySet[Run], limit: int) -> Sequence[Mapping[str, Any]]:
+def list_run_usage(runs: QuerySet[Run], limit: int) -> Sequence[Mapping[str, Any]]:
     """What each run has used, the newest ones, oldest first."""
     newest = runs.order_by("-id").values("accepted_at", "input_tokens", "output_tokens", "cost_microusd")[:limit]
     return list(newest)[::-1]
@@ -114,8 +114,12 @@ def _add_runs(found: dict[UUID, SessionUsage], runs: QuerySet[Run], zone: dt.tzi
     for row in rows:
         usage = found[row["session"]]
         failed = row["runs"] if row["status"] == Run.Status.FAILED else 0
-        used = Used(row["runs"], failed, row["input"], row["output"], row["cost"])
-        for place in (usage.total, usage.days.setdefault(row["day"], Used()), usage.models.setdefault(row["model"], Used())):
+        used = UsageTotals(row["runs"], failed, row["input"], row["output"], row["cost"])
+        for place in (
+            usage.total,
+            usage.days.setdefault(row["day"], UsageTotals()),
+            usage.models.setdefault(row["model"], UsageTotals()),
+        ):
             place.add(used)
         usage.first = min(filter(None, (usage.first, row["first"])))
         usage.last = max(filter(None, (usage.last, row["last"])))

@@ -1,11 +1,11 @@
 """Publish the events of a run that a worker has claimed."""
 
 from sessions_app.events import announce
-from sessions_app.events.journal import Told
-from sessions_app.runs.types import Claimed
+from sessions_app.events.journal import EventBatch
+from sessions_app.runs.types import ClaimedRun
 
 
-def announce_run(claimed: Claimed, told: Told) -> None:
+def announce_run(claimed: ClaimedRun, told: EventBatch) -> None:
     """Publish the events of a claimed run when the surrounding transaction commits."""
     announce.announce(
         session_id=claimed.session_id,

@@ -8,14 +8,14 @@ from sessions_app.models import Run, TranscriptEntry
 from sessions_app.runs.client_tools import HANDED_OVER
 
 
-def own_run(user: User, run_id: str) -> Run:
+def find_own_run(user: User, run_id: str) -> Run:
     run = Run.objects.for_user(user).filter(owner=user, run_id=run_id).select_related("session").first()
     if run is None:
         raise NotFound(f"there is no run {run_id!r}")
     return run
 
 
-def told_again(run_pk: int) -> list[dict[str, Any]]:
+def rebuild_answer_events(run_pk: int) -> list[dict[str, Any]]:
     """Its stored answers and its end."""
     run = Run.objects.get(pk=run_pk)
     entries = list(TranscriptEntry.objects.filter(run=run, role__in=("assistant", "toolResult")).order_by("position"))
@@ -23,7 +23,7 @@ def told_again(run_pk: int) -> list[dict[str, Any]]:
     for entry in entries:
         if entry.role == "assistant":
             message = {"content": entry.content, **entry.meta}
-            told.append(_event("assistant", {"messageId": entry.message_id, "attempt": 1, "final": True, "message": message}))
+            told.append(_build_event("assistant", {"messageId": entry.message_id, "attempt": 1, "final": True, "message": message}))
     end: dict[str, Any] = {"phase": "end", "aborted": run.status == Run.Status.ABORTED, "stopReason": run.reason}
     if run.status == Run.Status.FAILED:
         end = {"phase": "error", "error": run.error, "kind": run.reason}
@@ -32,8 +32,8 @@ def told_again(run_pk: int) -> list[dict[str, Any]]:
         answered = {entry.meta["toolCallId"] for entry in entries if entry.role == "toolResult"}
         calls = [block["id"] for block in last.content if block["type"] == "toolCall"]
         end["toolCallIds"] = [call_id for call_id in calls if call_id not in answered]
-    return [*told, _event("lifecycle", end)]
+    return [*told, _build_event("lifecycle", end)]
 
 
-def _event(stream: str, data: dict[str, Any]) -> dict[str, Any]:
+def _build_event(stream: str, data: dict[str, Any]) -> dict[str, Any]:
     return {"seq": 0, "stream": stream, "data": data}

@@ -14,43 +14,43 @@ from clawsite.infra.errors import Conflict, InvalidRequest
 from sessions_app import tables
 from sessions_app.events.journal import NewEntry, new_message_id
 from sessions_app.models import Run, Session, ToolCall
-from sessions_app.transcript.rewinds import visible
+from sessions_app.transcript.rewinds import visible_condition
 
-TOOLS = "clientTools"  # in a run's options
-RESULTS = "toolResults"  # likewise
+CLIENT_TOOLS = "clientTools"  # in a run's options
+TOOL_RESULTS = "toolResults"  # likewise
 HANDED_OVER = "tool_calls"  # why a run ended whose last answer is for the caller to carry out
 
 
-def tools_in(options: Mapping[str, Any]) -> list[dict[str, Any]]:
+def client_tools_in(options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Those that the caller has, each {name, description, parameters}."""
-    found: list[dict[str, Any]] = options.get(TOOLS, [])
+    found: list[dict[str, Any]] = options.get(CLIENT_TOOLS, [])
     return found
 
 
-def results_in(options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = options.get(RESULTS, [])
+def tool_results_in(options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = options.get(TOOL_RESULTS, [])
     return found
 
 
-def entries_of(results: Sequence[Mapping[str, Any]]) -> list[NewEntry]:
-    return [result_entry(result["callId"], result["name"], result["text"]) for result in results]
+def to_entries(results: Sequence[Mapping[str, Any]]) -> list[NewEntry]:
+    return [build_result_entry(result["callId"], result["name"], result["text"]) for result in results]
 
 
-def result_entry(call_id: str, name: str, text: str) -> NewEntry:
+def build_result_entry(call_id: str, name: str, text: str) -> NewEntry:
     meta = {"toolCallId": call_id, "toolName": name, "isError": False, "details": {"code": "client_tool"}}
     return NewEntry("tool_result", "toolResult", [{"type": "text", "text": text}], text, new_message_id(), meta)
 
 
-MOST_CALLS = 200  # of one answer, and as many results
+MAX_CALLS = 200  # of one answer, and as many results
 
 
-def take_results(session: Session, options: dict[str, Any]) -> dict[str, Any]:
+def accept_results(session: Session, options: dict[str, Any]) -> dict[str, Any]:
     """The options with the name of each result's tool. Whoever calls this has locked the session."""
     if Run.objects.filter(session=session, status__in=Run.UNFINISHED).exists():
         raise Conflict("the session has an unfinished run; wait for its end", retryable=True, details={"code": "RUN_UNFINISHED"})
     waiting = _open_calls(session)
     named = []
-    for result in results_in(options):
+    for result in tool_results_in(options):
         if result["callId"] not in waiting:
             raise InvalidRequest(
                 f"the result for call {result['callId']!r} answers no open call of this conversation; "
@@ -62,18 +62,18 @@ def take_results(session: Session, options: dict[str, Any]) -> dict[str, Any]:
         stored = {"content": [{"type": "text", "text": result["text"]}], "details": {"code": "client_tool"}}
         calls = ToolCall.objects.filter(session=session, call_id=result["callId"], status=ToolCall.Status.HANDED_OVER)
         calls.update(status=ToolCall.Status.FINISHED, result=stored, ended_at=clock.now())
-    return {**options, RESULTS: named}
+    return {**options, TOOL_RESULTS: named}
 
 
 def _open_calls(session: Session) -> dict[str, str]:
     """Call id -> name of the tool, of the calls in the last answer that have no result. None if a user has spoken since."""
-    newest = sql.rows(
+    newest = sql.fetch_rows(
         f"""
         SELECT e.role, e.content, e.meta FROM {tables.ENTRY} e JOIN {tables.SESSION} s ON s.id = e.session_id
-        WHERE e.session_id = %s AND e.generation = s.generation AND e.kind IN ('message', 'tool_result') AND {visible("e")}
+        WHERE e.session_id = %s AND e.generation = s.generation AND e.kind IN ('message', 'tool_result') AND {visible_condition("e")}
         ORDER BY e.position DESC LIMIT %s
         """,
-        [sql.uuid_value(session.pk), MOST_CALLS],
+        [sql.uuid_value(session.pk), MAX_CALLS],
     )
     answered: set[str] = set()
     for role, content, meta in newest:

@@ -11,45 +11,45 @@ from clawsite.accounts.models import User
 from clawsite.infra.errors import Forbidden
 from sessions_app.models import Run, Session, TranscriptEntry
 from sessions_app.runs import lifecycle
-from sessions_app.runs.lifecycle import Accepted
+from sessions_app.runs.lifecycle import AcceptedRun
 from sessions_app.runs.types import RunState
 from sessions_app.transcript.prompt_content import COMPACT
 
-COMPACTED, NOTHING = "compacted", "nothing_to_compact"  # how such a run ends
-LONGEST_WISH = 2_000
+COMPACTED, NOTHING_TO_COMPACT = "compacted", "nothing_to_compact"  # how such a run ends
+MAX_INSTRUCTIONS_LENGTH = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CompactionOutcome:
     compacted: bool
     kept: int | None = None  # messages that stay word for word
     reason: str = ""
 
 
-def ask_for_compaction(user: User, session: Session, *, run_id: str, words: str = "", max_lines: int | None = None) -> Accepted:
+def request_compaction(user: User, session: Session, *, run_id: str, words: str = "", max_lines: int | None = None) -> AcceptedRun:
     """Queue it, behind whatever the session is doing. With `max_lines` no model is asked: what is older is left out.
 
     For its owner only, like a reset: a guest's wish would decide which of the owner's words the model still knows.
     """
     if session.owner_id != user.pk:
         raise Forbidden("only its owner may have this session summarised; ask them")
-    wish: dict[str, Any] = {"words": words[:LONGEST_WISH], **({"maxLines": max_lines} if max_lines else {})}
-    prompt = " ".join(filter(None, ("/compact", words[:LONGEST_WISH])))
+    wish: dict[str, Any] = {"words": words[:MAX_INSTRUCTIONS_LENGTH], **({"maxLines": max_lines} if max_lines else {})}
+    prompt = " ".join(filter(None, ("/compact", words[:MAX_INSTRUCTIONS_LENGTH])))
     return lifecycle.accept_run(user=user, session=session, run_id=run_id, prompt=prompt, options={COMPACT: wish})
 
 
-def wish_in(options: Mapping[str, Any]) -> dict[str, Any] | None:
+def compaction_options_in(options: Mapping[str, Any]) -> dict[str, Any] | None:
     found: dict[str, Any] | None = options.get(COMPACT)
     return found
 
 
-def asks_no_model(options: Mapping[str, Any]) -> bool:
-    return bool((wish_in(options) or {}).get("maxLines"))
+def skips_model(options: Mapping[str, Any]) -> bool:
+    return bool((compaction_options_in(options) or {}).get("maxLines"))
 
 
-def outcome_of(state: RunState) -> Outcome:
+def read_compaction_outcome(state: RunState) -> CompactionOutcome:
     """Of a run that has ended, and not failed."""
     made = TranscriptEntry.objects.filter(run=state.pk, kind=TranscriptEntry.Kind.COMPACTION).order_by("-position").first()
     if made is not None:
-        return Outcome(True, made.meta.get("kept"))
-    return Outcome(False, reason=state.reason if state.status == Run.Status.COMPLETED else state.reason or state.status)
+        return CompactionOutcome(True, made.meta.get("kept"))
+    return CompactionOutcome(False, reason=state.reason if state.status == Run.Status.COMPLETED else state.reason or state.status)

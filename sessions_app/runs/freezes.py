@@ -22,13 +22,13 @@ from sessions_app.models import Freeze, Run, Session
 log = logging.getLogger(__name__)
 
 PERMISSION = "accounts.administer_gateway"
-LONGEST_REASON = 500
-LONGEST_SUBJECT = 64
-LONGEST_RUN = 18  # digits that every database takes for a key
-_STARTS = 0x0C1A_57A7  # any number: shared by whoever starts a tool, held alone by whoever stops
+MAX_REASON_LENGTH = 500
+MAX_SUBJECT_LENGTH = 64
+MAX_RUN_DIGITS = 18  # digits that every database takes for a key
+_STARTS_LOCK = 0x0C1A_57A7  # any number: shared by whoever starts a tool, held alone by whoever stops
 
 
-class Frozen(Exception):
+class RunFrozen(Exception):
     """People have stopped this run: it must not act."""
 
 
@@ -38,81 +38,81 @@ def freeze(scope: str, subject: str = "", *, reason: str, by: User | None, by_na
 
     It must have a transaction of its own: while it waits for tools that are just being started, it must hold nothing else.
     """
-    who = _who(by, by_name)
-    scope, subject = _checked(scope, subject)
-    reason = _reason(reason)
-    sql.lock_number(_STARTS)
+    who = _actor_name(by, by_name)
+    scope, subject = _clean_scope(scope, subject)
+    reason = _clean_reason(reason)
+    sql.lock_advisory(_STARTS_LOCK)
     if known := Freeze.objects.filter(scope=scope, subject=subject, lifted_at__isnull=True).first():
         return known, False
     made = Freeze.objects.create(scope=scope, subject=subject, reason=reason, by=by, by_name=who, at=clock.now())
-    announce.freezes_changed()
-    _note("panic.stopped", made)
+    announce.notify_freezes_changed()
+    _record_change("panic.stopped", made)
     return made, True
 
 
 @transaction.atomic
-def lift(scope: str, subject: str = "", *, reason: str, by: User | None, by_name: str = "") -> Freeze:
+def resume(scope: str, subject: str = "", *, reason: str, by: User | None, by_name: str = "") -> Freeze:
     """Let it go on. Runs that waited for this are ready already, so this row is all that kept them."""
-    who, reason = _who(by, by_name), _reason(reason)
+    who, reason = _actor_name(by, by_name), _clean_reason(reason)
     stamp = {"lifted_at": clock.now(), "lifted_by": by, "lifted_by_name": who, "lifted_reason": reason}
     found = Freeze.objects.filter(scope=scope, subject=subject, lifted_at__isnull=True).order_by("pk").first()
     if found is None or not Freeze.objects.filter(pk=found.pk, lifted_at__isnull=True).update(**stamp):
         raise NotFound(_("This is not frozen."))
     found.refresh_from_db()
-    announce.freezes_changed()
-    _note("panic.resumed", found)
+    announce.notify_freezes_changed()
+    _record_change("panic.resumed", found)
     return found
 
 
 @transaction.atomic
-def lift_ended() -> int:
+def close_freezes_of_ended_runs() -> int:
     """A stop of a single run is over when the run is: somebody aborted it, or it ended before its worker heard."""
     lifted = 0
     for stop in Freeze.objects.filter(scope=Freeze.Scope.RUN, lifted_at__isnull=True):
         if not Run.objects.filter(pk=int(stop.subject), status__in=Run.UNFINISHED).exists():
-            lift(stop.scope, stop.subject, reason="the run has ended", by=None, by_name="Clawsite")
+            resume(stop.scope, stop.subject, reason="the run has ended", by=None, by_name="Clawsite")
             lifted += 1
     return lifted
 
 
-def active() -> list[Freeze]:
+def list_active() -> list[Freeze]:
     """What is stopped now, the widest first."""
     return sorted(Freeze.objects.filter(lifted_at__isnull=True), key=lambda each: (Freeze.Scope.values.index(each.scope), each.at))
 
 
-def freeze_on(agent: str, run_pk: int) -> Freeze | None:
+def find_freeze(agent: str, run_pk: int) -> Freeze | None:
     """What keeps a run from going on; of several the widest."""
-    return next((each for each in active() if each.covers(agent, run_pk)), None)
+    return next((each for each in list_active() if each.covers(agent, run_pk)), None)
 
 
 def is_frozen(agent: str, run_pk: int) -> bool:
-    return freeze_on(agent, run_pk) is not None
+    return find_freeze(agent, run_pk) is not None
 
 
-def hold_starts(agent: str, run_pk: int) -> None:
+def check_not_frozen(agent: str, run_pk: int) -> None:
     """In the transaction that marks a call as started: Frozen, or no stop is committed before that start is."""
     # PostgreSQL would let a stop commit between our look and our commit. SQLite has one writer at a time.
-    sql.lock_number(_STARTS, shared=True)
-    if found := freeze_on(agent, run_pk):
-        raise Frozen(found.words)
+    sql.lock_advisory(_STARTS_LOCK, shared=True)
+    if found := find_freeze(agent, run_pk):
+        raise RunFrozen(found.words)
 
 
-def still_working(stops: Iterable[Freeze], *, gone: Iterable[str] = ()) -> int:
+def count_still_running(stops: Iterable[Freeze], *, gone: Iterable[str] = ()) -> int:
     """Runs that a worker has and that should not go on: each is given up within a second or two. `gone` are dead workers."""
     working = Run.objects.filter(status=Run.Status.RUNNING).exclude(worker__in=gone).values_list("session__agent", "pk")
     return sum(any(stop.covers(agent, pk) for stop in stops) for agent, pk in working)
 
 
-def of_session(session: Session, stops: Iterable[Freeze]) -> list[Freeze]:
+def list_for_session(session: Session, stops: Iterable[Freeze]) -> list[Freeze]:
     """Those that keep a session from going on."""
     unfinished = Run.objects.filter(session=session, status__in=Run.UNFINISHED).values_list("pk", flat=True)
     keys = {str(pk) for pk in unfinished}
     return [stop for stop in stops if (stop.subject in keys if stop.scope == Freeze.Scope.RUN else stop.covers(session.agent, 0))]
 
 
-def visible_to(user: User) -> list[Freeze]:
+def list_visible(user: User) -> list[Freeze]:
     """All for those who may lift them; to others not the single runs of people whose sessions they do not see."""
-    stops = active()
+    stops = list_active()
     keys = [int(stop.subject) for stop in stops if stop.scope == Freeze.Scope.RUN]
     if not keys or user.has_perm(PERMISSION):
         return stops
@@ -120,13 +120,13 @@ def visible_to(user: User) -> list[Freeze]:
     return [stop for stop in stops if stop.scope != Freeze.Scope.RUN or stop.subject in seen]
 
 
-def may_stop(user: User) -> bool:
+def may_freeze(user: User) -> bool:
     """People who administer the gateway; never a program's account."""
     return user.is_active and not user.is_service and user.has_perm(PERMISSION)
 
 
-def _who(by: User | None, by_name: str) -> str:
-    if by is not None and not may_stop(by):
+def _actor_name(by: User | None, by_name: str) -> str:
+    if by is not None and not may_freeze(by):
         raise Forbidden(_("Only operators can freeze or resume."))
     who = by.get_full_name() if by is not None else by_name
     if not who:
@@ -134,22 +134,22 @@ def _who(by: User | None, by_name: str) -> str:
     return who[:150]
 
 
-def _reason(reason: str) -> str:
+def _clean_reason(reason: str) -> str:
     reason = " ".join(reason.split())
     if not reason:
         raise InvalidRequest(_("A reason is required; people who are waiting will see it."))
-    return reason[:LONGEST_REASON]
+    return reason[:MAX_REASON_LENGTH]
 
 
-def _checked(scope: str, subject: str) -> tuple[str, str]:
+def _clean_scope(scope: str, subject: str) -> tuple[str, str]:
     if scope not in Freeze.Scope.values:
         raise InvalidRequest(_("Scope must be one of: %(scopes)s.") % {"scopes": ", ".join(Freeze.Scope.values)})
     if scope == Freeze.Scope.ALL:
         return scope, ""
-    if not subject or len(subject) > LONGEST_SUBJECT:
+    if not subject or len(subject) > MAX_SUBJECT_LENGTH:
         raise InvalidRequest(_("Name the agent or run to freeze."))
     if scope == Freeze.Scope.RUN:
-        is_number = subject.isascii() and subject.isdecimal() and len(subject) <= LONGEST_RUN
+        is_number = subject.isascii() and subject.isdecimal() and len(subject) <= MAX_RUN_DIGITS
         run = Run.objects.filter(pk=int(subject)).first() if is_number else None
         if run is None:
             raise NotFound(_("Run not found."))
@@ -159,10 +159,10 @@ def _checked(scope: str, subject: str) -> tuple[str, str]:
     return scope, subject
 
 
-def _note(action: str, stop: Freeze) -> None:
+def _record_change(action: str, stop: Freeze) -> None:
     """Where a stop and its end are written down, in their own transaction."""
     lifted = action == "panic.resumed"
     by, name = (stop.lifted_by, stop.lifted_by_name) if lifted else (stop.by, stop.by_name)
-    actor = acting.account(by) if by else Actor("person", "", name)  # whoever sits at the command line
+    actor = acting.actor_for_user(by) if by else Actor("person", "", name)  # whoever sits at the command line
     audit_log.record(action, actor=actor, subject=(stop.scope, stop.subject), reason=stop.lifted_reason if lifted else stop.reason)
     log.info("%s: %s, by %s", action, stop, name)

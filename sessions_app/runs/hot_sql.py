@@ -13,12 +13,12 @@ from typing import Any
 
 from clawsite.infra import clock, sql
 from clawsite.infra.errors import NotFound
-from clawsite.infra.fulltext.tokenizer import title_words
+from clawsite.infra.fulltext.tokenizer import tokenize_title
 from sessions_app import tables
-from sessions_app.events.journal import NewEntry, NewEvent, Placed, Told, insert_entries, insert_events
+from sessions_app.events.journal import EntryPosition, EventBatch, NewEntry, NewEvent, insert_entries, insert_events
 from sessions_app.models import Run
 from sessions_app.tables import RUN, SESSION
-from sessions_app.transcript.prompt_content import COMPACT, attached
+from sessions_app.transcript.prompt_content import COMPACT, attachment_blocks
 
 
 class LeaseLost(Exception):
@@ -39,24 +39,24 @@ class NewRun:
     timeout_seconds: float | None
 
 
-def accept(run: NewRun) -> tuple[int, Told] | None:
+def insert_run(run: NewRun) -> tuple[int, EventBatch] | None:
     """Insert a run, its first event and its place in the session's order; None when the key was taken meanwhile."""
     now = clock.now()
-    session_id, moment = sql.uuid_value(run.session_id), sql.moment_value(now)
+    session_id, moment = sql.uuid_value(run.session_id), sql.datetime_value(now)
     # The session row is locked first: run ids of one session are then given in the order of their commits.
-    session = sql.rows(
+    session = sql.fetch_rows(
         f"""
         UPDATE {SESSION} SET cursor = cursor + 1, updated_at = %s, title = CASE WHEN title = '' THEN %s ELSE title END,
           title_words = CASE WHEN title = '' THEN title_words || %s ELSE title_words END
         WHERE id = %s AND deleted_at IS NULL RETURNING cursor, generation
         """,
-        [moment, run.title, title_words(run.title), session_id],
+        [moment, run.title, tokenize_title(run.title), session_id],
     )
     if not session:
         raise NotFound("the session was deleted meanwhile")
     cursor, generation = session[0]
     values = [session_id, run.owner_id, generation, run.run_id, run.request_hash, run.lane, run.prompt]
-    inserted = sql.rows(
+    inserted = sql.fetch_rows(
         f"""
         INSERT INTO {RUN} (
           session_id, owner_id, generation, run_id, request_hash, lane, prompt, options, timeout_seconds, accepted_at,
@@ -73,18 +73,18 @@ def accept(run: NewRun) -> tuple[int, Told] | None:
         sql.execute(f"UPDATE {SESSION} SET cursor = cursor - 1 WHERE id = %s", [session_id])
         return None
     accepted: dict[str, Any] = {"phase": "accepted", "prompt": run.prompt, "sender": run.sender, "acceptedAt": clock.to_ms(now)}
-    if brought := attached(run.options):
+    if brought := attachment_blocks(run.options):
         accepted["attachments"] = brought
     if COMPACT in run.options:
         accepted["operation"] = COMPACT  # no message: nobody shows the prompt as one
     first = NewEvent("lifecycle", accepted)
-    told = Told(cursor, 1, clock.to_ms(now), [first])
+    told = EventBatch(cursor, 1, clock.to_ms(now), [first])
     insert_events([(run.session_id, inserted[0][0], told)])
     return inserted[0][0], told
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RunStep:
     """What one step of a run adds, all or nothing: events, transcript entries, usage and perhaps the next status."""
 
     run_pk: int
@@ -102,18 +102,18 @@ class Step:
     cost_microusd: int = 0
 
 
-def commit_step(step: Step) -> Told:
+def commit_step(step: RunStep) -> EventBatch:
     """Write one step of a run under its fence; LeaseLost when the run is no longer this worker's."""
     now = clock.now()
     n, m = len(step.events), len(step.entries)
     usage = [step.input_tokens, step.output_tokens, step.cost_microusd]
-    session = sql.rows(
+    session = sql.fetch_rows(
         f"""
         UPDATE {SESSION} SET cursor = cursor + %s, entry_count = entry_count + %s, updated_at = %s,
           input_tokens = input_tokens + %s, output_tokens = output_tokens + %s, cost_microusd = cost_microusd + %s
         WHERE id = %s RETURNING cursor, entry_count
         """,
-        [n, m, sql.moment_value(now), *usage, sql.uuid_value(step.session_id)],
+        [n, m, sql.datetime_value(now), *usage, sql.uuid_value(step.session_id)],
     )
     changes = ["seq = seq + %s", "steps = steps + %s"]
     values: list[Any] = [n, m]
@@ -131,43 +131,47 @@ def commit_step(step: Step) -> Told:
             "worker = ''",
             "ready_at = NULL",
         ]
-        changes += [f"running_seconds = running_seconds + CASE WHEN status = 'running' THEN {sql.now()} - claimed_at ELSE 0 END"]
-        values += [str(step.to), step.reason, step.error, sql.moment_value(now) if step.to in Run.ENDED else None]
+        changes += [
+            f"running_seconds = running_seconds + CASE WHEN status = 'running' THEN {sql.now_expression()} - claimed_at ELSE 0 END"
+        ]
+        values += [str(step.to), step.reason, step.error, sql.datetime_value(now) if step.to in Run.ENDED else None]
     held = step.lease is not None
     before = (
         [Run.Status.RUNNING] if held else [s for s in Run.ENTERED_FROM[step.to or Run.Status.ABORTED] if s != Run.Status.RUNNING]
     )
-    run = sql.rows(
+    run = sql.fetch_rows(
         f"""
         UPDATE {RUN} SET {", ".join(changes)}
-        WHERE id = %s AND status IN ({sql.marks(before)}) {"AND lease_token = %s" if held else ""} RETURNING seq, steps
+        WHERE id = %s AND status IN ({sql.placeholders(before)}) {"AND lease_token = %s" if held else ""} RETURNING seq, steps
         """,
         [*values, step.run_pk, *(str(status) for status in before), *([step.lease] if held else [])],
     )
     if not session or not run:
         raise LeaseLost(f"run {step.run_pk} is no longer held under lease {step.lease}")
     (cursor, entry_count), (seq, steps) = session[0], run[0]
-    told = Told(cursor - n + 1, seq - n + 1, clock.to_ms(now), step.events)
-    places = [Placed(step.session_id, step.generation, entry_count - m + 1 + i, step.run_pk, steps - m + i) for i in range(m)]
+    told = EventBatch(cursor - n + 1, seq - n + 1, clock.to_ms(now), step.events)
+    places = [
+        EntryPosition(step.session_id, step.generation, entry_count - m + 1 + i, step.run_pk, steps - m + i) for i in range(m)
+    ]
     insert_entries(list(zip(places, step.entries, strict=True)), now)
     insert_events([(step.session_id, step.run_pk, told)])
     return told
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
+class EventAppend:
     run_pk: int
     session_id: uuid.UUID
     lease: int
     events: Sequence[NewEvent]
 
 
-def append(batch: Sequence[Append]) -> dict[int, Told]:
+def append_events(batch: Sequence[EventAppend]) -> dict[int, EventBatch]:
     """Append events to many runs at once; a run whose fence fails is left out, the others are written."""
     batch = sorted(batch, key=lambda item: item.session_id)
     tables.lock_sessions([sql.uuid_value(item.session_id) for item in batch])
     held = dict(
-        sql.rows(
+        sql.fetch_rows(
             f"""
             WITH v(id, lease, n) AS (VALUES {", ".join(["(%s, %s, %s)"] * len(batch))})
             UPDATE {RUN} SET seq = seq + v.n FROM v
@@ -180,7 +184,7 @@ def append(batch: Sequence[Append]) -> dict[int, Told]:
     if not batch:
         return {}
     cursors = dict(
-        sql.rows(
+        sql.fetch_rows(
             f"""
             WITH v(id, n) AS (VALUES {", ".join(["(%s, %s)"] * len(batch))})
             UPDATE {SESSION} SET cursor = cursor + v.n FROM v WHERE {SESSION}.id = v.id RETURNING {SESSION}.id, cursor
@@ -192,6 +196,6 @@ def append(batch: Sequence[Append]) -> dict[int, Told]:
     told = {}
     for item in batch:
         n = len(item.events)
-        told[item.run_pk] = Told(cursors[sql.uuid_value(item.session_id)] - n + 1, held[item.run_pk] - n + 1, ts, item.events)
+        told[item.run_pk] = EventBatch(cursors[sql.uuid_value(item.session_id)] - n + 1, held[item.run_pk] - n + 1, ts, item.events)
     insert_events([(item.session_id, item.run_pk, told[item.run_pk]) for item in batch])
     return told

@@ -8,7 +8,7 @@ from sessions_app.runs.types import RunState
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class InvocationOutcome:
     """`result` is what the tool gave, {"content": […], "details": {…}}; of a failure `code` and `words` say what went wrong."""
 
     result: dict[str, Any]
@@ -17,12 +17,12 @@ class Outcome:
     layer: str = ""  # that refused it
 
 
-def outcome_of(state: RunState) -> Outcome:
+def read_invocation_outcome(state: RunState) -> InvocationOutcome:
     call = ToolCall.objects.filter(run=state.pk).order_by("position").first()
     if call is None or call.result is None:
         words = state.error or f"the call did not come to an end: {state.reason or state.status}"
-        return Outcome({}, "aborted" if state.status == Run.Status.ABORTED else state.reason or "failed", words)
+        return InvocationOutcome({}, "aborted" if state.status == Run.Status.ABORTED else state.reason or "failed", words)
     if not call.is_error:
-        return Outcome(call.result)
+        return InvocationOutcome(call.result)
     words = "\n".join(block["text"] for block in call.result["content"] if block["type"] == "text")
-    return Outcome(call.result, call.result["details"].get("code", "tool_error"), words, call.refused_by)
+    return InvocationOutcome(call.result, call.result["details"].get("code", "tool_error"), words, call.refused_by)

@@ -11,16 +11,18 @@ from sessions_app.models import Lane, Run
 log = logging.getLogger(__name__)
 
 MAIN, CRON, SUBAGENT, NESTED = "main", "cron", "subagent", "nested"
-TELL_AGAIN_SECONDS = 600
-DEFAULTS = {MAIN: 64, CRON: 5, SUBAGENT: 8, NESTED: 2}
+REPEAT_WARNING_SECONDS = 600
+DEFAULT_MAX_RUNNING = {MAIN: 64, CRON: 5, SUBAGENT: 8, NESTED: 2}
 
 
 def install_lanes(**_: Any) -> None:
     """After every migration: the four lanes exist; an operator's own maximum is kept."""
-    Lane.objects.bulk_create([Lane(name=name, max_running=most) for name, most in DEFAULTS.items()], ignore_conflicts=True)
+    Lane.objects.bulk_create(
+        [Lane(name=name, max_running=most) for name, most in DEFAULT_MAX_RUNNING.items()], ignore_conflicts=True
+    )
 
 
-def lane_report() -> list[dict[str, Any]]:
+def report_lanes() -> list[dict[str, Any]]:
     """Running, waiting and the longest wait of each lane, for status and the dashboard."""
     counts: dict[str, Any] = {
         row["lane"]: row
@@ -53,24 +55,24 @@ def lane_report() -> list[dict[str, Any]]:
     return report
 
 
-class LateLanes:
+class LaneDelayMonitor:
     """Lanes whose oldest run waits too long, told when that begins, every ten minutes while it lasts, and when it is over.
 
     Each worker's sweep has one; what was told is forgotten with it.
     """
 
     def __init__(self) -> None:
-        self._told: dict[str, float] = {}  # lane -> when it was last told, by `clock.boot_time`
+        self._warned: dict[str, float] = {}  # lane -> when it was last told, by `clock.boot_time`
 
     def look(self) -> None:
         now = clock.boot_time()
-        for row in lane_report():
+        for row in report_lanes():
             lane = row["lane"]
             if not row["late"]:
-                if self._told.pop(lane, None) is not None:
+                if self._warned.pop(lane, None) is not None:
                     log.info("lane %s is on time again", lane)
-            elif lane not in self._told or now - self._told[lane] >= TELL_AGAIN_SECONDS:
-                self._told[lane] = now
+            elif lane not in self._warned or now - self._warned[lane] >= REPEAT_WARNING_SECONDS:
+                self._warned[lane] = now
                 log.warning(
                     "lane %s: the oldest of %d queued runs has waited %.1f s (%d of at most %d are running)",
                     lane,

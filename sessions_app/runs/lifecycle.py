@@ -19,21 +19,21 @@ from sessions_app import tables
 from sessions_app.events import announce as events
 from sessions_app.events.journal import NewEvent
 from sessions_app.models import Run, Session, SessionMember
-from sessions_app.origin import KEY_LIMITS
+from sessions_app.origin import TOKEN_LIMITS_KEY
 from sessions_app.runs import client_tools, hot_sql, lanes, tool_calls
-from sessions_app.runs.client_tools import results_in
+from sessions_app.runs.client_tools import tool_results_in
 from sessions_app.transcript import rewinds
-from sessions_app.transcript.prompt_content import COMPACT, asked_for, attached
+from sessions_app.transcript.prompt_content import COMPACT, attachment_blocks, comparable_options
 
 SENT_BY = "sentBy"  # in the options of a run: the call of another run that sent its message, and what it came through
-LONGEST_RUN_ID = 200
-LONGEST_TITLE = 80
+MAX_RUN_ID_LENGTH = 200
+MAX_TITLE_LENGTH = 80
 
 unowned_run_ended = Signal()  # run_pk, reason; sent in the transaction that ends a run without its runner
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedRun:
     pk: int
     run_id: str
     session_id: UUID
@@ -44,7 +44,7 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class AbortAsked:
+class AbortResult:
     run_id: str
     pk: int
     ended: bool  # False: a worker has it and will confirm
@@ -60,22 +60,22 @@ def accept_run(
     options: dict[str, Any] | None = None,
     lane: str = lanes.MAIN,
     timeout_seconds: float | None = None,
-) -> Accepted:
+) -> AcceptedRun:
     """Queue a prompt. The same key with the same request answers with the first run; with another, it is a conflict."""
-    if not run_id or len(run_id) > LONGEST_RUN_ID:
-        raise InvalidRequest(f"idempotencyKey has 1 to {LONGEST_RUN_ID} characters")
-    if lane not in lanes.DEFAULTS:
-        raise InvalidRequest(f"there is no lane {lane!r}; choose one of {', '.join(lanes.DEFAULTS)}")
+    if not run_id or len(run_id) > MAX_RUN_ID_LENGTH:
+        raise InvalidRequest(f"idempotencyKey has 1 to {MAX_RUN_ID_LENGTH} characters")
+    if lane not in lanes.DEFAULT_MAX_RUNNING:
+        raise InvalidRequest(f"there is no lane {lane!r}; choose one of {', '.join(lanes.DEFAULT_MAX_RUNNING)}")
     options = options or {}
-    digest = _request_hash(session.id, prompt, options, lane)
-    if first := _accepted_before(user, run_id, digest):
+    digest = _hash_request(session.id, prompt, options, lane)
+    if first := _find_accepted(user, run_id, digest):
         return first
     if user.key_limits:  # stays with the run, whoever rescues or resumes it
-        options = {**options, KEY_LIMITS: user.key_limits}
+        options = {**options, TOKEN_LIMITS_KEY: user.key_limits}
     if session.owner_id != user.pk:
         tables.lock_sessions([sql.uuid_value(session.id)])  # who takes the share back stops this run, or has done so already
-    may_write(user, session)
-    queued = sql.row(f"SELECT count(*) FROM {tables.RUN} WHERE status = 'accepted' AND owner_id = %s", [user.pk])[0]
+    check_may_write(user, session)
+    queued = sql.fetch_row(f"SELECT count(*) FROM {tables.RUN} WHERE status = 'accepted' AND owner_id = %s", [user.pk])[0]
     if queued >= settings.MAX_QUEUED_PER_USER:
         raise QueueFull(
             f"{queued} of your runs are still waiting to start; wait for some to end or stop them",
@@ -84,15 +84,15 @@ def accept_run(
         )
     if replaces := options.get("replaces"):
         tables.lock_sessions([sql.uuid_value(session.id)])
-        if first := _accepted_before(user, run_id, digest):  # by another process, before the session was ours
+        if first := _find_accepted(user, run_id, digest):  # by another process, before the session was ours
             return first
         rewinds.rewind_before(user, session, replaces)
-    if results_in(options):
+    if tool_results_in(options):
         tables.lock_sessions([sql.uuid_value(session.id)])
-        if first := _accepted_before(user, run_id, digest):
+        if first := _find_accepted(user, run_id, digest):
             return first
-        options = client_tools.take_results(session, options)
-    inserted = hot_sql.accept(
+        options = client_tools.accept_results(session, options)
+    inserted = hot_sql.insert_run(
         hot_sql.NewRun(
             session_id=session.id,
             owner_id=user.pk,
@@ -101,30 +101,30 @@ def accept_run(
             request_hash=digest,
             lane=lane,
             prompt=prompt,
-            title=_title(prompt, options),
+            title=_make_title(prompt, options),
             options=options,
             timeout_seconds=timeout_seconds,
         )
     )
     if inserted is None:  # another process was first with this key
-        raced = _accepted_before(user, run_id, digest)
+        raced = _find_accepted(user, run_id, digest)
         if raced is None:
             raise Conflict("the same idempotencyKey is being accepted elsewhere; send it again", retryable=True)
         return raced
     pk, told = inserted
     events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=told, run_pk=pk, run_id=run_id)
-    events.wake(pk, "accepted")
+    events.notify_workers(pk, "accepted")
     transaction.on_commit(metrics.runs_accepted.labels(lane).inc)
-    return Accepted(pk, run_id, session.id, session.key_for(user.pk), Run.Status.ACCEPTED, True, told.ts)
+    return AcceptedRun(pk, run_id, session.id, session.key_for(user.pk), Run.Status.ACCEPTED, True, told.ts)
 
 
 @transaction.atomic
-def request_abort(*, user: User, session: Session, run_id: str | None = None, reason: str = "rpc") -> list[AbortAsked]:
+def request_abort(*, user: User, session: Session, run_id: str | None = None, reason: str = "rpc") -> list[AbortResult]:
     """Stop the runs of a session, or one of them. Queued and parked ones end here; a running one is ended by its worker.
 
     With the reason WITHDRAWN only one's own whose turn has not come, and one that was stopped before it came is forgotten too.
     """
-    may_write(user, session)
+    check_may_write(user, session)
     tables.lock_sessions([sql.uuid_value(session.id)])
     runs = Run.objects.filter(session=session, status__in=Run.UNFINISHED).order_by("id")
     if run_id is not None:
@@ -133,39 +133,39 @@ def request_abort(*, user: User, session: Session, run_id: str | None = None, re
         never_begun = Run.objects.filter(session=session, run_id=run_id, owner=user, steps=0, status=Run.Status.ABORTED)
         never_begun.update(reason=Run.WITHDRAWN)
         runs = runs.filter(status=Run.Status.ACCEPTED, owner=user)
-    return [_abort(run, session, reason) for run in runs]
+    return [_abort_run(run, session, reason) for run in runs]
 
 
 def abort_runs_of(person: User, session: Session, *, reason: str) -> None:
     """Stop what one person has begun in a session, which the caller has locked."""
     for run in Run.objects.filter(session=session, owner=person, status__in=Run.UNFINISHED).order_by("id"):
-        _abort(run, session, reason)
+        _abort_run(run, session, reason)
 
 
-def _abort(run: Run, session: Session, reason: str) -> AbortAsked:
+def _abort_run(run: Run, session: Session, reason: str) -> AbortResult:
     if run.status == Run.Status.RUNNING:
         sql.execute(
-            f"UPDATE {tables.RUN} SET abort_requested_at = {sql.now()}, abort_reason = %s WHERE id = %s AND status = 'running'",
+            f"UPDATE {tables.RUN} SET abort_requested_at = {sql.now_expression()}, abort_reason = %s WHERE id = %s AND status = 'running'",
             [reason, run.pk],
         )
-        events.wake(run.pk, "abort")
-        return AbortAsked(run.run_id, run.pk, ended=False)
-    end_unowned(run, session, Run.Status.ABORTED, reason)
-    return AbortAsked(run.run_id, run.pk, ended=True)
+        events.notify_workers(run.pk, "abort")
+        return AbortResult(run.run_id, run.pk, ended=False)
+    end_unowned_run(run, session, Run.Status.ABORTED, reason)
+    return AbortResult(run.run_id, run.pk, ended=True)
 
 
-def end_unowned(run: Run, session: Session, to: Run.Status, reason: str, error: str = "") -> None:
+def end_unowned_run(run: Run, session: Session, to: Run.Status, reason: str, error: str = "") -> None:
     """End a run that no worker holds. Who keeps something for it, such as questions about its calls, hears `unowned_run_ended`."""
     undecided, results = tool_calls.close_waiting(run.pk, reason) if run.status == Run.Status.WAITING else ([], [])
     told = hot_sql.commit_step(
-        hot_sql.Step(
+        hot_sql.RunStep(
             run_pk=run.pk,
             session_id=session.id,
             lease=None,
             to=to,
             reason=reason,
             error=error,
-            events=[*undecided, end_event(to, reason, error)],
+            events=[*undecided, build_end_event(to, reason, error)],
             entries=results,
             generation=run.generation,
         )
@@ -174,11 +174,11 @@ def end_unowned(run: Run, session: Session, to: Run.Status, reason: str, error: 
     events.announce(
         session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=told, run_pk=run.pk, run_id=run.run_id
     )
-    events.wake(run.pk, "ended")
+    events.notify_workers(run.pk, "ended")
     transaction.on_commit(metrics.runs_ended.labels(to).inc)
 
 
-def end_event(to: Run.Status, reason: str, error: str = "", **more: Any) -> NewEvent:
+def build_end_event(to: Run.Status, reason: str, error: str = "", **more: Any) -> NewEvent:
     """The last event of a run: `end`, with `aborted` for an abort, or `error`."""
     ended = {"endedAt": clock.now_ms(), **more}
     if to == Run.Status.FAILED:
@@ -186,7 +186,7 @@ def end_event(to: Run.Status, reason: str, error: str = "", **more: Any) -> NewE
     return NewEvent("lifecycle", {"phase": "end", "aborted": to == Run.Status.ABORTED, "stopReason": reason or "stop", **ended})
 
 
-def may_write(user: User, session: Session) -> None:
+def check_may_write(user: User, session: Session) -> None:
     """Forbidden for those who may only read it."""
     if session.owner_id == user.pk:
         return
@@ -195,19 +195,19 @@ def may_write(user: User, session: Session) -> None:
 
 
 @transaction.atomic
-def make_ready(run_pks: Sequence[int]) -> int:
+def make_runs_ready(run_pks: Sequence[int]) -> int:
     """Let parked runs go on: what they waited for is decided."""
-    changed = sql.rows(
-        f"UPDATE {tables.RUN} SET ready_at = {sql.now()} WHERE id IN ({sql.marks(run_pks)}) AND status = 'waiting' RETURNING id",
+    changed = sql.fetch_rows(
+        f"UPDATE {tables.RUN} SET ready_at = {sql.now_expression()} WHERE id IN ({sql.placeholders(run_pks)}) AND status = 'waiting' RETURNING id",
         run_pks,
     )
     for (pk,) in changed:
-        events.wake(pk, "ready")
+        events.notify_workers(pk, "ready")
     return len(changed)
 
 
-def _accepted_before(user: User, run_id: str, digest: str) -> Accepted | None:
-    found = sql.rows(
+def _find_accepted(user: User, run_id: str, digest: str) -> AcceptedRun | None:
+    found = sql.fetch_rows(
         f"SELECT r.id, r.session_id, s.owner_id, s.key, r.status, r.accepted_at, r.request_hash FROM {tables.RUN} r "
         f"JOIN {tables.SESSION} s ON s.id = r.session_id WHERE r.owner_id = %s AND r.run_id = %s",
         [user.pk, run_id],
@@ -218,17 +218,17 @@ def _accepted_before(user: User, run_id: str, digest: str) -> Accepted | None:
     if first_digest != digest:
         raise Conflict("this idempotencyKey was used for another request; choose a new one", details={"runId": run_id})
     key = Session(id=sql.as_uuid(session_id), owner_id=owner_id, key=key).key_for(user.pk)
-    return Accepted(pk, run_id, sql.as_uuid(session_id), key, status, False, clock.to_ms(sql.as_moment(accepted_at)))
+    return AcceptedRun(pk, run_id, sql.as_uuid(session_id), key, status, False, clock.to_ms(sql.as_datetime(accepted_at)))
 
 
-def _title(prompt: str, options: dict[str, Any]) -> str:
+def _make_title(prompt: str, options: dict[str, Any]) -> str:
     """What a session is called after its first message: its words, or what came without any."""
     if COMPACT in options:
         return ""
-    words = " ".join(prompt.split()) or ", ".join(block["name"] for block in attached(options))
-    return words[:LONGEST_TITLE]
+    words = " ".join(prompt.split()) or ", ".join(block["name"] for block in attachment_blocks(options))
+    return words[:MAX_TITLE_LENGTH]
 
 
-def _request_hash(session_id: UUID, prompt: str, options: dict[str, Any], lane: str) -> str:
-    body = orjson.dumps([str(session_id), prompt, asked_for(options), lane], option=orjson.OPT_SORT_KEYS)
+def _hash_request(session_id: UUID, prompt: str, options: dict[str, Any], lane: str) -> str:
+    body = orjson.dumps([str(session_id), prompt, comparable_options(options), lane], option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(body).hexdigest()

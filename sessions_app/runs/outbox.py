@@ -8,12 +8,12 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from clawsite.infra import clock, sql
-from sessions_app.keys import OPENAI
+from sessions_app.keys import OPENAI_CHANNEL
 from sessions_app.models import Outbox
 
-MOST_ATTEMPTS = 5
+MAX_ATTEMPTS = 5
 # Chats whose listeners read the event stream itself: there is nothing left to deliver.
-LIVE_CHANNELS = {"", "webchat", OPENAI}
+LIVE_CHANNELS = {"", "webchat", OPENAI_CHANNEL}
 
 
 def enqueue(*, run_pk: int, session_id: UUID, channel: str, payloads: Sequence[dict[str, Any]], call_id: str = "") -> None:
@@ -26,7 +26,7 @@ def enqueue(*, run_pk: int, session_id: UUID, channel: str, payloads: Sequence[d
 
 
 @transaction.atomic
-def take(channel: str, *, most: int = 20, lease_seconds: float = 60) -> list[Outbox]:
+def lease_pending(channel: str, *, most: int = 20, lease_seconds: float = 60) -> list[Outbox]:
     """Lease undelivered replies of a channel, oldest first; a deliverer that dies loses its lease."""
     now = sql.db_now()
     due = Outbox.objects.select_for_update().filter(
@@ -40,14 +40,14 @@ def take(channel: str, *, most: int = 20, lease_seconds: float = 60) -> list[Out
 
 
 @transaction.atomic
-def delivered(row: Outbox) -> bool:
+def mark_delivered(row: Outbox) -> bool:
     """Mark as delivered, once: False when another deliverer has it by now."""
     held = Outbox.objects.filter(pk=row.pk, lease_token=row.lease_token, status=Outbox.Status.PENDING)
     return bool(held.update(status=Outbox.Status.DELIVERED, delivered_at=clock.now(), lease_until=None))
 
 
 @transaction.atomic
-def failed(row: Outbox, error: str) -> None:
+def mark_failed(row: Outbox, error: str) -> None:
     """Give it back for another attempt, or give up after the fifth."""
-    status = Outbox.Status.FAILED if row.attempts >= MOST_ATTEMPTS else Outbox.Status.PENDING
+    status = Outbox.Status.FAILED if row.attempts >= MAX_ATTEMPTS else Outbox.Status.PENDING
     Outbox.objects.filter(pk=row.pk, lease_token=row.lease_token).update(status=status, error=error, lease_until=None)

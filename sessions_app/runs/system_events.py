@@ -21,23 +21,27 @@ from clawsite.infra import clock, sql
 from clawsite.infra.errors import InvalidRequest, NotFound
 from sessions_app import tables
 from sessions_app.models import Run, Session, SystemEvent
-from sessions_app.origin import HOOK
+from sessions_app.origin import WEBHOOK_KEY
 from sessions_app.runs import client_tools
 from sessions_app.transcript.prompt_content import COMPACT
 
-MOST = 20  # for one session, and for each webhook there; the oldest make room
-LONGEST = 40_000  # characters of one. Never cut here: what marks a stranger's words would be lost with their end
+MAX_PENDING = 20  # for one session, and for each webhook there; the oldest make room
+MAX_TEXT_LENGTH = 40_000  # characters of one. Never cut here: what marks a stranger's words would be lost with their end
 
-TOLD_NOTHING = ("invoke", COMPACT, client_tools.RESULTS)  # options of runs that no model reads, or that begin without words
+OPTIONS_WITHOUT_EVENTS = (
+    "invoke",
+    COMPACT,
+    client_tools.TOOL_RESULTS,
+)  # options of runs that no model reads, or that begin without words
 
-Outcome = Literal["queued", "coalesced"]
+EnqueueOutcome = Literal["queued", "coalesced"]
 
 
 @transaction.atomic
-def enqueue(session_id: UUID, text: str, *, source: str, hook: str = "") -> Outcome:
+def enqueue(session_id: UUID, text: str, *, source: str, hook: str = "") -> EnqueueOutcome:
     """Let the next run of the session know, or the next one for this webhook. The same words twice in a row are one event."""
-    if not text.strip() or len(text) > LONGEST:
-        raise InvalidRequest(f"what has happened is told in 1 to {LONGEST} characters")
+    if not text.strip() or len(text) > MAX_TEXT_LENGTH:
+        raise InvalidRequest(f"what has happened is told in 1 to {MAX_TEXT_LENGTH} characters")
     tables.lock_sessions([sql.uuid_value(session_id)])  # before any run is claimed or accepted there, as everywhere
     if not Session.objects.filter(pk=session_id, deleted_at__isnull=True).exists():
         raise NotFound("the session was deleted meanwhile")
@@ -46,18 +50,20 @@ def enqueue(session_id: UUID, text: str, *, source: str, hook: str = "") -> Outc
     if last is not None and last.text == text:
         return "coalesced"
     SystemEvent.objects.create(session_id=session_id, text=text, source=source[:80], hook=hook, created_at=clock.now())
-    kept = list(waiting.values_list("pk", flat=True))[-MOST:]
+    kept = list(waiting.values_list("pk", flat=True))[-MAX_PENDING:]
     waiting.filter(pk__lt=kept[0]).delete()
     return "queued"
 
 
-def will_be_told(session: Session, hook: str = "") -> bool:
+def has_queued_run(session: Session, hook: str = "") -> bool:
     """Whether a run waits to start that is told what is enqueued for this webhook, or for nobody in particular."""
-    runs = Run.objects.filter(session=session, status=Run.Status.ACCEPTED).exclude(options__has_any_keys=list(TOLD_NOTHING))
-    return (runs.filter(**{f"options__{HOOK}": hook}) if hook else runs.exclude(options__has_key=HOOK)).exists()
+    runs = Run.objects.filter(session=session, status=Run.Status.ACCEPTED).exclude(
+        options__has_any_keys=list(OPTIONS_WITHOUT_EVENTS)
+    )
+    return (runs.filter(**{f"options__{WEBHOOK_KEY}": hook}) if hook else runs.exclude(options__has_key=WEBHOOK_KEY)).exists()
 
 
-def left_waiting(most: int) -> list[tuple[UUID, str]]:
+def list_undelivered(most: int) -> list[tuple[UUID, str]]:
     """Sessions and webhooks whose words wait for the next run there, where one has ended since and none is under way."""
     ended_since = Run.objects.filter(session=OuterRef("session"), ended_at__gt=OuterRef("created_at"), started_at__isnull=False)
     busy = Run.objects.filter(session=OuterRef("session"), status__in=Run.UNFINISHED)
@@ -65,12 +71,12 @@ def left_waiting(most: int) -> list[tuple[UUID, str]]:
     return list(rows.values_list("session_id", "hook").distinct()[:most])
 
 
-def waiting_for(user: User, *, most: int, characters: int) -> list[str]:
+def list_pending_texts(user: User, *, most: int, characters: int) -> list[str]:
     """The beginnings of what waits in somebody's own sessions, oldest first."""
     rows = SystemEvent.objects.filter(session__owner=user, session__deleted_at__isnull=True).order_by("pk")
     return list(rows.values_list(Left("text", characters), flat=True)[:most])
 
 
-def told(events: Iterable[tuple[str, dt.datetime]]) -> str:
+def format_for_model(events: Iterable[tuple[str, dt.datetime]]) -> str:
     """The words for the model, one event after the other."""
     return "\n".join(f"System: [{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC] {text}" for text, moment in events)

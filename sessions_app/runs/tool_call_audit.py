@@ -11,13 +11,13 @@ from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor
 from sessions_app.models import ToolCall
-from sessions_app.runs.types import Claimed
-from sessions_app.verdicts import allowing
+from sessions_app.runs.types import ClaimedRun
+from sessions_app.verdicts import find_allowing_step
 
-VERDICTS = {ToolCall.Status.ALLOWED: "call.allowed", ToolCall.Status.REFUSED: "call.refused"}
+ACTION_BY_STATUS = {ToolCall.Status.ALLOWED: "call.allowed", ToolCall.Status.REFUSED: "call.refused"}
 
 
-class Judged(Protocol):
+class AuditableDecision(Protocol):
     """What is asked of a decision (tool_calls.py, which imports this module)."""
 
     @property
@@ -34,33 +34,37 @@ class Judged(Protocol):
     def policy_version(self) -> int: ...
 
 
-def decided(claimed: Claimed, decisions: Sequence[Judged]) -> None:
+def record_decisions(claimed: ClaimedRun, decisions: Sequence[AuditableDecision]) -> None:
     """All verdicts of a turn, with one statement. A call that waits for people has none yet."""
-    judged = [each for each in decisions if each.status in VERDICTS]
+    judged = [each for each in decisions if each.status in ACTION_BY_STATUS]
     if not judged:
         return
     actor = _actor(claimed)
-    audit_log.record_all([_entry(claimed, VERDICTS[each.status], actor, each.call_id, each.name, _reason(each)) for each in judged])
+    audit_log.record_all(
+        [_build_entry(claimed, ACTION_BY_STATUS[each.status], actor, each.call_id, each.name, _reason(each)) for each in judged]
+    )
 
 
-def ended(claimed: Claimed, call_id: str, name: str, status: ToolCall.Status) -> None:
-    audit_log.record_all([_entry(claimed, "call.ended", _actor(claimed), call_id, name, {"outcome": str(status)})])
+def record_end(claimed: ClaimedRun, call_id: str, name: str, status: ToolCall.Status) -> None:
+    audit_log.record_all([_build_entry(claimed, "call.ended", _actor(claimed), call_id, name, {"outcome": str(status)})])
 
 
-def _reason(decision: Judged) -> dict[str, Any]:
-    step = None if decision.refused_by else allowing(decision.verdict, decision.name)
+def _reason(decision: AuditableDecision) -> dict[str, Any]:
+    step = None if decision.refused_by else find_allowing_step(decision.verdict, decision.name)
     layer = decision.refused_by or (step["layer"] if step else "")
     return {**({"layer": layer} if layer else {}), "policy": decision.policy_version}
 
 
-def _entry(claimed: Claimed, action: str, actor: Actor, call_id: str, name: str, details: dict[str, Any]) -> audit_log.Entry:
+def _build_entry(
+    claimed: ClaimedRun, action: str, actor: Actor, call_id: str, name: str, details: dict[str, Any]
+) -> audit_log.NewAuditEntry:
     details = {"call": call_id, "for": claimed.owner_id, **details}
-    return audit_log.Entry(action, actor, ("tool", name), claimed.session_id, claimed.pk, details)
+    return audit_log.NewAuditEntry(action, actor, ("tool", name), claimed.session_id, claimed.pk, details)
 
 
-def _actor(claimed: Claimed) -> Actor:
+def _actor(claimed: ClaimedRun) -> Actor:
     """The agent; or the person, for a call that no model was asked about."""
     if "invoke" not in claimed.options:
-        return acting.agent(claimed.agent)
+        return acting.actor_for_agent(claimed.agent)
     person = User.objects.filter(pk=claimed.owner_id).first()
-    return acting.account(person) if person else Actor("person", str(claimed.owner_id))
+    return acting.actor_for_user(person) if person else Actor("person", str(claimed.owner_id))

@@ -9,10 +9,10 @@ from sessions_app.events.journal import NewEntry, NewEvent, new_message_id
 from sessions_app.models import ToolCall
 from sessions_app.runs import hot_sql, tool_call_audit
 from sessions_app.runs.announce import announce_run
-from sessions_app.runs.hot_sql import LeaseLost, Step
-from sessions_app.runs.types import Claimed
-from sessions_app.transcript.prompt_content import attachment_ids
-from sessions_app.verdicts import ADMISSION, allowing
+from sessions_app.runs.hot_sql import LeaseLost, RunStep
+from sessions_app.runs.types import ClaimedRun
+from sessions_app.transcript.prompt_content import list_attachment_ids
+from sessions_app.verdicts import ADMISSION_KEY, find_allowing_step
 
 OUTCOME_UNKNOWN = (
     "interrupted: the worker died while this call was running, so its outcome is unknown. It was not repeated. "
@@ -21,7 +21,7 @@ OUTCOME_UNKNOWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class CallDecision:
     """One call with the answer of the policy; what is stored so that the refusal can be explained later."""
 
     call_id: str
@@ -36,7 +36,7 @@ class Decision:
     code: str = "tool_not_allowed"
 
 
-def record(claimed: Claimed, decisions: Sequence[Decision]) -> None:
+def record_decisions(claimed: ClaimedRun, decisions: Sequence[CallDecision]) -> None:
     """Store the decisions of one turn. A call decided before (the run was parked or rescued) gets its new verdict."""
     known = dict(ToolCall.objects.filter(run_id=claimed.pk).values_list("call_id", "position"))
     now = clock.now()
@@ -67,35 +67,39 @@ def record(claimed: Claimed, decisions: Sequence[Decision]) -> None:
                 )
             )
     ToolCall.objects.bulk_create(fresh)
-    tool_call_audit.decided(claimed, decisions)
+    tool_call_audit.record_decisions(claimed, decisions)
 
 
-def start(claimed: Claimed, call_id: str, name: str, arguments: dict[str, Any]) -> None:
+def mark_started(claimed: ClaimedRun, call_id: str, name: str, arguments: dict[str, Any]) -> None:
     """Mark a call as begun, in its own commit before it begins: after a crash it is known to have been in flight."""
-    _write(claimed, [NewEvent("tool", {"phase": "start", "name": name, "toolCallId": call_id, "args": arguments})])
+    _append(claimed, [NewEvent("tool", {"phase": "start", "name": name, "toolCallId": call_id, "args": arguments})])
     allowed = ToolCall.objects.filter(run_id=claimed.pk, call_id=call_id, status=ToolCall.Status.ALLOWED)
     if not allowed.update(status=ToolCall.Status.STARTED, started_at=clock.now(), lease_token=claimed.lease):
         raise LeaseLost(f"call {call_id} of run {claimed.pk} is not waiting to be started")
 
 
-def admit(claimed: Claimed, call_id: str, admission: dict[str, Any]) -> None:
+def record_admission(claimed: ClaimedRun, call_id: str, admission: dict[str, Any]) -> None:
     """Write down with a supervised call who or what let it through, in the transaction that starts it."""
     call = ToolCall.objects.filter(run_id=claimed.pk, call_id=call_id)
     for verdict in call.values_list("verdict", flat=True):
-        call.update(verdict={**verdict, ADMISSION: admission})
+        call.update(verdict={**verdict, ADMISSION_KEY: admission})
 
 
-def finish(claimed: Claimed, call_id: str, name: str, result: dict[str, Any], *, text: str, is_error: bool) -> None:
+def record_result(claimed: ClaimedRun, call_id: str, name: str, result: dict[str, Any], *, text: str, is_error: bool) -> None:
     """Store a result: {"content": [...], "details": {...}}."""
     status = ToolCall.Status.FAILED if is_error else ToolCall.Status.FINISHED
     call = ToolCall.objects.filter(run_id=claimed.pk, call_id=call_id)
-    ended = [_result_event(call_id, name, result, is_error, _allowed(call.values_list("verdict", flat=True).get(), name))]
-    _write(claimed, ended, [_result_entry(call_id, name, result, text, is_error)])
+    ended = [
+        _build_result_event(
+            call_id, name, result, is_error, _find_allowing_rule(call.values_list("verdict", flat=True).get(), name)
+        )
+    ]
+    _append(claimed, ended, [_build_result_entry(call_id, name, result, text, is_error)])
     call.update(status=status, result=result, is_error=is_error, ended_at=clock.now())
-    tool_call_audit.ended(claimed, call_id, name, status)
+    tool_call_audit.record_end(claimed, call_id, name, status)
 
 
-def refuse(claimed: Claimed, decision: Decision) -> None:
+def record_denial(claimed: ClaimedRun, decision: CallDecision) -> None:
     """Tell the model and the clients that a call was not allowed, and by which layer."""
     result = {
         "content": [{"type": "text", "text": decision.words}],
@@ -103,16 +107,16 @@ def refuse(claimed: Claimed, decision: Decision) -> None:
     }
     told = [
         NewEvent("tool", {"phase": "start", "name": decision.name, "toolCallId": decision.call_id, "args": decision.arguments}),
-        _result_event(decision.call_id, decision.name, result, True, {"verdict": "refused", "layer": decision.refused_by}),
+        _build_result_event(decision.call_id, decision.name, result, True, {"verdict": "refused", "layer": decision.refused_by}),
     ]
-    _write(claimed, told, [_result_entry(decision.call_id, decision.name, result, decision.words, True)])
+    _append(claimed, told, [_build_result_entry(decision.call_id, decision.name, result, decision.words, True)])
     ToolCall.objects.filter(run_id=claimed.pk, call_id=decision.call_id).update(result=result, is_error=True, ended_at=clock.now())
 
 
-def wait(claimed: Claimed, decision: Decision, approval: dict[str, Any]) -> None:
+def record_waiting(claimed: ClaimedRun, decision: CallDecision, approval: dict[str, Any]) -> None:
     """Tell that a call waits for people, and by which question."""
     what = {"name": decision.name, "toolCallId": decision.call_id, "args": decision.arguments}
-    _write(claimed, [NewEvent("tool", {"phase": "waiting", **what, "approval": approval})])
+    _append(claimed, [NewEvent("tool", {"phase": "waiting", **what, "approval": approval})])
 
 
 def close_waiting(run_pk: int, reason: str) -> tuple[list[NewEvent], list[NewEntry]]:
@@ -122,56 +126,58 @@ def close_waiting(run_pk: int, reason: str) -> tuple[list[NewEvent], list[NewEnt
     waiting = ToolCall.objects.filter(run_id=run_pk, status=ToolCall.Status.WAITING)
     calls = list(waiting.order_by("position"))
     waiting.update(status=ToolCall.Status.FAILED, result=result, is_error=True, ended_at=clock.now())
-    told = [_result_event(call.call_id, call.name, result, True, _allowed(call.verdict, call.name)) for call in calls]
-    return told, [_result_entry(call.call_id, call.name, result, words, True) for call in calls]
+    told = [
+        _build_result_event(call.call_id, call.name, result, True, _find_allowing_rule(call.verdict, call.name)) for call in calls
+    ]
+    return told, [_build_result_entry(call.call_id, call.name, result, words, True) for call in calls]
 
 
-def interrupt_started(claimed: Claimed) -> None:
+def interrupt_started(claimed: ClaimedRun) -> None:
     """After a rescue: whatever was in flight has an unknown outcome and is never repeated by us."""
     _close_started(claimed, ToolCall.Status.INTERRUPTED, OUTCOME_UNKNOWN, "interrupted")
 
 
-def close_started(claimed: Claimed, reason: str) -> None:
+def close_started(claimed: ClaimedRun, reason: str) -> None:
     """The run ends while calls are in flight: they were told to stop."""
     _close_started(claimed, ToolCall.Status.FAILED, f"stopped: the run ended ({reason}) before this call did", "stopped")
 
 
-def stop_started(claimed: Claimed, words: str) -> None:
+def interrupt_frozen(claimed: ClaimedRun, words: str) -> None:
     """People stopped the run and it will go on later: what was in flight was ended half-way and is not begun again."""
     _close_started(claimed, ToolCall.Status.FAILED, f"{words}; what it did until then is not undone", "stopped")
 
 
-def _close_started(claimed: Claimed, status: ToolCall.Status, words: str, code: str) -> None:
+def _close_started(claimed: ClaimedRun, status: ToolCall.Status, words: str, code: str) -> None:
     result = {"content": [{"type": "text", "text": words}], "details": {"code": code}}
     for call in ToolCall.objects.filter(run_id=claimed.pk, status=ToolCall.Status.STARTED).order_by("position"):
-        told = [_result_event(call.call_id, call.name, result, True, _allowed(call.verdict, call.name))]
-        _write(claimed, told, [_result_entry(call.call_id, call.name, result, words, True)])
+        told = [_build_result_event(call.call_id, call.name, result, True, _find_allowing_rule(call.verdict, call.name))]
+        _append(claimed, told, [_build_result_entry(call.call_id, call.name, result, words, True)])
         ToolCall.objects.filter(pk=call.pk).update(status=status, result=result, is_error=True, ended_at=clock.now())
-        tool_call_audit.ended(claimed, call.call_id, call.name, status)
+        tool_call_audit.record_end(claimed, call.call_id, call.name, status)
 
 
-def _allowed(verdict: dict[str, Any], name: str) -> dict[str, Any]:
-    step, admission = allowing(verdict, name), verdict.get(ADMISSION)
+def _find_allowing_rule(verdict: dict[str, Any], name: str) -> dict[str, Any]:
+    step, admission = find_allowing_step(verdict, name), verdict.get(ADMISSION_KEY)
     told: dict[str, Any] = {"verdict": "allowed", **({"layer": step["layer"]} if step else {})}
-    return {**told, ADMISSION: admission} if admission else told
+    return {**told, ADMISSION_KEY: admission} if admission else told
 
 
-def update_event(call_id: str, name: str, partial: str) -> NewEvent:
+def build_update_event(call_id: str, name: str, partial: str) -> NewEvent:
     return NewEvent("tool", {"phase": "update", "name": name, "toolCallId": call_id, "partialResult": partial})
 
 
-def _result_event(call_id: str, name: str, result: dict[str, Any], is_error: bool, meta: dict[str, Any]) -> NewEvent:
+def _build_result_event(call_id: str, name: str, result: dict[str, Any], is_error: bool, meta: dict[str, Any]) -> NewEvent:
     data = {"phase": "result", "name": name, "toolCallId": call_id, "isError": is_error, "result": result, "meta": meta}
     return NewEvent("tool", data)
 
 
-def _result_entry(call_id: str, name: str, result: dict[str, Any], text: str, is_error: bool) -> NewEntry:
+def _build_result_entry(call_id: str, name: str, result: dict[str, Any], text: str, is_error: bool) -> NewEntry:
     meta = {"toolCallId": call_id, "toolName": name, "isError": is_error, "details": result["details"]}
-    if images := attachment_ids(result["content"]):
+    if images := list_attachment_ids(result["content"]):
         meta["imageIds"] = images  # here too: the content of a result is too long to be read for every run
     return NewEntry("tool_result", "toolResult", result["content"], text, new_message_id(), meta)
 
 
-def _write(claimed: Claimed, new: Sequence[NewEvent], entries: Sequence[NewEntry] = ()) -> None:
-    step = Step(claimed.pk, claimed.session_id, claimed.lease, events=new, entries=entries, generation=claimed.generation)
+def _append(claimed: ClaimedRun, new: Sequence[NewEvent], entries: Sequence[NewEntry] = ()) -> None:
+    step = RunStep(claimed.pk, claimed.session_id, claimed.lease, events=new, entries=entries, generation=claimed.generation)
     announce_run(claimed, hot_sql.commit_step(step))

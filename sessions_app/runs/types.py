@@ -9,7 +9,7 @@ from sessions_app.models import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimedRun:
     """A run as its worker holds it; `lease` is the fence that every write names."""
 
     pk: int

@@ -6,14 +6,14 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from clawsite.infra import clock, sql
-from clawsite.infra.process.identity import Identity
+from clawsite.infra.process.identity import ProcessIdentity
 from sessions_app.models import Run, Worker
 
 MISSED_HEARTBEATS = 3
-FORGOTTEN_AFTER_SECONDS = 3600
+REMOVE_AFTER_SECONDS = 3600
 
 
-def register(worker: str, *, version: str, identity: Identity) -> None:
+def register(worker: str, *, version: str, identity: ProcessIdentity) -> None:
     Worker.objects.create(
         id=worker,
         host=identity.host,
@@ -26,11 +26,11 @@ def register(worker: str, *, version: str, identity: Identity) -> None:
     )
 
 
-def beat(worker: str) -> None:
-    sql.execute(f"UPDATE sessions_app_worker SET heartbeat_at = {sql.now()} WHERE id = %s", [worker])
+def record_heartbeat(worker: str) -> None:
+    sql.execute(f"UPDATE sessions_app_worker SET heartbeat_at = {sql.now_expression()} WHERE id = %s", [worker])
 
 
-def drain(worker: str) -> None:
+def mark_draining(worker: str) -> None:
     """It takes nothing new any more."""
     Worker.objects.filter(pk=worker).update(draining=True)
 
@@ -39,29 +39,29 @@ def unregister(worker: str) -> None:
     Worker.objects.filter(pk=worker).delete()
 
 
-def dead_on_this_host(me: Identity, is_alive: Callable[[Identity], bool]) -> list[str]:
+def find_dead_on_this_host(me: ProcessIdentity, is_alive: Callable[[ProcessIdentity], bool]) -> list[str]:
     """Workers of this very boot whose process is not there any more: their leases need not run out first."""
     here = Worker.objects.filter(host=me.host, boot_id=me.boot_id).exclude(boot_id="")
     return [
         row.id
         for row in here
-        if not is_alive(Identity(host=row.host, boot_id=row.boot_id, pid=row.pid, started=row.process_started))
+        if not is_alive(ProcessIdentity(host=row.host, boot_id=row.boot_id, pid=row.pid, started=row.process_started))
     ]
 
 
-def living() -> QuerySet[Worker]:
+def list_live() -> QuerySet[Worker]:
     """Workers that have been heard of lately and take new runs; compared in database time, which is what they write."""
     oldest = sql.db_now() - MISSED_HEARTBEATS * settings.HEARTBEAT_SECONDS
     return Worker.objects.filter(heartbeat_at__gte=oldest, draining=False)
 
 
-def heard_of() -> QuerySet[Worker]:
+def list_recent() -> QuerySet[Worker]:
     """Workers that may still hold something, also while they drain. Who is missing here has lost its leases, or is gone."""
     return Worker.objects.filter(heartbeat_at__gte=sql.db_now() - settings.LEASE_SECONDS)
 
 
-def forget_silent() -> int:
+def remove_silent() -> int:
     """Drop workers of other hosts that hold nothing and have been silent for an hour."""
-    silent = Worker.objects.filter(heartbeat_at__lt=sql.db_now() - FORGOTTEN_AFTER_SECONDS)
+    silent = Worker.objects.filter(heartbeat_at__lt=sql.db_now() - REMOVE_AFTER_SECONDS)
     holding = Run.objects.filter(status=Run.Status.RUNNING).values("worker")
     return silent.exclude(pk__in=holding).delete()[0]

@@ -23,32 +23,32 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock
 from clawsite.infra.errors import ClawError, InvalidRequest, NotFound
 from sessions_app.models import Attachment, Session
-from sessions_app.sessions.file_types import claimed_image, declared_type, file_name, image_type, size_words
+from sessions_app.sessions.file_types import clean_file_name, clean_mime_type, declared_image_type, detect_image_type, format_size
 from sessions_app.transcript.prompt_content import Block
 
 log = logging.getLogger(__name__)
 
-LARGEST = 20 << 20
-LARGEST_INLINE = 5_000_000  # decoded, inside a frame; OpenClaw's number
-MOST_PER_MESSAGE = 10
-MOST_UNSENT = 100  # of one person: 2 GB at most that nobody has sent
-UNSENT_HOURS = 24
+MAX_FILE_BYTES = 20 << 20
+MAX_INLINE_BYTES = 5_000_000  # decoded, inside a frame; OpenClaw's number
+MAX_PER_MESSAGE = 10
+MAX_UNSENT = 100  # of one person: 2 GB at most that nobody has sent
+UNSENT_LIFETIME_HOURS = 24
 
 
-class TooLarge(ClawError):
+class AttachmentTooLarge(ClawError):
     http_status = 413
 
 
-class TooMany(ClawError):
+class TooManyAttachments(ClawError):
     http_status = 429
 
 
-class WrongKind(ClawError):
+class WrongFileType(ClawError):
     http_status = 415
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredFile:
     """Bytes on the disk, and what they are; not yet anybody's."""
 
     sha256: str
@@ -58,9 +58,9 @@ class Stored:
     is_image: bool
 
 
-def store(chunks: Iterable[bytes], name: str, mime_type: str = "", *, largest: int = LARGEST) -> Stored:
+def store_file(chunks: Iterable[bytes], name: str, mime_type: str = "", *, largest: int = MAX_FILE_BYTES) -> StoredFile:
     """Write a file under its hash. Whole or not at all, and once: the same bytes again find themselves."""
-    name = file_name(name)
+    name = clean_file_name(name)
     temporary = _directory() / f"{secrets.token_hex(8)}.part"
     digest, size, head = hashlib.sha256(), 0, b""
     try:
@@ -68,18 +68,18 @@ def store(chunks: Iterable[bytes], name: str, mime_type: str = "", *, largest: i
             for chunk in chunks:
                 size += len(chunk)
                 if size > largest:
-                    raise TooLarge(
-                        _("%(name)s exceeds the %(most)s attachment limit.") % {"name": name, "most": size_words(largest)}
+                    raise AttachmentTooLarge(
+                        _("%(name)s exceeds the %(most)s attachment limit.") % {"name": name, "most": format_size(largest)}
                     )
                 head = head or chunk[:16]
                 digest.update(chunk)
                 file.write(chunk)
         if not size:
             raise InvalidRequest(_("%(name)s is empty.") % {"name": name})
-        found = image_type(head)
-        if not found and (promised := claimed_image(name, mime_type)):
+        found = detect_image_type(head)
+        if not found and (promised := declared_image_type(name, mime_type)):
             kind = promised.removeprefix("image/").upper()
-            raise WrongKind(_("%(name)s is not a valid %(kind)s image.") % {"name": name, "kind": kind})
+            raise WrongFileType(_("%(name)s is not a valid %(kind)s image.") % {"name": name, "kind": kind})
         sha256 = digest.hexdigest()
         target = path_of(sha256)
         target.parent.mkdir(mode=0o700, exist_ok=True)
@@ -87,7 +87,7 @@ def store(chunks: Iterable[bytes], name: str, mime_type: str = "", *, largest: i
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
-    return Stored(sha256, size, name, found or declared_type(mime_type), bool(found))
+    return StoredFile(sha256, size, name, found or clean_mime_type(mime_type), bool(found))
 
 
 def path_of(sha256: str) -> Path:
@@ -100,31 +100,31 @@ def _directory() -> Path:
     return directory
 
 
-def check_room(user: User) -> None:
+def check_quota(user: User) -> None:
     """Before bytes are written, and again before they get a row."""
-    if Attachment.objects.filter(owner=user, session=None).count() >= MOST_UNSENT:
-        raise TooMany(_("You have %d unsent files; send some, or wait until they are deleted after a day.") % MOST_UNSENT)
+    if Attachment.objects.filter(owner=user, session=None).count() >= MAX_UNSENT:
+        raise TooManyAttachments(_("You have %d unsent files; send some, or wait until they are deleted after a day.") % MAX_UNSENT)
 
 
-def is_known(user: User, content: bytes) -> bool:
+def has_uploaded(user: User, content: bytes) -> bool:
     return Attachment.objects.filter(owner=user, sha256=hashlib.sha256(content).hexdigest()).exists()
 
 
 @transaction.atomic
-def register(user: User, stored: Stored, *, again: bool = False) -> Attachment:
+def register(user: User, stored: StoredFile, *, again: bool = False) -> Attachment:
     """The row of stored bytes. `again` finds the one of an earlier attempt to send the same file."""
     facts = {"owner": user, "name": stored.name, "sha256": stored.sha256}
     if again and (known := Attachment.objects.filter(**facts).order_by("created_at").first()):
         return known
-    check_room(user)
+    check_quota(user)
     return Attachment.objects.create(**facts, mime_type=stored.mime_type, is_image=stored.is_image, size=stored.size)
 
 
 def find(user: User, attachment_id: str | uuid.UUID) -> Attachment:
-    return visible(user, [str(attachment_id)])[0]
+    return list_visible(user, [str(attachment_id)])[0]
 
 
-def visible(user: User, ids: Sequence[str]) -> list[Attachment]:
+def list_visible(user: User, ids: Sequence[str]) -> list[Attachment]:
     """In the order asked for; all must be there."""
     try:
         wanted = [uuid.UUID(one) for one in ids]
@@ -137,29 +137,29 @@ def visible(user: User, ids: Sequence[str]) -> list[Attachment]:
 
 
 @transaction.atomic
-def take(user: User, session: Session, ids: Sequence[str]) -> list[Block]:
+def claim_attachments(user: User, session: Session, ids: Sequence[str]) -> list[Block]:
     """The attachments of a message as blocks for its run; from now on all who see the session see them.
 
     One that was sent in another session stays there, and a copy of the row comes here: its id is not told to other people.
     """
-    if len(ids) > MOST_PER_MESSAGE:
-        raise InvalidRequest(f"a message has at most {MOST_PER_MESSAGE} attachments")
+    if len(ids) > MAX_PER_MESSAGE:
+        raise InvalidRequest(f"a message has at most {MAX_PER_MESSAGE} attachments")
     blocks = []
-    for attachment in visible(user, list(dict.fromkeys(ids))):
+    for attachment in list_visible(user, list(dict.fromkeys(ids))):
         if attachment.session_id is None:
             mine = Attachment.objects.filter(pk=attachment.pk, session=None).update(session=session.id)
             attachment.session_id = session.id if mine else None  # sent elsewhere at the same moment
         if attachment.session_id != session.id:
-            attachment = _copied(user, session, attachment)
-        blocks.append(block_of(attachment))
+            attachment = _copy_attachment(user, session, attachment)
+        blocks.append(to_block(attachment))
     return blocks
 
 
-def copies(user: User, session: Session, ids: Sequence[str]) -> dict[str, str]:
+def copy_attachments(user: User, session: Session, ids: Sequence[str]) -> dict[str, str]:
     """id -> id in that session, of those somebody may see. An imported transcript may name others; they stay as they are."""
     wanted = [one for one in ids if _is_id(one)]
     found = Attachment.objects.for_user(user).filter(pk__in=wanted) if wanted else Attachment.objects.none()
-    return {str(attachment.pk): str(_copied(user, session, attachment).pk) for attachment in found}
+    return {str(attachment.pk): str(_copy_attachment(user, session, attachment).pk) for attachment in found}
 
 
 def _is_id(text: str) -> bool:
@@ -169,7 +169,7 @@ def _is_id(text: str) -> bool:
         return False
 
 
-def _copied(user: User, session: Session, attachment: Attachment) -> Attachment:
+def _copy_attachment(user: User, session: Session, attachment: Attachment) -> Attachment:
     """The row of the same file in that session; there may be several, since nothing hinders sending it twice."""
     same = Attachment.objects.filter(session_id=session.id, sha256=attachment.sha256, name=attachment.name)
     return same.order_by("created_at").first() or Attachment.objects.create(
@@ -183,14 +183,14 @@ def _copied(user: User, session: Session, attachment: Attachment) -> Attachment:
     )
 
 
-def produced(session_id: uuid.UUID, owner_id: int, stored: Stored) -> Attachment:
+def record_tool_file(session_id: uuid.UUID, owner_id: int, stored: StoredFile) -> Attachment:
     """The row of a file that a tool has made in that session, once however often it does."""
     facts = {"session_id": session_id, "sha256": stored.sha256, "name": stored.name}
     made = {"owner_id": owner_id, "mime_type": stored.mime_type, "is_image": stored.is_image, "size": stored.size}
     return Attachment.objects.filter(**facts).order_by("created_at").first() or Attachment.objects.create(**facts, **made)
 
 
-def block_of(attachment: Attachment) -> Block:
+def to_block(attachment: Attachment) -> Block:
     return {
         "type": "image" if attachment.is_image else "file",
         "attachmentId": str(attachment.pk),
@@ -201,19 +201,19 @@ def block_of(attachment: Attachment) -> Block:
     }
 
 
-def delete_unsent(*, hours: float = UNSENT_HOURS) -> int:
+def delete_unsent(*, hours: float = UNSENT_LIFETIME_HOURS) -> int:
     """Forget what was never sent; the bytes go with the next sweep."""
     return Attachment.objects.filter(session=None, created_at__lt=clock.now() - timedelta(hours=hours)).delete()[0]
 
 
-def sweep_files(*, hours: float = UNSENT_HOURS) -> int:
+def sweep_files(*, hours: float = UNSENT_LIFETIME_HOURS) -> int:
     """Delete old bytes that no row names; -> how many files are gone. Writes no rows, so it may take its time."""
     before = time.time() - hours * 3600
     gone = 0
     for path in _directory().iterdir():
         if path.is_dir():
             named = set(Attachment.objects.filter(sha256__startswith=path.name).values_list("sha256", flat=True))
-            gone += sum(_swept(file, before) for file in path.iterdir() if file.name not in named)
+            gone += sum(_delete_if_unused(file, before) for file in path.iterdir() if file.name not in named)
         elif path.stat().st_mtime < before:  # left by a process that died while it wrote
             path.unlink(missing_ok=True)
     if gone:
@@ -221,7 +221,7 @@ def sweep_files(*, hours: float = UNSENT_HOURS) -> int:
     return gone
 
 
-def _swept(file: Path, before: float) -> bool:
+def _delete_if_unused(file: Path, before: float) -> bool:
     """Aside first, then asked again: whoever brings the same bytes at this moment must not lose them."""
     place, aside = path_of(file.stem), path_of(file.stem).with_suffix(".aside")
     if file != aside:

@@ -11,17 +11,17 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app.events import announce as events
 from sessions_app.events import journal
-from sessions_app.events.journal import NewEntry, NewEvent, Placed
+from sessions_app.events.journal import EntryPosition, NewEntry, NewEvent
 from sessions_app.models import Session, SessionMark
 from sessions_app.sessions import attachments
-from sessions_app.sessions.jsonl import NOT_META
-from sessions_app.transcript.history import END, rows_through
-from sessions_app.transcript.message_details import CallFacts, Row, message_of, read_facts
-from sessions_app.transcript.prompt_content import attachment_ids
-from sessions_app.transcript.rewinds import place_of
+from sessions_app.sessions.jsonl import NON_META_FIELDS
+from sessions_app.transcript.history import MAX_POSITION, read_rows_after
+from sessions_app.transcript.message_details import CallDetails, TranscriptRow, read_call_details, to_wire_message
+from sessions_app.transcript.prompt_content import list_attachment_ids
+from sessions_app.transcript.rewinds import find_message_position
 
-PAGE = 200
-COPIED = ("agent", "channel", "title", "model", "thinking_level", "verbose_level", "settings")
+PAGE_SIZE = 200
+COPIED_FIELDS = ("agent", "channel", "title", "model", "thinking_level", "verbose_level", "settings")
 
 
 @transaction.atomic
@@ -33,9 +33,9 @@ def fork_session(
     The copies belong to no run. What was known from their runs and tool calls is written into them. Without a key it gets one of
     its own; of a key that another process was first with, that session is returned.
     """
-    end = place_of(session, message_id).position if message_id else END
+    end = find_message_position(session, message_id).position if message_id else MAX_POSITION
     key = key or f"agent:{session.agent}:{uuid.uuid4().hex[:12]}"
-    copied = {name: getattr(session, name) for name in COPIED}
+    copied = {name: getattr(session, name) for name in COPIED_FIELDS}
     made = Session(owner=user, key=key, forked_from=session, origin=origin or {}, **copied)
     made.channel = "webchat"
     try:
@@ -44,11 +44,12 @@ def fork_session(
     except IntegrityError:
         return Session.objects.get(owner=user, key=key, deleted_at__isnull=True)
     count = 0
-    for page in _pages(session, end):
-        calls = read_facts(page)
-        files = attachments.copies(user, made, [one for row in page for one in attachment_ids(row.content)])
+    for page in _read_pages(session, end):
+        calls = read_call_details(page)
+        files = attachments.copy_attachments(user, made, [one for row in page for one in list_attachment_ids(row.content)])
         batch = [
-            (Placed(made.pk, 1, count + number, moment=row.moment), _copy(row, calls, files)) for number, row in enumerate(page, 1)
+            (EntryPosition(made.pk, 1, count + number, moment=row.moment), _copy_entry(row, calls, files))
+            for number, row in enumerate(page, 1)
         ]
         journal.insert_entries(batch, clock.now())
         count += len(page)
@@ -57,15 +58,15 @@ def fork_session(
     SessionMark.objects.create(session=made, user=user, read_position=count)
     told = journal.insert_session_event(made.pk, NewEvent("session", {"change": "forked", "forkedFrom": str(session.pk)}))
     events.announce(session_id=made.pk, session_key=made.key, owner_id=user.pk, told=told)
-    events.session_changed(made, "created")
+    events.notify_session_changed(made, "created")
     made.refresh_from_db()
     return made
 
 
-def _pages(session: Session, end: int) -> Iterator[Sequence[Row]]:
+def _read_pages(session: Session, end: int) -> Iterator[Sequence[TranscriptRow]]:
     """Up to the message; the results of tools it asked for come with it, since a call without its result says little."""
     last, asked = 0, set[str]()
-    while rows := rows_through(session, after=last, limit=PAGE):
+    while rows := read_rows_after(session, after=last, limit=PAGE_SIZE):
         taken = []
         for row in rows:
             if row.position > end and not (row.kind == "tool_result" and row.meta.get("toolCallId") in asked):
@@ -75,18 +76,20 @@ def _pages(session: Session, end: int) -> Iterator[Sequence[Row]]:
             taken.append(row)
         if taken:
             yield taken
-        if len(taken) < len(rows) or len(rows) < PAGE:
+        if len(taken) < len(rows) or len(rows) < PAGE_SIZE:
             return
         last = rows[-1].position
 
 
-def _copy(row: Row, calls: CallFacts, files: dict[str, str]) -> NewEntry:
-    facts: dict[str, Any] = message_of(replace(row, run_id=None), calls) if row.kind in ("message", "tool_result") else row.meta
-    meta = {name: value for name, value in facts.items() if name not in NOT_META and name != "position"}
+def _copy_entry(row: TranscriptRow, calls: CallDetails, files: dict[str, str]) -> NewEntry:
+    facts: dict[str, Any] = (
+        to_wire_message(replace(row, run_id=None), calls) if row.kind in ("message", "tool_result") else row.meta
+    )
+    meta = {name: value for name, value in facts.items() if name not in NON_META_FIELDS and name != "position"}
     content = [
         {**block, "attachmentId": files[block["attachmentId"]]} if block.get("attachmentId") in files else block
         for block in row.content
     ]
     if "imageIds" in meta:
-        meta["imageIds"] = attachment_ids(content)
+        meta["imageIds"] = list_attachment_ids(content)
     return NewEntry(row.kind, row.role, content, row.text, row.message_id, meta)

@@ -14,10 +14,12 @@ from clawsite.accounts.models import User
 from clawsite.infra.errors import Conflict
 from sessions_app.models import Session
 
-REQUEST = "request"  # in the origin of a session: the digest of what was asked for
+REQUEST_KEY = "request"  # in the origin of a session: the digest of what was asked for
 
 
-def asked_once(user: User, agent: str, idempotency_key: str, asked: dict[str, Any], make: Callable[..., Session]) -> Session:
+def find_or_create_session(
+    user: User, agent: str, idempotency_key: str, asked: dict[str, Any], make: Callable[..., Session]
+) -> Session:
     """The session of this idempotency key; if there is none, `make` makes it with the `key` and `origin` it is given.
 
     Conflict when it was made for another request, also for one with another agent.
@@ -26,7 +28,7 @@ def asked_once(user: User, agent: str, idempotency_key: str, asked: dict[str, An
     body = orjson.dumps([idempotency_key, agent, asked], option=orjson.OPT_SORT_KEYS)
     digest = hashlib.sha256(body).hexdigest()
     made = Session.objects.filter(owner=user, key__endswith=f":{name}", deleted_at__isnull=True).first()
-    session = made or make(key=f"agent:{agent}:{name}", origin={REQUEST: digest})
-    if session.origin.get(REQUEST) != digest:
+    session = made or make(key=f"agent:{agent}:{name}", origin={REQUEST_KEY: digest})
+    if session.origin.get(REQUEST_KEY) != digest:
         raise Conflict("this idempotencyKey was used for another session; choose a new one", details={"sessionKey": session.key})
     return session

@@ -15,13 +15,13 @@ from sessions_app import tables
 from sessions_app.events import announce
 from sessions_app.models import Run, Session, SessionMark, SessionMember
 from sessions_app.models.session import SessionQuerySet
-from sessions_app.transcript.rewinds import visible
+from sessions_app.transcript.rewinds import visible_condition
 
-MARK = "sessions_app_sessionmark"
-MEMBER = "sessions_app_sessionmember"
+MARK_TABLE = "sessions_app_sessionmark"
+MEMBER_TABLE = "sessions_app_sessionmember"
 
 
-class Facts(TypedDict):
+class SessionRowState(TypedDict):
     """What a row of the list says to one person, besides the session itself."""
 
     pinned: bool
@@ -42,7 +42,7 @@ def mark_session(user: User, session: Session, *, pinned: bool | None = None, ar
             changed.append(field)
     if changed:
         mark.save(update_fields=changed)
-        announce.session_changed(session, "patched", only=user.pk)
+        announce.notify_session_changed(session, "patched", only=user.pk)
 
 
 @transaction.atomic
@@ -54,16 +54,16 @@ def mark_read(user: User, session: Session) -> bool:
         behind = SessionMark.objects.filter(pk=mark.pk, read_position__lt=end)
         made = bool(behind.update(read_position=Greatest(F("read_position"), end)))
     if made:
-        announce.session_changed(session, "patched", only=user.pk)
+        announce.notify_session_changed(session, "patched", only=user.pk)
     return made
 
 
-def is_member(user: User) -> bool:
+def has_shared_sessions(user: User) -> bool:
     """Whether somebody shares a session with them."""
-    return bool(sql.rows(f"SELECT 1 FROM {MEMBER} WHERE user_id = %s LIMIT 1", [user.pk]))
+    return bool(sql.fetch_rows(f"SELECT 1 FROM {MEMBER_TABLE} WHERE user_id = %s LIMIT 1", [user.pk]))
 
 
-def page_of(
+def list_page(
     user: User, found: SessionQuerySet, in_order: SessionQuerySet, *, archived: bool, limit: int, offset: int
 ) -> tuple[list[Session], int]:
     """Of the sessions found those archived or the others: the last pinned first, then in their order; and how many there are.
@@ -71,8 +71,8 @@ def page_of(
     Pinned ones are read apart, so that the others can come in the order of an index.
     """
     put_away = SessionMark.objects.filter(user=user, archived_at__isnull=False).values("session")
-    pins = sql.rows(
-        f"SELECT session_id, archived_at IS NOT NULL FROM {MARK} WHERE user_id = %s AND pinned_at IS NOT NULL "
+    pins = sql.fetch_rows(
+        f"SELECT session_id, archived_at IS NOT NULL FROM {MARK_TABLE} WHERE user_id = %s AND pinned_at IS NOT NULL "
         "ORDER BY pinned_at DESC, session_id",
         [user.pk],
     )
@@ -80,7 +80,7 @@ def page_of(
     pinned = found.in_bulk(pinned_ids) if pinned_ids else {}
     first = [pinned[pk] for pk in pinned_ids if pk in pinned]
     page = first[offset : offset + limit]
-    has_away = bool(sql.rows(f"SELECT 1 FROM {MARK} WHERE user_id = %s AND archived_at IS NOT NULL LIMIT 1", [user.pk]))
+    has_away = bool(sql.fetch_rows(f"SELECT 1 FROM {MARK_TABLE} WHERE user_id = %s AND archived_at IS NOT NULL LIMIT 1", [user.pk]))
     rest = in_order
     if archived or has_away:
         rest = rest.filter(pk__in=put_away) if archived else rest.exclude(pk__in=put_away)
@@ -94,46 +94,48 @@ def page_of(
     return page, away if archived else in_order.order_by().count() - away
 
 
-def facts(user: User, sessions: Sequence[Session]) -> dict[UUID, Facts]:
+def read_row_states(user: User, sessions: Sequence[Session]) -> dict[UUID, SessionRowState]:
     """For each session what the user's row of it says."""
     if not sessions:
         return {}
     ids = [session.pk for session in sessions]
-    noted = _noted(user, ids)
-    going = _unfinished(ids)
-    unread = _unread(user, sessions, noted)
-    told: dict[UUID, Facts] = {}
+    noted = _read_marks(user, ids)
+    going = _read_unfinished_runs(ids)
+    unread = _find_unread(user, sessions, noted)
+    told: dict[UUID, SessionRowState] = {}
     for pk in ids:
-        mark = noted.get(pk, _NOTHING)
+        mark = noted.get(pk, _NO_MARKS)
         status, reason = going.get(pk, (None, None))
-        told[pk] = Facts(pinned=mark.pinned, archived=mark.archived, unread=pk in unread, status=status, waitingFor=reason)
+        told[pk] = SessionRowState(
+            pinned=mark.pinned, archived=mark.archived, unread=pk in unread, status=status, waitingFor=reason
+        )
     return told
 
 
-class _Noted(NamedTuple):
+class _Marks(NamedTuple):
     pinned: bool
     archived: bool
     read_position: int
 
 
-_NOTHING = _Noted(False, False, 0)
+_NO_MARKS = _Marks(False, False, 0)
 
 
-def _noted(user: User, ids: Sequence[UUID]) -> dict[UUID, _Noted]:
-    rows = sql.rows(
-        f"SELECT session_id, pinned_at IS NOT NULL, archived_at IS NOT NULL, read_position FROM {MARK} "
-        f"WHERE user_id = %s AND session_id IN ({sql.marks(ids)})",
+def _read_marks(user: User, ids: Sequence[UUID]) -> dict[UUID, _Marks]:
+    rows = sql.fetch_rows(
+        f"SELECT session_id, pinned_at IS NOT NULL, archived_at IS NOT NULL, read_position FROM {MARK_TABLE} "
+        f"WHERE user_id = %s AND session_id IN ({sql.placeholders(ids)})",
         [user.pk, *(sql.uuid_value(pk) for pk in ids)],
     )
-    return {sql.as_uuid(pk): _Noted(bool(pinned), bool(archived), position) for pk, pinned, archived, position in rows}
+    return {sql.as_uuid(pk): _Marks(bool(pinned), bool(archived), position) for pk, pinned, archived, position in rows}
 
 
-def _unfinished(ids: Sequence[UUID]) -> dict[UUID, tuple[str, str | None]]:
+def _read_unfinished_runs(ids: Sequence[UUID]) -> dict[UUID, tuple[str, str | None]]:
     """The run that has the turn, or else the one that is queued."""
     found: dict[UUID, tuple[str, str | None]] = {}
-    rows = sql.rows(
+    rows = sql.fetch_rows(
         f"SELECT session_id, status, reason FROM {tables.RUN} "
-        f"WHERE status IN ('accepted', 'running', 'waiting') AND session_id IN ({sql.marks(ids)}) ORDER BY session_id, id",
+        f"WHERE status IN ('accepted', 'running', 'waiting') AND session_id IN ({sql.placeholders(ids)}) ORDER BY session_id, id",
         [sql.uuid_value(pk) for pk in ids],
     )
     for session_id, status, reason in rows:
@@ -145,25 +147,25 @@ def _unfinished(ids: Sequence[UUID]) -> dict[UUID, tuple[str, str | None]]:
     return found
 
 
-def _unread(user: User, sessions: Sequence[Session], noted: dict[UUID, _Noted]) -> set[UUID]:
+def _find_unread(user: User, sessions: Sequence[Session], noted: dict[UUID, _Marks]) -> set[UUID]:
     """Those with an answer behind the place read last. Who reads others' sessions by permission only has nothing to catch up on."""
     foreign = {session.pk for session in sessions if session.owner_id != user.pk and session.pk not in noted}
     if foreign:
         foreign -= set(SessionMember.objects.filter(user=user, session__in=foreign).values_list("session_id", flat=True))
     values: list[Any] = []
     for session in sessions:
-        read = noted.get(session.pk, _NOTHING).read_position
+        read = noted.get(session.pk, _NO_MARKS).read_position
         if session.entry_count > read and session.pk not in foreign:
             values += [sql.uuid_value(session.pk), session.generation, read]
     if not values:
         return set()
     asked = ", ".join(["(%s, %s, %s)"] * (len(values) // 3))
-    rows = sql.rows(
+    rows = sql.fetch_rows(
         f"""
         WITH v(id, generation, position) AS (VALUES {asked})
         SELECT v.id FROM v WHERE EXISTS (
           SELECT 1 FROM {tables.ENTRY} e WHERE e.session_id = v.id AND e.position > v.position AND e.generation = v.generation
-          AND e.kind = 'message' AND e.role = 'assistant' AND {visible("e")}
+          AND e.kind = 'message' AND e.role = 'assistant' AND {visible_condition("e")}
         )
         """,
         values,

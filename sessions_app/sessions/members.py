@@ -13,7 +13,7 @@ from sessions_app.models import Session, SessionMember
 from sessions_app.models.session import SessionQuerySet
 from sessions_app.runs import lifecycle
 
-MOST = 50  # people in one conversation
+MAX_MEMBERS = 50  # people in one conversation
 SHARE_ENDED = "share-ended"  # why a run was stopped: who began it may not write there any more
 
 
@@ -23,18 +23,18 @@ class Member(TypedDict):
     role: str  # owner, writer or viewer
 
 
-def shared_with(user: User, found: SessionQuerySet) -> SessionQuerySet:
+def filter_shared_with(user: User, found: SessionQuerySet) -> SessionQuerySet:
     """Of these sessions one's own, and those somebody shares with one; not what one may see by office."""
     return found.filter(Q(owner=user) | Q(pk__in=SessionMember.objects.filter(user=user).values("session_id")))
 
 
-def members_of(session: Session) -> list[Member]:
+def list_members(session: Session) -> list[Member]:
     """The owner, then everybody else by name."""
     others = SessionMember.objects.filter(session=session).select_related("user").order_by("user__username")
-    return [_member(session.owner, "owner"), *(_member(each.user, each.role) for each in others)]
+    return [_to_member(session.owner, "owner"), *(_to_member(each.user, each.role) for each in others)]
 
 
-def _member(user: User, role: str) -> Member:
+def _to_member(user: User, role: str) -> Member:
     return Member(username=user.username, name=user.get_full_name() or user.username, role=role)
 
 
@@ -55,13 +55,13 @@ def share(user: User, session: Session, username: str, role: str | None) -> None
             lifecycle.abort_runs_of(member.user, session, reason=SHARE_ENDED)
     if role is None:
         if known.delete()[0]:
-            announce.session_changed(session, "members")
+            announce.notify_session_changed(session, "members")
         return
     if person is None:
         raise NotFound(f"there is nobody called {username!r} here")
     if person.pk == session.owner_id:
         raise InvalidRequest("it is yours already")
-    if not known.exists() and SessionMember.objects.filter(session=session).count() >= MOST:
-        raise InvalidRequest(f"a conversation is shared with at most {MOST} people")
+    if not known.exists() and SessionMember.objects.filter(session=session).count() >= MAX_MEMBERS:
+        raise InvalidRequest(f"a conversation is shared with at most {MAX_MEMBERS} people")
     SessionMember.objects.update_or_create(session=session, user=person, defaults={"role": role})
-    announce.session_changed(session, "members")
+    announce.notify_session_changed(session, "members")

@@ -13,13 +13,13 @@ from clawsite.infra import clock, sql
 from clawsite.infra.errors import InvalidRequest, NotFound
 from sessions_app import tables
 from sessions_app.events.announce import EventOut
-from sessions_app.keys import OPENAI, parse_key, shared_id
+from sessions_app.keys import OPENAI_CHANNEL, parse_key, parse_shared_key
 from sessions_app.models import Event, Run, Session, TranscriptEntry
 from sessions_app.models.session import SessionQuerySet
 from sessions_app.runs.types import RunState
 from sessions_app.sessions import marks, members
-from sessions_app.transcript.history import LARGEST_REPLY
-from sessions_app.transcript.rewinds import visible
+from sessions_app.transcript.history import MAX_REPLY_BYTES
+from sessions_app.transcript.rewinds import visible_condition
 
 PREVIEW_CHARACTERS = 240
 
@@ -30,19 +30,19 @@ class SessionPage:
     total: int
 
 
-def shown_to(user: User) -> SessionQuerySet:
+def list_visible_sessions(user: User) -> SessionQuerySet:
     """What a list or a search of somebody covers. A program's account may be allowed to read all, but lists its own."""
     visible = Session.objects.for_user(user)
     return visible.filter(owner=user) if user.is_service else visible
 
 
-def in_order_of_use(user: User, found: SessionQuerySet) -> SessionQuerySet:
+def order_by_last_use(user: User, found: SessionQuerySet) -> SessionQuerySet:
     """The same sessions, last used first.
 
     If nobody shares a session with the user the database is told so: it then reads 50 of 10,000 in the order of an index
     (3 ms) instead of sorting everybody's (12 ms).
     """
-    sees_others = user.has_perm("accounts.view_any_session") or marks.is_member(user)
+    sees_others = user.has_perm("accounts.view_any_session") or marks.has_shared_sessions(user)
     return (found if sees_others else found.filter(owner=user)).order_by("-updated_at", "id")
 
 
@@ -65,11 +65,11 @@ def list_sessions(
 
     Those that programs made for a single request are found by a search only.
     """
-    found = shown_to(user)
+    found = list_visible_sessions(user)
     if not search:
-        found = found.exclude(channel=OPENAI)
+        found = found.exclude(channel=OPENAI_CHANNEL)
     if own:
-        found = members.shared_with(user, found)
+        found = members.filter_shared_with(user, found)
     if owned:
         found = found.filter(owner=user)
     if agent:
@@ -80,26 +80,26 @@ def list_sessions(
         found = found.filter(parent=parent)
     if active_minutes:
         found = found.filter(updated_at__gte=clock.now() - dt.timedelta(minutes=active_minutes))
-    if (shared := shared_id(search)) is not None:
-        found = found.filter(pk__in=_as_ids(shared))
+    if (shared := parse_shared_key(search)) is not None:
+        found = found.filter(pk__in=_parse_ids(shared))
     elif search:
         found = found.filter(Q(key__icontains=search) | Q(title__icontains=search) | Q(label__icontains=search))
-    page, total = marks.page_of(user, found, in_order_of_use(user, found), archived=archived, limit=limit, offset=offset)
-    return SessionPage(list_rows(user, page, include_last=include_last), total)
+    page, total = marks.list_page(user, found, order_by_last_use(user, found), archived=archived, limit=limit, offset=offset)
+    return SessionPage(build_session_rows(user, page, include_last=include_last), total)
 
 
-def list_rows(user: User, page: list[Session], *, include_last: bool = False) -> list[dict[str, Any]]:
+def build_session_rows(user: User, page: list[Session], *, include_last: bool = False) -> list[dict[str, Any]]:
     """These sessions as somebody's list shows them."""
     others = {session.owner_id for session in page} - {user.pk}
-    owners = {user.pk: user.username, **(_names(others) if others else {})}
-    facts = marks.facts(user, page)
-    last = last_texts(page) if include_last else {}
+    owners = {user.pk: user.username, **(_read_names(others) if others else {})}
+    facts = marks.read_row_states(user, page)
+    last = read_last_texts(page) if include_last else {}
     rows = []
     for session in page:
         row = {
-            **session_row(session),
+            **to_wire_session(session),
             "key": session.key_for(user.pk),
-            "owner": _owner(session.owner_id, owners),
+            "owner": _to_wire_owner(session.owner_id, owners),
             **facts[session.pk],
         }
         if session.pk in last:
@@ -108,7 +108,7 @@ def list_rows(user: User, page: list[Session], *, include_last: bool = False) ->
     return rows
 
 
-def sessions_before(
+def list_sessions_before(
     user: User, place: tuple[dt.datetime, UUID] | None, *, limit: int, agent: str = "", label: str = ""
 ) -> list[Session]:
     """Sessions somebody may see, last used first, from a place in that order on: what is used meanwhile moves to the front.
@@ -116,7 +116,7 @@ def sessions_before(
     Unlike the list of a page it knows no pins and no archive, so that a place stays one. What a program made for a single request
     is in neither.
     """
-    found = in_order_of_use(user, shown_to(user).exclude(channel=OPENAI))
+    found = order_by_last_use(user, list_visible_sessions(user).exclude(channel=OPENAI_CHANNEL))
     if agent:
         found = found.filter(agent=agent)
     if label:
@@ -127,39 +127,39 @@ def sessions_before(
     return list(found[:limit])
 
 
-def _owner(user_pk: int, names: dict[int, str]) -> dict[str, Any]:
+def _to_wire_owner(user_pk: int, names: dict[int, str]) -> dict[str, Any]:
     return {"actor": {"type": "human", "id": str(user_pk), "label": names[user_pk]}}
 
 
-def _as_ids(text: str) -> list[UUID]:
+def _parse_ids(text: str) -> list[UUID]:
     try:
         return [UUID(text)]
     except ValueError:
         return []
 
 
-def _names(user_pks: set[int]) -> dict[int, str]:
+def _read_names(user_pks: set[int]) -> dict[int, str]:
     return dict(User.objects.filter(pk__in=user_pks).values_list("pk", "username"))
 
 
-def last_texts(sessions: list[Session]) -> dict[UUID, str]:
+def read_last_texts(sessions: list[Session]) -> dict[UUID, str]:
     """The beginning of the last message of each."""
     if not sessions:
         return {}
-    found = sql.rows(
+    found = sql.fetch_rows(
         f"""
         SELECT s.id, (
           SELECT substr(e.text, 1, {PREVIEW_CHARACTERS}) FROM {tables.ENTRY} e
-          WHERE e.session_id = s.id AND e.generation = s.generation AND e.kind = 'message' AND {visible("e")}
+          WHERE e.session_id = s.id AND e.generation = s.generation AND e.kind = 'message' AND {visible_condition("e")}
           ORDER BY e.position DESC LIMIT 1
-        ) FROM {tables.SESSION} s WHERE s.id IN ({sql.marks(sessions)})
+        ) FROM {tables.SESSION} s WHERE s.id IN ({sql.placeholders(sessions)})
         """,
         [sql.uuid_value(session.pk) for session in sessions],
     )
     return {sql.as_uuid(pk): text for pk, text in found if text is not None}
 
 
-def session_row(session: Session) -> dict[str, Any]:
+def to_wire_session(session: Session) -> dict[str, Any]:
     """A session as the wire lists it."""
     key = parse_key(session.key)
     row: dict[str, Any] = {
@@ -190,12 +190,12 @@ def session_row(session: Session) -> dict[str, Any]:
     return row
 
 
-def preview(session: Session, *, limit: int, max_chars: int) -> list[dict[str, Any]]:
+def read_preview(session: Session, *, limit: int, max_chars: int) -> list[dict[str, Any]]:
     """The last messages of a session, shortened."""
-    newest = sql.rows(
+    newest = sql.fetch_rows(
         f"""
         SELECT e.role, substr(e.text, 1, %s) FROM {tables.ENTRY} e
-        WHERE e.session_id = %s AND e.generation = %s AND e.kind <> 'compaction' AND e.text <> '' AND {visible("e")}
+        WHERE e.session_id = %s AND e.generation = %s AND e.kind <> 'compaction' AND e.text <> '' AND {visible_condition("e")}
         ORDER BY e.position DESC LIMIT %s
         """,
         [max_chars, sql.uuid_value(session.pk), session.generation, limit],
@@ -203,11 +203,11 @@ def preview(session: Session, *, limit: int, max_chars: int) -> list[dict[str, A
     return [{"role": role, "text": start} for role, start in reversed(newest)]
 
 
-def events_after(
-    session: Session, cursor: int, *, limit: int = 1000, max_bytes: int = LARGEST_REPLY
+def list_events_after(
+    session: Session, cursor: int, *, limit: int = 1000, max_bytes: int = MAX_REPLY_BYTES
 ) -> tuple[list[EventOut], bool]:
     """Events with a higher cursor, in order, as many as fit one reply; and whether there are more."""
-    rows = sql.rows(
+    rows = sql.fetch_rows(
         f"""
         SELECT e.cursor, e.run_id, r.run_id, e.seq, e.stream, e.ts, e.data
         FROM {tables.EVENT} e LEFT JOIN {tables.RUN} r ON r.id = e.run_id
@@ -225,17 +225,17 @@ def events_after(
     return found, len(rows) > limit
 
 
-def head_cursors(session_ids: list[str]) -> dict[str, int]:
+def read_head_cursors(session_ids: list[str]) -> dict[str, int]:
     """Session id -> last cursor; the poll behind the bus asks for all watched sessions at once."""
     return {str(pk): cursor for pk, cursor in Session.objects.filter(pk__in=session_ids).values_list("pk", "cursor")}
 
 
-def ends_of(session_id: str) -> tuple[int, int]:
+def read_ends(session_id: str) -> tuple[int, int]:
     """The last cursor of a session's events, and the last position of its transcript; nothing of one that is gone."""
     return Session.objects.filter(pk=session_id).values_list("cursor", "entry_count").first() or (0, 0)
 
 
-def cursor_at(session: Session, moment: str) -> int:
+def find_cursor_at(session: Session, moment: str) -> int:
     """The last cursor given up to an ISO time, for clients that remember times instead of cursors."""
     try:
         when = dt.datetime.fromisoformat(moment.replace("Z", "+00:00"))
@@ -244,21 +244,21 @@ def cursor_at(session: Session, moment: str) -> int:
     ts = clock.to_ms(when if when.tzinfo else when.replace(tzinfo=dt.UTC))
     # Strictly before: the event of that very moment may not have been seen.
     last = Event.objects.filter(session=session, ts__lt=ts).order_by("-cursor").values_list("cursor", flat=True).first()
-    return last or oldest_kept_cursor(session) - 1
+    return last or find_oldest_cursor(session) - 1
 
 
-def oldest_kept_cursor(session: Session) -> int:
+def find_oldest_cursor(session: Session) -> int:
     oldest = Event.objects.filter(session=session).order_by("cursor").values_list("cursor", flat=True).first()
     return oldest or session.cursor + 1
 
 
-def run_state(user: User, run_id: str) -> RunState:
+def read_run_state(user: User, run_id: str) -> RunState:
     """One's own run of that key, also when its session was deleted meanwhile, or one in a session one may see.
 
     What one began in somebody else's session is one's own for as long as that is shared.
     """
     runs = Run.objects.filter(run_id=run_id).select_related("session")
-    own = runs.filter(owner=user, session__in=members.shared_with(user, Session.objects.all()))
+    own = runs.filter(owner=user, session__in=members.filter_shared_with(user, Session.objects.all()))
     run = own.first() or runs.for_user(user).first()
     if run is None:
         raise NotFound(f"there is no run {run_id!r}")

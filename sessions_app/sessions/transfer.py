@@ -18,25 +18,25 @@ from clawsite.infra.errors import Conflict
 from sessions_app import tables
 from sessions_app.events import announce as events
 from sessions_app.events import journal
-from sessions_app.events.journal import NewEntry, NewEvent, Placed
+from sessions_app.events.journal import EntryPosition, NewEntry, NewEvent
 from sessions_app.models import Run, Session
-from sessions_app.sessions.jsonl import Entry, Header, entry_line, header_line, lines_of, read_transcript
+from sessions_app.sessions.jsonl import JsonlEntry, TranscriptHeader, format_entry, format_header, read_lines, read_transcript
 from sessions_app.sessions.service import ensure_session
 
-PAGE = 100  # entries read or written at once: tool results of 50 KB make it 5 MB
-KEPT_IN_MEMORY = 8 << 20  # of a file being imported; the rest waits on the disk
+PAGE_SIZE = 100  # entries read or written at once: tool results of 50 KB make it 5 MB
+MAX_BYTES_IN_MEMORY = 8 << 20  # of a file being imported; the rest waits on the disk
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     session: Session
     entries: int
 
 
 def export_lines(session: Session, *, all_generations: bool = False) -> Iterator[bytes]:
     """The transcript line by line, as it is now: what is said while it is being read is left out."""
-    yield header_line(
-        Header(
+    yield format_header(
+        TranscriptHeader(
             key=session.key,
             agent=session.agent,
             session_id=str(session.generation_id),
@@ -46,71 +46,71 @@ def export_lines(session: Session, *, all_generations: bool = False) -> Iterator
         )
     )
     parent = None
-    for entry in _stored(session, oldest_generation=1 if all_generations else session.generation):
-        yield entry_line(entry, parent)
+    for entry in _read_entries(session, oldest_generation=1 if all_generations else session.generation):
+        yield format_entry(entry, parent)
         parent = entry.id
 
 
-def _stored(session: Session, *, oldest_generation: int) -> Iterator[Entry]:
+def _read_entries(session: Session, *, oldest_generation: int) -> Iterator[JsonlEntry]:
     last = 0
     while True:
-        rows = sql.rows(
+        rows = sql.fetch_rows(
             f"""
             SELECT e.position, e.kind, e.message_id, e.created_at, e.role, e.content, e.text, e.meta, e.generation, r.run_id
             FROM {tables.ENTRY} e LEFT JOIN {tables.RUN} r ON r.id = e.run_id
             WHERE e.session_id = %s AND e.position > %s AND e.position <= %s AND e.generation BETWEEN %s AND %s
             ORDER BY e.position LIMIT %s
             """,
-            [sql.uuid_value(session.pk), last, session.entry_count, oldest_generation, session.generation, PAGE],
+            [sql.uuid_value(session.pk), last, session.entry_count, oldest_generation, session.generation, PAGE_SIZE],
         )
         for _, kind, message_id, moment, role, content, text, meta, generation, run_id in rows:
             words, facts = orjson.loads(content), orjson.loads(meta)
-            yield Entry(kind, message_id, sql.as_moment(moment), role, words, text, facts, generation, run_id)
-        if len(rows) < PAGE:
+            yield JsonlEntry(kind, message_id, sql.as_datetime(moment), role, words, text, facts, generation, run_id)
+        if len(rows) < PAGE_SIZE:
             return
         last = rows[-1][0]
 
 
-def import_transcript(user: User, key: str, file: IO[bytes]) -> Imported:
+def import_transcript(user: User, key: str, file: IO[bytes]) -> ImportResult:
     """Make a session of somebody from a file, all of it or nothing. A session of that key may be there, but must be unused."""
-    with SpooledTemporaryFile(KEPT_IN_MEMORY) as kept:
+    with SpooledTemporaryFile(MAX_BYTES_IN_MEMORY) as kept:
         # Every line is checked before the database is touched; the copy lets a pipe be read a second time.
-        header, entries = read_transcript(_copying(lines_of(file), kept))
+        header, entries = read_transcript(_copy_lines(read_lines(file), kept))
         count, generations = 0, {header.generation}
         for entry in entries:
             count += 1
             generations.add(entry.generation)
         kept.seek(0)
-        return _write(user, key, kept, count, sorted(generations))
+        return _write_entries(user, key, kept, count, sorted(generations))
 
 
-def _copying(lines: Iterable[bytes], kept: IO[bytes]) -> Iterator[bytes]:
+def _copy_lines(lines: Iterable[bytes], kept: IO[bytes]) -> Iterator[bytes]:
     for line in lines:
         kept.write(line)
         yield line
 
 
 @transaction.atomic
-def _write(user: User, key: str, file: IO[bytes], count: int, generations: list[int]) -> Imported:
-    header, entries = read_transcript(lines_of(file))
-    session = _unused_session(user, key)
+def _write_entries(user: User, key: str, file: IO[bytes], count: int, generations: list[int]) -> ImportResult:
+    header, entries = read_transcript(read_lines(file))
+    session = _find_unused_session(user, key)
     session.entry_count = count
     session.generation = len(generations)
     session.title = header.title or session.title
     session.save(update_fields=["entry_count", "generation", "title"])
     numbered = {generation: number for number, generation in enumerate(generations, 1)}
     rows = (
-        (Placed(session.pk, numbered[entry.generation], position, moment=entry.moment), _new(entry))
+        (EntryPosition(session.pk, numbered[entry.generation], position, moment=entry.moment), _to_new_entry(entry))
         for position, entry in enumerate(entries, 1)
     )
-    while page := list(islice(rows, PAGE)):
+    while page := list(islice(rows, PAGE_SIZE)):
         journal.insert_entries(page, clock.now())
     told = journal.insert_session_event(session.pk, NewEvent("session", {"change": "imported"}))
     events.announce(session_id=session.pk, session_key=session.key, owner_id=user.pk, told=told)
-    return Imported(session, count)
+    return ImportResult(session, count)
 
 
-def _unused_session(user: User, key: str) -> Session:
+def _find_unused_session(user: User, key: str) -> Session:
     """Locked. Entries of an earlier generation count too: positions are never given twice."""
     made = ensure_session(user, key)
     session = Session.objects.select_for_update().filter(pk=made.pk, deleted_at__isnull=True, entry_count=0).first()
@@ -120,5 +120,5 @@ def _unused_session(user: User, key: str) -> Session:
     return session
 
 
-def _new(entry: Entry) -> NewEntry:
+def _to_new_entry(entry: JsonlEntry) -> NewEntry:
     return NewEntry(entry.kind, entry.role, entry.content, entry.text, entry.id, entry.meta, entry.keep_through)

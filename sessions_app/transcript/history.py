@@ -8,20 +8,26 @@ import orjson
 
 from clawsite.infra import clock, sql
 from sessions_app import tables
-from sessions_app.events.replay import RunView, replay
+from sessions_app.events.replay import RunView, replay_events
 from sessions_app.models import Event, Run, Session, TranscriptEntry
-from sessions_app.transcript.message_details import Row, messages_of, names_in, never_begun, read_facts
-from sessions_app.transcript.prompt_content import COMPACT, attached
-from sessions_app.transcript.rewinds import place_of, visible
+from sessions_app.transcript.message_details import (
+    TranscriptRow,
+    list_unstarted_prompts,
+    read_author_names,
+    read_call_details,
+    to_wire_messages,
+)
+from sessions_app.transcript.prompt_content import COMPACT, attachment_blocks
+from sessions_app.transcript.rewinds import find_message_position, visible_condition
 
 # One reply must fit into a socket's queue (1 MiB) with room for the events behind it.
-LARGEST_REPLY = 768 * 1024
+MAX_REPLY_BYTES = 768 * 1024
 
 # Prompts that wait are shown beside the history and share the room that a reply of 768 KiB leaves of a frame.
-QUEUED_CHARACTERS, MOST_QUEUED = 50_000, 100
-END = 2**31 - 1  # behind every position
-SHOWN = "('message', 'tool_result')"
-NOTED = "('message', 'tool_result', 'compaction', 'session')"
+MAX_QUEUED_CHARACTERS, MAX_QUEUED = 50_000, 100
+MAX_POSITION = 2**31 - 1  # behind every position
+MESSAGE_KINDS = "('message', 'tool_result')"
+MESSAGE_AND_NOTICE_KINDS = "('message', 'tool_result', 'compaction', 'session')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class HistoryPage:
     active: dict[str, Any] | None = None
 
 
-def history(
+def read_history(
     session: Session,
     *,
     limit: int,
@@ -43,99 +49,99 @@ def history(
     after: int | None = None,
     around: str | None = None,
     notices: bool = False,
-    room: int = LARGEST_REPLY,
+    room: int = MAX_REPLY_BYTES,
 ) -> HistoryPage:
     """Messages of the current generation, oldest first: the newest, those before or after a position, or around a message.
 
     What does not fit the room is left out at the far end: old ones of the newest, new ones of those after a position.
     """
     cursor, end = Session.objects.values_list("cursor", "entry_count").get(pk=session.pk)
-    kinds = NOTED if notices else SHOWN
-    older: list[Row] = []
-    newer: list[Row] = []
+    kinds = MESSAGE_AND_NOTICE_KINDS if notices else MESSAGE_KINDS
+    older: list[TranscriptRow] = []
+    newer: list[TranscriptRow] = []
     # Positions of the rows next to the page at either end, None where there are none.
     next_older: int | None = None
     next_newer: int | None = None
     if around is not None:
-        middle = place_of(session, around).position
+        middle = find_message_position(session, around).position
         newer, next_newer, room = read_entries(session, kinds, f"e.position >= {middle}", "", limit - limit // 2, room)
         older, next_older, _ = read_entries(session, kinds, f"e.position < {middle}", "DESC", limit // 2, room)
     elif after is not None:
-        newer, next_newer, _ = read_entries(session, kinds, f"e.position > {min(after, END)}", "", limit, room)
+        newer, next_newer, _ = read_entries(session, kinds, f"e.position > {min(after, MAX_POSITION)}", "", limit, room)
         next_older = after or None
     else:
-        place = f"e.position < {END if before is None else min(before, END)}"
+        place = f"e.position < {MAX_POSITION if before is None else min(before, MAX_POSITION)}"
         older, next_older, _ = read_entries(session, kinds, place, "DESC", limit, room)
         next_newer = before
     rows = [*reversed(older), *newer]
-    names = names_in(session, {row.writer for row in rows if row.writer})
-    messages = messages_of(rows, read_facts(rows), notices=notices, names=names)
+    names = read_author_names(session, {row.writer for row in rows if row.writer})
+    messages = to_wire_messages(rows, read_call_details(rows), notices=notices, names=names)
     oldest, newest = (rows[0].position, rows[-1].position) if rows else (None, None)
     if notices and (rows or not (next_older or next_newer)):
         since = rows[0].position if rows and next_older else 0
-        messages += never_begun(session, since, next_newer - 1 if next_newer else END)
+        messages += list_unstarted_prompts(session, since, next_newer - 1 if next_newer else MAX_POSITION)
         messages.sort(key=lambda message: message["position"])
-    queued, active = _unfinished(session)
+    queued, active = _read_unfinished(session)
     end = max(end, newest or 0)  # some may have come between the two readings
     return HistoryPage(messages, cursor, end, oldest if next_older else None, newest if next_newer else None, queued, active)
 
 
 def read_entries(
     session: Session, kinds: str, place: str, order: str, limit: int, room: int, values: Sequence[Any] = ()
-) -> tuple[list[Row], int | None, int]:
+) -> tuple[list[TranscriptRow], int | None, int]:
     """Entries from a place on, the position of the next one if there are more, and the bytes that are left of the room.
 
     `values` are those of the place.
     """
     # As SQL: 1,000 messages took 35 ms as model instances, 8 ms so.
-    found = sql.rows(
+    found = sql.fetch_rows(
         f"""
         SELECT e.position, e.kind, e.role, e.content, e.created_at, e.message_id, e.meta, e.text, e.run_id, r.run_id,
           CASE WHEN e.step = r.steps - 1 THEN r.status ELSE '' END, r.reason, r.error, r.started_at, r.ended_at, r.owner_id
         FROM {tables.ENTRY} e LEFT JOIN {tables.RUN} r ON r.id = e.run_id
-        WHERE e.session_id = %s AND e.generation = %s AND e.kind IN {kinds} AND {place} AND {visible("e")}
+        WHERE e.session_id = %s AND e.generation = %s AND e.kind IN {kinds} AND {place} AND {visible_condition("e")}
         ORDER BY e.position {order} LIMIT %s
         """,
         [sql.uuid_value(session.pk), session.generation, *values, limit + 1],
     )
-    rows: list[Row] = []
+    rows: list[TranscriptRow] = []
     for entry in found[:limit]:
         room -= len(entry[3].encode()) + len(entry[6]) + 200
         if room < 0 and rows:
             break
-        rows.append(_row(*entry))
+        rows.append(_to_row(*entry))
     return rows, found[len(rows)][0] if len(rows) < len(found) else None, max(room, 0)
 
 
-def _row(*entry: Any) -> Row:
+def _to_row(*entry: Any) -> TranscriptRow:
     position, kind, role, content, moment, message_id, meta, text, run_pk, run_id, *run = entry
     words, facts = orjson.loads(content), orjson.loads(meta)
-    return Row(position, kind, role, words, sql.as_moment(moment), message_id, facts, text, run_pk, run_id, *run)
+    return TranscriptRow(position, kind, role, words, sql.as_datetime(moment), message_id, facts, text, run_pk, run_id, *run)
 
 
-def rows_through(session: Session, *, after: int, limit: int) -> list[Row]:
+def read_rows_after(session: Session, *, after: int, limit: int) -> list[TranscriptRow]:
     """Entries behind a position, of every kind that can be seen, for those who copy them."""
-    return read_entries(session, NOTED, f"e.position > {after}", "", limit, END)[0]
+    return read_entries(session, MESSAGE_AND_NOTICE_KINDS, f"e.position > {after}", "", limit, MAX_POSITION)[0]
 
 
-def _unfinished(session: Session) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def _read_unfinished(session: Session) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     queued: list[dict[str, Any]] = []
-    active, room = None, QUEUED_CHARACTERS
+    active, room = None, MAX_QUEUED_CHARACTERS
     unfinished = Run.objects.filter(session=session, status__in=Run.UNFINISHED).select_related("owner").order_by("id")
-    for run in unfinished[:MOST_QUEUED]:
+    for run in unfinished[:MAX_QUEUED]:
         if run.status == Run.Status.ACCEPTED:
             waiting: dict[str, Any] = {"runId": run.run_id, "text": run.prompt[:room], "acceptedAt": clock.to_ms(run.accepted_at)}
             waiting["sender"] = run.owner.username
             if len(run.prompt) > room:
                 waiting["truncated"] = True
-            if brought := attached(run.options):
+            if brought := attachment_blocks(run.options):
                 waiting["attachments"] = brought
             if COMPACT in run.options:
                 waiting["operation"] = COMPACT
             room = max(0, room - len(run.prompt))
             queued.append(waiting)
         else:
-            view = live_view(run.pk)
+            view = build_live_view(run.pk)
             active = {
                 "runId": run.run_id,
                 "status": run.status,
@@ -151,10 +157,10 @@ def _unfinished(session: Session) -> tuple[list[dict[str, Any]], dict[str, Any] 
     return queued, active
 
 
-MOST = 200  # messages; who is further behind reads the newest page again
+MAX_MESSAGES = 200  # messages; who is further behind reads the newest page again
 
 
-class End(NamedTuple):
+class HistoryPosition(NamedTuple):
     """The newer end of what a client has. The epoch is that of the session's log, `generation` changes with a reset."""
 
     epoch: str
@@ -162,11 +168,11 @@ class End(NamedTuple):
     position: int
 
     @classmethod
-    def of(cls, epoch: str, session: Session, page: HistoryPage) -> "End":
+    def of(cls, epoch: str, session: Session, page: HistoryPage) -> "HistoryPosition":
         return cls(epoch, session.generation_id.hex, page.end)
 
     @classmethod
-    def read(cls, text: str) -> "End | None":
+    def read(cls, text: str) -> "HistoryPosition | None":
         """None where it is not one of ours."""
         epoch, _, rest = text.partition(".")
         generation, _, position = rest.partition(".")
@@ -176,11 +182,11 @@ class End(NamedTuple):
         return f"{self.epoch}.{self.generation}.{self.position}"
 
 
-def said_since(session: Session, end: End, epoch: str, room: int) -> HistoryPage | None:
+def read_history_since(session: Session, end: HistoryPosition, epoch: str, room: int) -> HistoryPage | None:
     """None where what the client has cannot be continued: another log, a reset, a step back, or too far behind."""
     if (end.epoch, end.generation) != (epoch, session.generation_id.hex):
         return None
-    page = history(session, limit=MOST, after=end.position, room=room)
+    page = read_history(session, limit=MAX_MESSAGES, after=end.position, room=room)
     if page.after is not None or page.end < end.position:
         return None
     # Looked for after the messages were read: a step back that comes between the two costs one more reading.
@@ -188,6 +194,6 @@ def said_since(session: Session, end: End, epoch: str, room: int) -> HistoryPage
     return None if steps_back.exists() else page
 
 
-def live_view(run_pk: int) -> RunView:
+def build_live_view(run_pk: int) -> RunView:
     """What a client that saw every event of the run has on its screen now."""
-    return replay(Event.objects.filter(run=run_pk).order_by("seq").values("seq", "stream", "data"))
+    return replay_events(Event.objects.filter(run=run_pk).order_by("seq").values("seq", "stream", "data"))

@@ -10,13 +10,13 @@ from clawsite.infra import clock, sql
 from sessions_app import tables
 from sessions_app.models import Run, Session, SessionMember, ToolCall
 from sessions_app.transcript.messages import to_wire
-from sessions_app.verdicts import verdict_of
+from sessions_app.verdicts import build_verdict
 
-PROMPT_CHARACTERS, MOST_UNBEGUN = 1_000, 20
+MAX_PROMPT_CHARACTERS, MAX_UNSTARTED = 1_000, 20
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TranscriptRow:
     """A transcript entry as it is read; of its run only if it is the run's last."""
 
     position: int
@@ -37,19 +37,19 @@ class Row:
     writer: int | None  # who asked for the run
 
 
-CallFacts = dict[tuple[int | None, str], dict[str, Any]]
+CallDetails = dict[tuple[int | None, str], dict[str, Any]]
 
 
-def read_facts(rows: Sequence[Row]) -> CallFacts:
+def read_call_details(rows: Sequence[TranscriptRow]) -> CallDetails:
     """(run, call id) -> verdict, start and duration of the tool calls whose results are among the rows."""
     run_pks = {row.run_pk for row in rows if row.kind == "tool_result" and row.run_pk}
     calls = ToolCall.objects.filter(run__in=run_pks) if run_pks else ToolCall.objects.none()
     columns = ("run_id", "call_id", "name", "status", "refused_by", "verdict", "started_at", "ended_at")
-    return {(call["run_id"], call["call_id"]): _call_facts(call) for call in calls.values(*columns)}
+    return {(call["run_id"], call["call_id"]): _to_call_details(call) for call in calls.values(*columns)}
 
 
-def _call_facts(call: dict[str, Any]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"verdict": verdict_of(call)}
+def _to_call_details(call: dict[str, Any]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"verdict": build_verdict(call)}
     if call["started_at"]:
         facts["startedAt"] = clock.to_ms(call["started_at"])
         if call["ended_at"]:
@@ -57,37 +57,39 @@ def _call_facts(call: dict[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def messages_of(rows: Sequence[Row], calls: CallFacts, *, notices: bool, names: Mapping[int, str]) -> list[dict[str, Any]]:
+def to_wire_messages(
+    rows: Sequence[TranscriptRow], calls: CallDetails, *, notices: bool, names: Mapping[int, str]
+) -> list[dict[str, Any]]:
     """The rows as messages of the wire, with their facts; with notices, also what happened between them."""
     messages = []
     for row in rows:
         is_mark = row.kind in ("compaction", "session")
-        messages.append(_stored_notice(row) if is_mark else message_of(row, calls))
+        messages.append(_build_stored_notice(row) if is_mark else to_wire_message(row, calls))
         if row.role == "user" and row.writer is not None and row.writer in names:
             messages[-1]["sender"] = names[row.writer]
         if notices and row.run_status in (Run.Status.FAILED, Run.Status.ABORTED):
-            messages.append(_end_notice(row))
+            messages.append(_build_end_notice(row))
     return messages
 
 
-def message_of(row: Row, calls: CallFacts) -> dict[str, Any]:
+def to_wire_message(row: TranscriptRow, calls: CallDetails) -> dict[str, Any]:
     message = to_wire(row.role, row.content, row.moment, row.message_id, row.meta, row.run_id)
     message["position"] = row.position
     usage = row.meta.get("usage")
     if isinstance(usage, dict) and isinstance(usage.get("costMicroUsd"), int):
         message["usage"] = {**usage, "costUsd": usage["costMicroUsd"] / 1e6}
     if row.run_status in Run.ENDED and row.started_at and row.ended_at:
-        message["durationMs"] = _milliseconds(sql.as_moment(row.started_at), sql.as_moment(row.ended_at))
+        message["durationMs"] = _milliseconds(sql.as_datetime(row.started_at), sql.as_datetime(row.ended_at))
     if row.kind == "tool_result":
         message.update(calls.get((row.run_pk, str(row.meta.get("toolCallId"))), {}))
     return message
 
 
-def _stored_notice(row: Row) -> dict[str, Any]:
+def _build_stored_notice(row: TranscriptRow) -> dict[str, Any]:
     """A mark of the transcript: the summary of a compaction, a reset, whatever its `change` says."""
     name = "compaction" if row.kind == "compaction" else str(row.meta.get("change", "session"))
     facts = {key: value for key, value in row.meta.items() if key != "change"}
-    told = _notice(row, name, row.message_id, row.text, facts)
+    told = _build_notice(row, name, row.message_id, row.text, facts)
     if row.kind == "compaction":
         told["content"] = row.content  # the summary can be read, so it is told like an answer
         if row.run_id:
@@ -95,23 +97,23 @@ def _stored_notice(row: Row) -> dict[str, Any]:
     return told
 
 
-def _end_notice(row: Row) -> dict[str, Any]:
+def _build_end_notice(row: TranscriptRow) -> dict[str, Any]:
     """A run that did not end as it should says so behind its last entry."""
     name = "aborted" if row.run_status == Run.Status.ABORTED else "failed"
     facts = {"runId": row.run_id, "errorKind": row.reason or ""}
-    moment = sql.as_moment(row.ended_at) if row.ended_at else row.moment
-    return {**_notice(row, name, f"{row.message_id}-end", row.error or "", facts), "timestamp": clock.to_ms(moment)}
+    moment = sql.as_datetime(row.ended_at) if row.ended_at else row.moment
+    return {**_build_notice(row, name, f"{row.message_id}-end", row.error or "", facts), "timestamp": clock.to_ms(moment)}
 
 
-def never_begun(session: Session, first: int, last: int) -> list[dict[str, Any]]:
+def list_unstarted_prompts(session: Session, first: int, last: int) -> list[dict[str, Any]]:
     """Prompts that were stopped before they began. They are in no entry, so they stand behind the last one of the run before.
 
     Of those between two positions. One that its author took back was never said; one before a rewind went with the others.
     """
-    rows = sql.rows(
+    rows = sql.fetch_rows(
         f"""
         SELECT * FROM (
-          SELECT r.id, r.run_id, r.status, r.reason, r.error, r.ended_at, substr(r.prompt, 1, {PROMPT_CHARACTERS}), r.accepted_at,
+          SELECT r.id, r.run_id, r.status, r.reason, r.error, r.ended_at, substr(r.prompt, 1, {MAX_PROMPT_CHARACTERS}), r.accepted_at,
             r.owner_id,
             coalesce((
               SELECT max(e.position) FROM {tables.ENTRY} e WHERE e.run_id = (
@@ -125,11 +127,11 @@ def never_begun(session: Session, first: int, last: int) -> list[dict[str, Any]]
         WHERE place BETWEEN %s AND %s AND NOT EXISTS (
           SELECT 1 FROM {tables.ENTRY} w WHERE w.session_id = %s AND w.generation = %s AND w.kind = 'rewind'
           AND w.position > place AND w.keep_through < place AND w.created_at > unbegun.accepted_at
-        ) ORDER BY id DESC LIMIT {MOST_UNBEGUN}
+        ) ORDER BY id DESC LIMIT {MAX_UNSTARTED}
         """,
         [sql.uuid_value(session.pk), session.generation, first, last, sql.uuid_value(session.pk), session.generation],
     )
-    names = names_in(session, {row[8] for row in rows})
+    names = read_author_names(session, {row[8] for row in rows})
     return [
         {
             "role": "notice",
@@ -139,7 +141,7 @@ def never_begun(session: Session, first: int, last: int) -> list[dict[str, Any]]
             "errorKind": reason,
             "prompt": prompt,
             "runId": run_id,
-            "timestamp": clock.to_ms(sql.as_moment(ended_at)),
+            "timestamp": clock.to_ms(sql.as_datetime(ended_at)),
             "messageId": f"run-{pk}-end",
             "position": place,
             **({"sender": names[writer]} if writer in names else {}),
@@ -148,7 +150,7 @@ def never_begun(session: Session, first: int, last: int) -> list[dict[str, Any]]
     ]
 
 
-def _notice(row: Row, name: str, message_id: str, text: str, facts: dict[str, Any]) -> dict[str, Any]:
+def _build_notice(row: TranscriptRow, name: str, message_id: str, text: str, facts: dict[str, Any]) -> dict[str, Any]:
     return {
         **facts,
         "role": "notice",
@@ -165,7 +167,7 @@ def _milliseconds(start: dt.datetime, end: dt.datetime) -> int:
     return max(0, int((end - start).total_seconds() * 1000))
 
 
-def names_in(session: Session, user_pks: set[int]) -> dict[int, str]:
+def read_author_names(session: Session, user_pks: set[int]) -> dict[int, str]:
     """Who wrote what in a shared session; nobody needs telling in one that is not."""
     if not user_pks or (not SessionMember.objects.filter(session=session).exists() and user_pks == {session.owner_id}):
         return {}

@@ -11,16 +11,18 @@ import orjson
 from clawsite.infra import clock, sql
 from sessions_app import tables
 from sessions_app.models import Session
-from sessions_app.origin import HOOK, NOBODY, PROGRAM, origin_in
-from sessions_app.transcript.rewinds import visible
+from sessions_app.origin import NO_ORIGIN, TOKEN_PREFIX_KEY, WEBHOOK_KEY, origin_of_entry
+from sessions_app.transcript.rewinds import visible_condition
 
 # What a model is given at most of what was before its run. A run that finds most of it filled summarises first.
-HISTORY_ENTRIES = 400
+MAX_HISTORY_ENTRIES = 400
 # A first look; what is read is looked at properly.
-OF_OTHERS = f"CAST(meta AS text) LIKE '%%\"{HOOK}\"%%' OR CAST(meta AS text) LIKE '%%\"{PROGRAM}\"%%'"
-SUMMARY = "summary"  # role of the first entry a model sees where what was before is summarised
-HOLDS_OTHERS = "ofOthers"  # in the meta of a compaction: words of others (origin.py) are in its summary, though not its run's
-THROUGH = "summarisedThrough"  # in the meta of a compaction: the message id of the last entry that is in its summary
+FROM_OTHERS = f"CAST(meta AS text) LIKE '%%\"{WEBHOOK_KEY}\"%%' OR CAST(meta AS text) LIKE '%%\"{TOKEN_PREFIX_KEY}\"%%'"
+SUMMARY_KEY = "summary"  # role of the first entry a model sees where what was before is summarised
+INCLUDES_OTHERS_KEY = (
+    "ofOthers"  # in the meta of a compaction: words of others (origin.py) are in its summary, though not its run's
+)
+SUMMARIZED_THROUGH_KEY = "summarisedThrough"  # in the meta of a compaction: the message id of the last entry that is in its summary
 
 
 def to_wire(
@@ -40,7 +42,7 @@ def to_wire(
 
 
 @dataclass(frozen=True, slots=True)
-class PastEntry:
+class HistoryEntry:
     """What a model is told of an entry."""
 
     role: str
@@ -53,10 +55,12 @@ class PastEntry:
     origin: dict[str, str] = field(default_factory=dict)  # whose words its run was about; see origin.py
 
 
-OWN_ANSWERS = "ownAnswers"  # told with a summary: how many answers of the run that is asked about are only in it
+OWN_ANSWERS_KEY = "ownAnswers"  # told with a summary: how many answers of the run that is asked about are only in it
 
 
-def model_history(session_id: UUID, generation: int, run_pk: int = 0, reader: Mapping[str, str] = NOBODY) -> list[PastEntry]:
+def read_model_history(
+    session_id: UUID, generation: int, run_pk: int = 0, reader: Mapping[str, str] = NO_ORIGIN
+) -> list[HistoryEntry]:
     """The entries a model sees, oldest first: the last summary, a window of what came after it, then all of this run.
 
     A run's entries stay together: words put in from outside while it was going on come behind it, or before it if it is
@@ -68,37 +72,44 @@ def model_history(session_id: UUID, generation: int, run_pk: int = 0, reader: Ma
         "role = 'assistant' OR kind = 'compaction' OR (role = 'user' AND CAST(content AS text) LIKE '%%\"attachmentId\"%%')"
     )
     content = f"CASE WHEN {with_content} THEN content END"
-    meta = f"CASE WHEN role = 'toolResult' OR kind = 'compaction' OR {OF_OTHERS} THEN meta END"
-    columns = f"position, run_id, CASE WHEN kind = 'compaction' THEN '{SUMMARY}' ELSE role END, text, {content}, {meta}, message_id"
+    meta = f"CASE WHEN role = 'toolResult' OR kind = 'compaction' OR {FROM_OTHERS} THEN meta END"
+    columns = (
+        f"position, run_id, CASE WHEN kind = 'compaction' THEN '{SUMMARY_KEY}' ELSE role END, text, {content}, {meta}, message_id"
+    )
     seen = "(kind IN ('message', 'tool_result', 'compaction') OR (kind = 'session' AND role = 'notice'))"
     wanted = f"SELECT {columns} FROM {tables.ENTRY} e WHERE generation = %s AND {seen}"
-    own = sql.rows(f"{wanted} AND run_id = %s ORDER BY position", [generation, run_pk])
-    others = f"session_id = %s AND (run_id IS NULL OR run_id <> %s) AND {visible('e')}"
-    before = sql.rows(
+    own = sql.fetch_rows(f"{wanted} AND run_id = %s ORDER BY position", [generation, run_pk])
+    others = f"session_id = %s AND (run_id IS NULL OR run_id <> %s) AND {visible_condition('e')}"
+    before = sql.fetch_rows(
         f"{wanted} AND {others} ORDER BY position DESC LIMIT %s",
-        [generation, sql.uuid_value(session_id), run_pk, HISTORY_ENTRIES],
+        [generation, sql.uuid_value(session_id), run_pk, MAX_HISTORY_ENTRIES],
     )
-    is_cut = len(before) == HISTORY_ENTRIES
+    is_cut = len(before) == MAX_HISTORY_ENTRIES
     began: dict[int | None, int] = {run: position for position, run, *_ in before}  # the oldest is read last
     before.sort(key=lambda row: (row[0] if row[1] is None else began[row[1]], row[0]))
     read = [
-        (run, PastEntry(role, text, orjson.loads(words or "[]"), orjson.loads(facts or "{}"), run == run_pk, position, message_id))
+        (
+            run,
+            HistoryEntry(role, text, orjson.loads(words or "[]"), orjson.loads(facts or "{}"), run == run_pk, position, message_id),
+        )
         for position, run, role, text, words, facts, message_id in [*before, *own]
     ]
-    origins = {run: origin for run, entry in read if run is not None and (origin := origin_in(entry.meta))}
-    past = [replace(entry, origin=found) if (found := origins.get(run) or origin_in(entry.meta)) else entry for run, entry in read]
-    counts = [entry for entry in past if entry.role != SUMMARY or not entry.origin or entry.origin == reader]
+    origins = {run: origin for run, entry in read if run is not None and (origin := origin_of_entry(entry.meta))}
+    past = [
+        replace(entry, origin=found) if (found := origins.get(run) or origin_of_entry(entry.meta)) else entry for run, entry in read
+    ]
+    counts = [entry for entry in past if entry.role != SUMMARY_KEY or not entry.origin or entry.origin == reader]
     return _after_summary(counts, is_cut=is_cut)
 
 
-def _after_summary(past: list[PastEntry], *, is_cut: bool) -> list[PastEntry]:
+def _after_summary(past: list[HistoryEntry], *, is_cut: bool) -> list[HistoryEntry]:
     """The last summary and what is not in it. The prompt of the run stays: the model is about to answer it.
 
     A summary that does not say how far it goes, as an imported one may, counts for nothing.
     """
-    found = [(entry, _through(entry, past, is_cut=is_cut)) for entry in past if entry.role == SUMMARY]
+    found = [(entry, _find_summarized_through(entry, past, is_cut=is_cut)) for entry in past if entry.role == SUMMARY_KEY]
     summary, through = max((one for one in found if one[1] is not None), key=lambda one: one[0].position, default=(None, None))
-    entries = [entry for entry in past if entry.role != SUMMARY]
+    entries = [entry for entry in past if entry.role != SUMMARY_KEY]
     if summary is None or through is None:
         while entries and is_cut and not entries[0].own and entries[0].role != "user":  # the window begins with a user's message
             entries.pop(0)
@@ -106,18 +117,18 @@ def _after_summary(past: list[PastEntry], *, is_cut: bool) -> list[PastEntry]:
     gone = [entry for entry in entries if entry.position <= through and not (entry.own and entry.role == "user")]
     answers = sum(entry.own and entry.role == "assistant" for entry in gone)
     kept = [entry for entry in entries if entry.position > through or (entry.own and entry.role == "user")]
-    return [replace(summary, meta={**summary.meta, OWN_ANSWERS: answers}), *kept]
+    return [replace(summary, meta={**summary.meta, OWN_ANSWERS_KEY: answers}), *kept]
 
 
-def _through(summary: PastEntry, past: list[PastEntry], *, is_cut: bool) -> int | None:
+def _find_summarized_through(summary: HistoryEntry, past: list[HistoryEntry], *, is_cut: bool) -> int | None:
     """The position up to which it goes; None when that is nowhere. What it names may be older than the window: 0 then."""
-    named = summary.meta.get(THROUGH)
+    named = summary.meta.get(SUMMARIZED_THROUGH_KEY)
     places = [entry.position for entry in past if entry.message_id == named and entry.position < summary.position]
     return max(places, default=0 if is_cut and isinstance(named, str) else None)
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class MessageExcerpt:
     """A message as it is told elsewhere: its beginning, without thinking."""
 
     role: str
@@ -128,25 +139,25 @@ class Said:
     tool: str  # whose result it is
 
 
-def last_said(session: Session, *, limit: int, characters: int, with_tools: bool) -> tuple[list[Said], bool]:
+def read_last_messages(session: Session, *, limit: int, characters: int, with_tools: bool) -> tuple[list[MessageExcerpt], bool]:
     """The last messages of a session, oldest first, and whether there are older ones. Without tools: only what has words."""
     wanted = "" if with_tools else "AND e.role <> 'toolResult' AND e.text <> ''"
-    newest = sql.rows(
+    newest = sql.fetch_rows(
         f"""
         SELECT e.role, substr(e.text, 1, %s), length(e.text), e.created_at,
           CASE WHEN e.role = 'assistant' THEN e.content END, CASE WHEN e.role = 'toolResult' THEN e.meta END
         FROM {tables.ENTRY} e
-        WHERE e.session_id = %s AND e.generation = %s AND e.kind IN ('message', 'tool_result') {wanted} AND {visible("e")}
+        WHERE e.session_id = %s AND e.generation = %s AND e.kind IN ('message', 'tool_result') {wanted} AND {visible_condition("e")}
         ORDER BY e.position DESC LIMIT %s
         """,
         [characters, sql.uuid_value(session.pk), session.generation, limit + 1],
     )
     said = [
-        Said(
+        MessageExcerpt(
             role,
             text,
             length,
-            sql.as_moment(moment),
+            sql.as_datetime(moment),
             [block for block in orjson.loads(content or "[]") if with_tools and block.get("type") == "toolCall"],
             orjson.loads(meta)["toolName"] if meta else "",
         )

@@ -6,12 +6,12 @@ from typing import Any
 
 from clawsite.infra import clock, sql
 from sessions_app.models import Run, Session
-from sessions_app.transcript.history import END, SHOWN, read_entries
-from sessions_app.transcript.message_details import messages_of, names_in, read_facts
+from sessions_app.transcript.history import MAX_POSITION, MESSAGE_KINDS, read_entries
+from sessions_app.transcript.message_details import read_author_names, read_call_details, to_wire_messages
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class NewMessages:
     """Messages in their order, each with the primary key of its run; `session` as far as they name it."""
 
     messages: list[dict[str, Any]]
@@ -19,7 +19,7 @@ class Said:
     session: dict[str, Any]
 
 
-def said(session_id: str, runs: Mapping[int, int], message_ids: Sequence[str]) -> Said | None:
+def read_new_messages(session_id: str, runs: Mapping[int, int], message_ids: Sequence[str]) -> NewMessages | None:
     """What these runs have said after a position each, and these messages; None of a session that was deleted."""
     session = Session.objects.filter(pk=session_id, deleted_at__isnull=True).first()
     if session is None:
@@ -27,11 +27,11 @@ def said(session_id: str, runs: Mapping[int, int], message_ids: Sequence[str]) -
     places = ["(e.run_id = %s AND e.position > %s)"] * len(runs)
     values: list[Any] = [value for place in runs.items() for value in place]
     if message_ids:
-        places.append(f"e.message_id IN ({sql.marks(message_ids)})")
+        places.append(f"e.message_id IN ({sql.placeholders(message_ids)})")
         values += message_ids
-    rows, _, _ = read_entries(session, SHOWN, f"({' OR '.join(places)})", "", END - 1, END, values)
-    messages = messages_of(
-        rows, read_facts(rows), notices=False, names=names_in(session, {row.writer for row in rows if row.writer})
+    rows, _, _ = read_entries(session, MESSAGE_KINDS, f"({' OR '.join(places)})", "", MAX_POSITION - 1, MAX_POSITION, values)
+    messages = to_wire_messages(
+        rows, read_call_details(rows), notices=False, names=read_author_names(session, {row.writer for row in rows if row.writer})
     )
     at_work = Run.objects.filter(session=session, status__in=(Run.Status.RUNNING, Run.Status.WAITING))
     facts = {
@@ -41,4 +41,4 @@ def said(session_id: str, runs: Mapping[int, int], message_ids: Sequence[str]) -
         "updatedAt": clock.to_ms(session.updated_at),
         "activeRunIds": list(at_work.values_list("run_id", flat=True)),
     }
-    return Said(messages, [row.run_pk for row in rows], facts)
+    return NewMessages(messages, [row.run_pk for row in rows], facts)

@@ -11,17 +11,17 @@ Block = dict[str, Any]
 COMPACT = "compact"  # in a run's options: it only summarises the conversation (compactions.py), and has no message
 
 
-def attached(options: Mapping[str, Any]) -> list[Block]:
+def attachment_blocks(options: Mapping[str, Any]) -> list[Block]:
     """The attachments of a run as clients see them."""
     return [{name: value for name, value in block.items() if name != "sha256"} for block in options.get("attachments", ())]
 
 
-def prompt_content(prompt: str, options: Mapping[str, Any]) -> list[Block]:
-    blocks = attached(options)
+def build_prompt_content(prompt: str, options: Mapping[str, Any]) -> list[Block]:
+    blocks = attachment_blocks(options)
     return [{"type": "text", "text": prompt}, *blocks] if prompt or not blocks else blocks
 
 
-def asked_for(options: Mapping[str, Any]) -> dict[str, Any]:
+def comparable_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that make a request the same or another one: attachments count by what is in them, not by their ids.
 
     A client that sends its bytes again, after it has lost the answer, must find its first run; so must one that says in another
@@ -33,6 +33,6 @@ def asked_for(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, "attachments": [[block["sha256"], block["name"]] for block in options["attachments"]]}
 
 
-def attachment_ids(content: Sequence[Block]) -> list[str]:
+def list_attachment_ids(content: Sequence[Block]) -> list[str]:
     """Of an entry that may come from an import: only what has the right shape."""
     return [block["attachmentId"] for block in content if isinstance(block.get("attachmentId"), str)]

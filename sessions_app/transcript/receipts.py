@@ -17,7 +17,7 @@ class Receipt(TypedDict):
     consumedByEventId: NotRequired[str]
 
 
-def receipts(user: User, session: Session, run_ids: Sequence[str]) -> list[Receipt]:
+def list_receipts(user: User, session: Session, run_ids: Sequence[str]) -> list[Receipt]:
     """Of the caller's own prompts, in the order in which they were sent."""
     found = Run.objects.filter(owner=user, session=session, run_id__in=run_ids).order_by("id")
     told = TranscriptEntry.objects.filter(run__in=found, kind=TranscriptEntry.Kind.MESSAGE, role="user")

@@ -14,11 +14,13 @@ from sessions_app.events.journal import NewEntry, NewEvent, insert_session_event
 from sessions_app.models import Run, Session, TranscriptEntry
 from sessions_app.tables import ENTRY, RUN, SESSION
 
-SAID = "kind IN ('message', 'tool_result')"
-KEPT = "kind IN ('message', 'tool_result', 'compaction')"  # a summary before the message stays with what it sums up
+IS_MESSAGE = "kind IN ('message', 'tool_result')"
+IS_MESSAGE_OR_SUMMARY = (
+    "kind IN ('message', 'tool_result', 'compaction')"  # a summary before the message stays with what it sums up
+)
 
 
-def visible(entry: str) -> str:
+def visible_condition(entry: str) -> str:
     """The condition for entries of that name in a query: no later rewind takes them back."""
     return (
         f"NOT EXISTS (SELECT 1 FROM {ENTRY} w WHERE w.session_id = {entry}.session_id AND w.generation = {entry}.generation "
@@ -27,25 +29,25 @@ def visible(entry: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MessagePosition:
     position: int
     role: str
     author: int | None  # who asked for its run; None of what belongs to none
 
 
-def place_of(session: Session, message_id: str) -> Place:
+def find_message_position(session: Session, message_id: str) -> MessagePosition:
     """Where a message stands that can be seen; an imported transcript may use an id again, then the last one is meant."""
-    found = sql.rows(
+    found = sql.fetch_rows(
         f"""
         SELECT e.position, e.role, r.owner_id FROM {ENTRY} e LEFT JOIN {RUN} r ON r.id = e.run_id
-        WHERE e.session_id = %s AND e.generation = %s AND e.message_id = %s AND e.{SAID} AND {visible("e")}
+        WHERE e.session_id = %s AND e.generation = %s AND e.message_id = %s AND e.{IS_MESSAGE} AND {visible_condition("e")}
         ORDER BY e.position DESC LIMIT 1
         """,
         [sql.uuid_value(session.pk), session.generation, message_id],
     )
     if not found:
         raise NotFound(f"this conversation has no message {message_id!r} any more")
-    return Place(*found[0])
+    return MessagePosition(*found[0])
 
 
 def rewind_before(user: User, session: Session, message_id: str) -> None:
@@ -53,19 +55,19 @@ def rewind_before(user: User, session: Session, message_id: str) -> None:
 
     In a shared session everybody changes their own messages, and the owner any.
     """
-    generation = sql.row(f"SELECT generation FROM {SESSION} WHERE id = %s", [sql.uuid_value(session.pk)])[0]
+    generation = sql.fetch_row(f"SELECT generation FROM {SESSION} WHERE id = %s", [sql.uuid_value(session.pk)])[0]
     session = Session(id=session.id, owner_id=session.owner_id, key=session.key, generation=generation)
     if Run.objects.filter(session=session, status__in=Run.UNFINISHED).exists():
         raise Conflict("the session has an unfinished run; stop it first", retryable=True, details={"code": "RUN_UNFINISHED"})
-    place = place_of(session, message_id)
+    place = find_message_position(session, message_id)
     if place.role != "user":
         raise InvalidRequest("only a message of a user can be replaced; name the one before this answer")
     if user.pk not in (session.owner_id, place.author):
         raise Forbidden("this is somebody else's message; only its author and the session's owner may replace it")
-    kept = sql.rows(
+    kept = sql.fetch_rows(
         f"""
         SELECT e.position, e.message_id FROM {ENTRY} e
-        WHERE e.session_id = %s AND e.generation = %s AND e.position < %s AND e.{KEPT} AND {visible("e")}
+        WHERE e.session_id = %s AND e.generation = %s AND e.position < %s AND e.{IS_MESSAGE_OR_SUMMARY} AND {visible_condition("e")}
         ORDER BY e.position DESC LIMIT 1
         """,
         [sql.uuid_value(session.pk), generation, place.position],

@@ -24,10 +24,10 @@ def fresh_installation(database: None) -> None:
 
 def new_link() -> str:
     """The digest of a fresh link's token."""
-    link = first_admin.first_admin_link("http://127.0.0.1:8765/")
+    link = first_admin.create_first_admin_link("http://127.0.0.1:8765/")
     assert link
     assert link.startswith("http://127.0.0.1:8765/first-admin/")
-    return first_admin.digest_of(link.rstrip("/").rpartition("/")[2])
+    return first_admin.hash_token(link.rstrip("/").rpartition("/")[2])
 
 
 def test_the_link_makes_an_administrator_who_is_no_superuser() -> None:
@@ -41,7 +41,7 @@ def test_the_link_makes_an_administrator_who_is_no_superuser() -> None:
 
 
 def test_only_the_digest_of_the_link_is_stored() -> None:
-    link = first_admin.first_admin_link("http://127.0.0.1:8765") or ""
+    link = first_admin.create_first_admin_link("http://127.0.0.1:8765") or ""
     token = link.rstrip("/").rpartition("/")[2]
     assert len(token) >= 43  # 256 bits
     assert token not in str(FirstAdminLink.objects.values().get())
@@ -51,15 +51,15 @@ def test_the_link_works_once() -> None:
     digest = new_link()
     first_admin.use_link(digest, "ada", PASSWORD)
     User.objects.all().update(is_active=False)  # even when there is no administrator any more
-    assert not first_admin.link_is_open(digest)
+    assert not first_admin.is_link_open(digest)
     with pytest.raises(NotFound):
         first_admin.use_link(digest, "grace", PASSWORD)
 
 
 def test_a_new_link_ends_the_old_one() -> None:
     old, new = new_link(), new_link()
-    assert not first_admin.link_is_open(old)
-    assert first_admin.link_is_open(new)
+    assert not first_admin.is_link_open(old)
+    assert first_admin.is_link_open(new)
     with pytest.raises(NotFound):
         first_admin.use_link(old, "ada", PASSWORD)
 
@@ -69,7 +69,7 @@ def test_the_link_expires_after_a_day() -> None:
     link = FirstAdminLink.objects.get()
     assert timedelta(hours=23) < link.expires_at - timezone.now() <= timedelta(hours=24)
     FirstAdminLink.objects.update(expires_at=timezone.now())
-    assert not first_admin.link_is_open(digest)
+    assert not first_admin.is_link_open(digest)
     with pytest.raises(NotFound):
         first_admin.use_link(digest, "ada", PASSWORD)
 
@@ -80,8 +80,8 @@ def test_there_is_no_link_once_somebody_administers(how: str) -> None:
     admin = User.objects.create_user("root", password=PASSWORD, is_superuser=how == "superuser")
     if how == "operator":
         admin.groups.add(Group.objects.get(name="Operator"))
-    assert first_admin.first_admin_link("http://127.0.0.1:8765") is None
-    assert not first_admin.link_is_open(digest)
+    assert first_admin.create_first_admin_link("http://127.0.0.1:8765") is None
+    assert not first_admin.is_link_open(digest)
     with pytest.raises(NotFound):
         first_admin.use_link(digest, "mallory", PASSWORD)
     assert not User.objects.filter(username="mallory").exists()
@@ -92,19 +92,19 @@ def test_a_name_that_is_taken_does_not_use_the_link_up() -> None:
     digest = new_link()
     with pytest.raises(Conflict):
         first_admin.use_link(digest, "ada", PASSWORD)
-    assert first_admin.link_is_open(digest)
+    assert first_admin.is_link_open(digest)
     assert User.objects.get(username="ada").check_password("somebody else's")
 
 
 def test_an_empty_digest_opens_nothing() -> None:
     new_link()
-    assert not first_admin.link_is_open("")
+    assert not first_admin.is_link_open("")
 
 
 def test_the_environment_can_name_the_first_administrator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAWSITE_ADMIN_USERNAME", "ada")
     monkeypatch.setenv("CLAWSITE_ADMIN_PASSWORD", PASSWORD)
-    assert first_admin.first_admin_link("http://127.0.0.1:8765") is None
+    assert first_admin.create_first_admin_link("http://127.0.0.1:8765") is None
     assert "CLAWSITE_ADMIN_PASSWORD" not in os.environ
     assert User.objects.get(username="ada").check_password(PASSWORD)
     assert first_admin.admin_exists()
@@ -123,4 +123,4 @@ def test_a_name_no_form_would_take_is_refused_in_the_environment_too(monkeypatch
     monkeypatch.setenv("CLAWSITE_ADMIN_USERNAME", "service:gateway")
     monkeypatch.setenv("CLAWSITE_ADMIN_PASSWORD", PASSWORD)
     with pytest.raises(InvalidRequest, match="CLAWSITE_ADMIN_USERNAME"):
-        first_admin.first_admin_link("http://127.0.0.1:8765")
+        first_admin.create_first_admin_link("http://127.0.0.1:8765")

@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.db import transaction
 
 from clawsite.accounts import groups, tokens
-from clawsite.accounts.admin.accounts import WHAT_GROUPS_MAY
+from clawsite.accounts.admin.accounts import GROUP_DESCRIPTIONS
 from clawsite.accounts.models import User
 from clawsite.infra import bus
 
@@ -64,7 +64,7 @@ def test_what_was_taken_from_a_group_of_ours_or_added_to_it_is_put_right() -> No
 
 
 def test_the_admin_says_of_each_group_what_it_may() -> None:
-    assert set(WHAT_GROUPS_MAY) == set(groups.GATEWAY_PERMISSIONS)
+    assert set(GROUP_DESCRIPTIONS) == set(groups.GATEWAY_PERMISSIONS)
 
 
 def test_operators_hold_every_table_and_auditors_only_look() -> None:

@@ -37,7 +37,7 @@ def waits(address: str, account: str = "") -> float:
 
 def fail(times: int, address: str = HERE, account: str = "") -> None:
     for _ in range(times):
-        throttle.failed(address, account)
+        throttle.record_failure(address, account)
 
 
 def later(seconds: float) -> None:
@@ -63,7 +63,7 @@ def test_the_wait_ends_by_itself() -> None:
 
 
 def test_waits_only_grow_and_never_pass_the_longest() -> None:
-    waits_in_order = [throttle.wait_after(failures, 900) for failures in range(5000)]
+    waits_in_order = [throttle.wait_seconds(failures, 900) for failures in range(5000)]
     assert waits_in_order == sorted(waits_in_order)
     assert (waits_in_order[5], waits_in_order[6], waits_in_order[-1]) == (0, 2, 900)
 
@@ -99,7 +99,7 @@ def test_failures_are_forgotten_after_twenty_quiet_minutes() -> None:
     ],
 )
 def test_each_client_has_one_spelling(written: str, counted: str) -> None:
-    assert client_address.canonical(written) == counted
+    assert client_address.canonicalize(written) == counted
 
 
 def test_another_spelling_of_an_address_is_the_same_address() -> None:
@@ -123,43 +123,43 @@ def test_another_spelling_of_an_address_is_the_same_address() -> None:
     ],
 )
 def test_forwarded_addresses_are_believed_as_far_as_proxies_are_trusted(forwarded: str, proxies: int, counted: str) -> None:
-    assert client_address.of_client(HERE, forwarded, proxies) == counted
+    assert client_address.resolve_client_address(HERE, forwarded, proxies) == counted
 
 
 def test_guesses_from_many_addresses_slow_the_account_down_for_a_minute_at_most() -> None:
     for n in range(40):
-        throttle.failed(f"203.0.113.{n}", "Ada")
+        throttle.record_failure(f"203.0.113.{n}", "Ada")
     assert 50 < waits(THERE, " ada ") <= 60
     assert waits(THERE, "grace") == 0
 
 
 def test_strangers_do_not_keep_the_owner_waiting_where_they_have_signed_in_before() -> None:
-    throttle.admit(THERE, "ada")
-    throttle.succeeded(THERE, "ada", admitted=True)
+    throttle.check_and_count(THERE, "ada")
+    throttle.record_success(THERE, "ada", admitted=True)
     for n in range(40):
-        throttle.failed(f"203.0.113.{n}", "ada")
+        throttle.record_failure(f"203.0.113.{n}", "ada")
     assert waits("203.0.113.99", "ada") > 0
     assert waits(THERE, "ada") == 0
 
 
 def test_success_clears_the_account_and_not_the_address() -> None:
     fail(6, HERE, "ada")
-    throttle.succeeded(HERE, "ada")
+    throttle.record_success(HERE, "ada")
     assert waits(THERE, "ada") == 0
     assert waits(HERE, "ada") > 0
 
 
 def test_signing_in_to_an_account_of_ones_own_does_not_buy_guesses() -> None:
     for _ in range(4):
-        throttle.failed(HERE, "ada")
-        throttle.admit(HERE, "mallory")
-        throttle.succeeded(HERE, "mallory", admitted=True)
+        throttle.record_failure(HERE, "ada")
+        throttle.check_and_count(HERE, "mallory")
+        throttle.record_success(HERE, "mallory", admitted=True)
     fail(2, HERE, "ada")
     assert waits(HERE) > 0
 
 
 def test_what_people_type_as_a_name_is_not_kept() -> None:
-    throttle.failed(HERE, "hunter2")
+    throttle.record_failure(HERE, "hunter2")
     assert not FailedSignIns.objects.filter(subject__icontains="hunter2").exists()
 
 
@@ -181,21 +181,21 @@ def at_once(count: int, work: Callable[[], object]) -> list[object]:
 
 
 def test_no_failure_is_lost_when_many_are_counted_at_once() -> None:
-    at_once(12, lambda: throttle.failed(HERE, "ada"))
+    at_once(12, lambda: throttle.record_failure(HERE, "ada"))
     assert sorted(FailedSignIns.objects.values_list("failures", flat=True)) == [12, 12]
 
 
 def test_a_burst_of_guesses_is_not_let_in_before_its_failures_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    judged = throttle._refuse_waiting
+    judged = throttle._raise_if_waiting
 
     def slowly(*question: Any) -> None:
         judged(*question)
         time.sleep(0.01)  # opens the window between the judgement and the count, if there is one
 
-    monkeypatch.setattr(throttle, "_refuse_waiting", slowly)
+    monkeypatch.setattr(throttle, "_raise_if_waiting", slowly)
 
     def guess() -> bool:
-        throttle.admit(HERE, "ada")
+        throttle.check_and_count(HERE, "ada")
         return True
 
     admitted = at_once(20, guess).count(True)

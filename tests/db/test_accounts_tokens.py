@@ -29,7 +29,7 @@ def own_service_users(database: None) -> Iterator[None]:
 
 
 def scopes_by(secret: str) -> frozenset[str] | None:
-    principal = tokens.principal_for(secret)
+    principal = tokens.find_principal(secret)
     assert principal
     return principal.scopes
 
@@ -52,11 +52,11 @@ def test_only_the_digest_of_a_token_is_stored() -> None:
 
 def test_a_token_finds_its_account_and_a_changed_one_does_not() -> None:
     token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"])
-    principal = tokens.principal_for(secret)
+    principal = tokens.find_principal(secret)
     assert principal is not None
     assert (principal.user.username, principal.kind, principal.token_id) == ("ada", "api-token", token.pk)
     for wrong in (secret[:-1], secret + "x", secret.upper(), f"claw_{token.prefix}_", "claw_", "", "claw__", "x" * 5000):
-        assert tokens.principal_for(wrong) is None
+        assert tokens.find_principal(wrong) is None
 
 
 def test_a_token_lives_ninety_days_unless_told_otherwise() -> None:
@@ -66,9 +66,9 @@ def test_a_token_lives_ninety_days_unless_told_otherwise() -> None:
 
 def test_an_expired_token_is_nobody() -> None:
     token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"], timezone.now() + timedelta(hours=1))
-    assert tokens.principal_for(secret)
+    assert tokens.find_principal(secret)
     AccessToken.objects.filter(pk=token.pk).update(expires_at=timezone.now())
-    assert tokens.principal_for(secret) is None
+    assert tokens.find_principal(secret) is None
 
 
 def test_a_token_cannot_be_made_expired() -> None:
@@ -81,7 +81,7 @@ def test_a_revoked_token_stays_revoked() -> None:
     tokens.revoke_token(token)
     revoked_at = AccessToken.objects.get(pk=token.pk).revoked_at
     tokens.revoke_token(token)
-    assert tokens.principal_for(secret) is None
+    assert tokens.find_principal(secret) is None
     assert AccessToken.objects.get(pk=token.pk).revoked_at == revoked_at
 
 
@@ -113,7 +113,7 @@ def test_a_token_shrinks_with_its_account() -> None:
     user.groups.remove(Group.objects.get(name="Operator"))
     assert scopes_by(secret) == {"operator.read", "operator.write"}
     User.objects.filter(pk=user.pk).update(is_active=False)
-    assert tokens.principal_for(secret) is None
+    assert tokens.find_principal(secret) is None
 
 
 def test_an_unknown_scope_is_refused_by_name() -> None:
@@ -125,11 +125,11 @@ def test_use_is_noted_at_most_once_a_minute() -> None:
     token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"])
 
     def used_at() -> object:
-        tokens.note_use(token.pk)
+        tokens.record_use(token.pk)
         return AccessToken.objects.get(pk=token.pk).last_used_at
 
     def is_due() -> bool:
-        principal = tokens.principal_for(secret)
+        principal = tokens.find_principal(secret)
         return principal is not None and principal.unnoted
 
     assert is_due()
@@ -146,8 +146,8 @@ def test_use_is_noted_at_most_once_a_minute() -> None:
 def test_finding_an_account_only_reads() -> None:
     _token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"])
     with CaptureQueriesContext(connection) as asked:
-        assert tokens.principal_for(secret)
-        assert tokens.principal_for(settings.GATEWAY_TOKEN)
+        assert tokens.find_principal(secret)
+        assert tokens.find_principal(settings.GATEWAY_TOKEN)
     assert asked.captured_queries
     assert {query["sql"].split()[0] for query in asked.captured_queries} == {"SELECT"}
 
@@ -155,19 +155,19 @@ def test_finding_an_account_only_reads() -> None:
 def test_the_account_of_the_gateway_token_is_there_after_every_migrate() -> None:
     User.objects.filter(is_service=True).delete()
     with pytest.raises(Unavailable, match="claw prepare"):
-        tokens.principal_for(settings.GATEWAY_TOKEN)
+        tokens.find_principal(settings.GATEWAY_TOKEN)
     call_command("migrate", verbosity=0)
     assert scopes_by(settings.GATEWAY_TOKEN) == {"operator.read", "operator.write"}
 
 
 def test_a_migrate_does_not_switch_the_gateway_token_on_again() -> None:
-    User.objects.filter(pk=tokens.service_user("gateway").pk).update(is_active=False)
+    User.objects.filter(pk=tokens.ensure_service_user("gateway").pk).update(is_active=False)
     call_command("migrate", verbosity=0)
-    assert tokens.principal_for(settings.GATEWAY_TOKEN) is None
+    assert tokens.find_principal(settings.GATEWAY_TOKEN) is None
 
 
 def test_the_gateway_token_may_chat_and_read_whatever_its_account_is_given() -> None:
-    principal = tokens.principal_for(settings.GATEWAY_TOKEN)
+    principal = tokens.find_principal(settings.GATEWAY_TOKEN)
     assert principal
     assert (principal.kind, principal.token_id) == ("gateway-token", None)
     principal.user.groups.set(Group.objects.all())
@@ -175,12 +175,12 @@ def test_the_gateway_token_may_chat_and_read_whatever_its_account_is_given() -> 
 
 
 def test_switching_the_service_account_off_switches_the_gateway_token_off() -> None:
-    User.objects.filter(pk=tokens.service_user("gateway").pk).update(is_active=False)
-    assert tokens.principal_for(settings.GATEWAY_TOKEN) is None
+    User.objects.filter(pk=tokens.ensure_service_user("gateway").pk).update(is_active=False)
+    assert tokens.find_principal(settings.GATEWAY_TOKEN) is None
 
 
 def test_a_service_account_is_made_once_and_has_no_password() -> None:
-    first, second = tokens.service_user("cron"), tokens.service_user("cron")
+    first, second = tokens.ensure_service_user("cron"), tokens.ensure_service_user("cron")
     assert first.pk == second.pk
     assert first.is_service
     assert not first.has_usable_password()

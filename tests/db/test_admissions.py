@@ -6,17 +6,17 @@ from django.utils import translation
 
 from clawsite.gateway.protocol.approvals import add_approvals
 from clawsite.infra import clock
-from sessions_app.labels.rules import decision_words
+from sessions_app.labels.rules import translate_decision
 from sessions_app.models import Event, ToolCall
-from sessions_app.reports.redaction import without_words
+from sessions_app.reports.redaction import redact_event_data
 from sessions_app.runs import queue, tool_calls
-from sessions_app.runs.tool_calls import Decision
-from sessions_app.verdicts import verdict_of
+from sessions_app.runs.tool_calls import CallDecision
+from sessions_app.verdicts import build_verdict
 from tests.asking import KEPT, allow_asking, asked, claimed_run, decide, planned
 from tools_app.approvals import grants
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.grants import Wish
-from tools_app.approvals.supervise import may_still_start
+from tools_app.approvals.grants import GrantTerms
+from tools_app.approvals.supervise import use_approval_or_grants
 from tools_app.models import Grant
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
@@ -40,14 +40,16 @@ def started(claimed, workspace, line="touch made", call="c1"):
     assert decided.effect == "allow", decided
     verdict = {**KEPT, "trace": {"exec": [{"layer": "profile", "effect": "allow", "rule": "profile `coding`"}]}}
     with transaction.atomic():
-        tool_calls.record(claimed, [Decision(call, "exec", {"command": line}, ToolCall.Status.ALLOWED, verdict=verdict)])
+        tool_calls.record_decisions(
+            claimed, [CallDecision(call, "exec", {"command": line}, ToolCall.Status.ALLOWED, verdict=verdict)]
+        )
     with transaction.atomic():
-        assert may_still_start(claimed, plan, decided) == ""
-        tool_calls.start(claimed, call, "exec", {"command": line})
+        assert use_approval_or_grants(claimed, plan, decided) == ""
+        tool_calls.mark_started(claimed, call, "exec", {"command": line})
     with transaction.atomic():
-        tool_calls.finish(claimed, call, "exec", {"content": [], "details": {}}, text="", is_error=False)
+        tool_calls.record_result(claimed, call, "exec", {"content": [], "details": {}}, text="", is_error=False)
     row = ToolCall.objects.values("name", "status", "refused_by", "verdict").get(run=claimed.pk, call_id=call)
-    return verdict_of(row)
+    return build_verdict(row)
 
 
 def told_at_the_end(claimed, call="c1"):
@@ -58,12 +60,12 @@ def told_at_the_end(claimed, call="c1"):
 
 def words(verdict):
     with translation.override("en"):
-        return decision_words(verdict)
+        return translate_decision(verdict)
 
 
 def test_a_yes_for_one_time_names_the_person_and_the_layers_stand_behind(claimed, approver, tmp_path):
     question = asked(claimed, tmp_path)
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     verdict = started(claimed, tmp_path)
     admission = {"by": "answer", "approval": str(question.pk), "decision": "allow-once", "person": "ada"}
     assert verdict["admission"] == admission
@@ -76,26 +78,26 @@ def test_a_yes_for_one_time_names_the_person_and_the_layers_stand_behind(claimed
 @pytest.mark.parametrize(
     ("wish", "extent"),
     [
-        (Wish("session", 900), "for 15 minutes, in this chat"),
-        (Wish("agent", 3600), "for 1 hour, for this agent, in all chats"),
-        (Wish("directory", None, 5), "once and 5 times more within 8 hours, for this agent, in this directory"),
-        (Wish("session", 5400, 1), "once and 1 time more within 90 minutes, in this chat"),
+        (GrantTerms("session", 900), "for 15 minutes, in this chat"),
+        (GrantTerms("agent", 3600), "for 1 hour, for this agent, in all chats"),
+        (GrantTerms("directory", None, 5), "once and 5 times more within 8 hours, for this agent, in this directory"),
+        (GrantTerms("session", 5400, 1), "once and 1 time more within 90 minutes, in this chat"),
     ],
 )
 def test_a_yes_for_longer_says_how_long_how_often_and_where(wish, extent, claimed, approver, tmp_path):
     question = asked(claimed, tmp_path)
-    approval_requests.resolve(question.pk, by=approver, decision="allow-for", wish=wish)
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=wish)
     assert words(started(claimed, tmp_path)) == f"approved by ada: {extent}"
 
 
 def test_always_says_for_how_long_that_is(claimed, approver, tmp_path):
-    approval_requests.resolve(asked(claimed, tmp_path).pk, by=approver, decision="allow-always")
+    approval_requests.resolve_approval(asked(claimed, tmp_path).pk, by=approver, decision="allow-always")
     assert words(started(claimed, tmp_path)) == "allowed always by ada: for 90 days, for this agent, in all chats"
 
 
 def test_what_a_grant_let_through_names_it_and_what_was_left_of_it_then(claimed, approver, tmp_path):
     question = asked(claimed, tmp_path)
-    approval_requests.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900, 3))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900, 3))
     started(claimed, tmp_path)
     verdict = started(claimed, tmp_path, call="c2")
     grant = Grant.objects.get()
@@ -103,9 +105,9 @@ def test_what_a_grant_let_through_names_it_and_what_was_left_of_it_then(claimed,
     assert verdict["admission"] == {"by": "grant", "grants": [told]}
     assert words(verdict).startswith(f"allowed by grant #{grant.pk} of ada, in this chat, until ")
     assert words(verdict).endswith(", 2 uses left")
-    grants.revoke(grant.pk, by=approver)
+    grants.revoke_grant(grant.pk, by=approver)
     again = ToolCall.objects.values("name", "status", "refused_by", "verdict").get(run=claimed.pk, call_id="c2")
-    assert verdict_of(again) == verdict  # it was in force when the command started
+    assert build_verdict(again) == verdict  # it was in force when the command started
 
 
 def test_where_nobody_had_to_be_asked_the_rules_are_named(user, session_of, tmp_path):
@@ -118,12 +120,12 @@ def test_where_nobody_had_to_be_asked_the_rules_are_named(user, session_of, tmp_
 def test_who_follows_the_chat_is_told_with_the_answer_how_far_it_reaches(claimed, approver, user, tmp_path):
     question = asked(claimed, tmp_path)
     with transaction.atomic():
-        queue.park(claimed, "approval")  # no worker has it, so the answer itself is told
-    approval_requests.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900))
+        queue.park_run(claimed, "approval")  # no worker has it, so the answer itself is told
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900))
     granted = {"grant": Grant.objects.get().pk, "scope": "session", "seconds": 900, "uses": None}
     decided = Event.objects.filter(run=claimed.pk, stream="tool").order_by("-seq")[0].data
     assert decided["approval"]["granted"] == granted
-    assert without_words(decided)["approval"]["granted"] == granted  # it says nothing of what was said
+    assert redact_event_data(decided)["approval"]["granted"] == granted  # it says nothing of what was said
     block = {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {}}
     message = {"role": "assistant", "runId": question.run.run_id, "content": [block]}
     add_approvals(question.session, [message])

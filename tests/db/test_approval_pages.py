@@ -11,13 +11,13 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from agents.models import Agent
-from clawsite.gateway.protocol.approvals import add_offers
+from clawsite.gateway.protocol.approvals import add_enable_offers
 from clawsite.infra import clock
 from sessions_app.models import SessionMember
 from tests.approvals import asked, many, plan_of, shown_of
 from tools_app.approvals import approvers, grants
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.supervise import NO_RULE
+from tools_app.approvals.supervise import NO_RULE_CODE
 from tools_app.exec.gate.types import Script
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant
 
@@ -249,7 +249,7 @@ def test_the_card_counts_by_the_rules_of_now(ada, ben, session_of):
 
 def test_it_is_told_why_an_answer_became_void(ada, ben, question):
     answer(browser(ben), question, reason="fine")
-    approval_requests.void([Approval.objects.get(pk=question.pk)], approvers.LOST_THE_RIGHT)
+    approval_requests.void_approvals([Approval.objects.get(pk=question.pk)], approvers.LOST_THE_RIGHT)
     for address in (reverse("approval", args=[question.pk]), reverse("approvals-history")):
         page = browser(ben).get(address).content.decode()
         assert "ben approved it once; canceled before it started" in page
@@ -283,7 +283,7 @@ def test_extending_leaves_it_open_longer(ben, ada, session_of):
 
 def test_several_are_answered_each_for_itself(ada, ben, person, session_of):
     questions = [asked(ada, session_of(ada)) for _ in range(3)]
-    approval_requests.resolve(questions[1].pk, by=person("Approver", name="cleo"), decision="deny")
+    approval_requests.resolve_approval(questions[1].pk, by=person("Approver", name="cleo"), decision="deny")
     chosen = [f"{each.pk}:{each.plan_hash}" for each in questions[:2]] + [f"{questions[2].pk}:{'0' * 64}"]
     given = browser(ben).post(reverse("approvals-several"), {"chosen": chosen, "decision": "allow-once"}, **HTMX)
     assert [status_of(each) for each in questions] == ["approved", "denied", "pending"]
@@ -392,7 +392,7 @@ def test_filters_narrow_the_list(ada, ben, person, session_of):
 
 
 def test_what_was_answered_meanwhile_comes_with_the_live_list(ben, person, question):
-    approval_requests.resolve(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
     told = browser(ben).get(reverse("approvals-live"), {"shown": f"{question.pk}:as-it-was"}).content.decode()
     assert "cleo approved it once" in told
     assert "<article" not in browser(ben).get(reverse("approvals-live")).content.decode()
@@ -404,7 +404,7 @@ def test_a_card_that_has_not_changed_is_not_sent_again(ben, question):
     stamp = page.partition('data-stamp="')[2].partition('"')[0]
     told = client.get(reverse("approvals-live"), {"shown": f"{question.pk}:{stamp}"}).content.decode()
     assert "<article" not in told
-    approval_requests.extend(question.pk, by=ben)
+    approval_requests.extend_approval(question.pk, by=ben)
     assert "<article" in client.get(reverse("approvals-live"), {"shown": f"{question.pk}:{stamp}"}).content.decode()
     assert client.get(reverse("approvals-live"), {"shown": "nonsense"}).status_code == 404
 
@@ -416,7 +416,7 @@ def test_the_badge_counts_for_approvers_only(ada, ben, question):
 
 
 def test_the_history_tells_person_time_and_outcome(ben, question):
-    approval_requests.resolve(question.pk, by=ben, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=ben, decision="allow-once")
     Approval.objects.filter(pk=question.pk).update(status="used", used_at=clock.now())
     command_of(question, name="quiet-otter", status="exited", exit_code=3)
     page = browser(ben).get(reverse("approvals-history")).content.decode()
@@ -556,8 +556,8 @@ def test_a_command_is_tried_without_running_it(ben):
 
 def test_a_trial_counts_the_grants_of_the_agent_and_names_the_one_that_allows(ben, person):
     operator = person("Operator", name="olga")
-    needless = grants.add_by_hand(["cat"], by=operator, scope="agent", subject="main")
-    allows = grants.add_by_hand(["ls"], by=operator, scope="agent", subject="main")
+    needless = grants.add_manually(["cat"], by=operator, scope="agent", subject="main")
+    allows = grants.add_manually(["ls"], by=operator, scope="agent", subject="main")
     page = tried(ben, "ls -la")
     assert 'data-effect="allow"' in page
     assert f'#grant-{allows.pk}">grant #{allows.pk}</a>, by olga: <code>ls</code>' in page
@@ -670,15 +670,15 @@ def test_letting_the_agent_ask_is_offered_only_while_it_would_help(ada, person, 
 
     def offered(code: str) -> bool:
         messages = [{"role": "toolResult", "details": {"code": code}}, {"role": "user"}]
-        add_offers(session, messages)
+        add_enable_offers(session, messages)
         return messages[0].get("letAsk", False)
 
-    assert offered(NO_RULE)
+    assert offered(NO_RULE_CODE)
     assert not offered("exec_denied")
     rule = ExecRule.objects.create(scope="agent", subject="main", security="deny")
-    assert not offered(NO_RULE)  # somebody has refused it
+    assert not offered(NO_RULE_CODE)  # somebody has refused it
     rule.security = "allowlist"
     rule.save()
-    assert not offered(NO_RULE)
+    assert not offered(NO_RULE_CODE)
     page = browser(person("Operator", "User")).get(reverse("approvals") + "?let=main").content.decode()
     assert "Agent main can already request commands." in page

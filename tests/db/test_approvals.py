@@ -17,8 +17,8 @@ from sessions_app.sessions import service as session_service
 from tests.asking import allow_asking, another_executable, asked, claimed_run, decide, planned
 from tools_app.approvals import expiry, external, grants
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.grants import Wish
-from tools_app.approvals.supervise import may_still_start
+from tools_app.approvals.grants import GrantTerms
+from tools_app.approvals.supervise import use_approval_or_grants
 from tools_app.models import Approval, ApprovalVote, Grant
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
@@ -42,12 +42,12 @@ def approver(person):
 
 def parked(claimed):
     with transaction.atomic():
-        queue.park(claimed, "approval")
+        queue.park_run(claimed, "approval")
 
 
 def may_start(claimed, plan):
     with transaction.atomic():
-        return may_still_start(claimed, plan, decide(claimed, plan))
+        return use_approval_or_grants(claimed, plan, decide(claimed, plan))
 
 
 def test_a_question_holds_everything_a_person_needs_and_all_of_it_is_ours(question, claimed, user, tmp_path):
@@ -61,29 +61,29 @@ def test_a_question_holds_everything_a_person_needs_and_all_of_it_is_ours(questi
 
 def test_deciding_again_asks_no_second_time(claimed, question, tmp_path):
     again = decide(claimed, planned(claimed, tmp_path, "touch made"))
-    assert (again.effect, again.approval, again.asked_now) == ("ask", str(question.pk), False)
+    assert (again.effect, again.approval, again.newly_requested) == ("ask", str(question.pk), False)
     assert Approval.objects.count() == 1
 
 
 def test_allowed_once_is_used_once(claimed, question, approver, tmp_path):
     parked(claimed)
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = Run.objects.get(pk=claimed.pk)
     assert (run.status, run.ready_at is not None) == ("waiting", True)
     plan = planned(claimed, tmp_path, "touch made")
     decided = decide(claimed, plan)
     assert (decided.effect, decided.approval) == ("allow", str(question.pk))
     with transaction.atomic():
-        assert may_still_start(claimed, plan, decided) == ""
+        assert use_approval_or_grants(claimed, plan, decided) == ""
     question.refresh_from_db()
     assert (question.status, question.decided_by) == ("used", approver)
     with transaction.atomic():
-        assert "not valid any more" in may_still_start(claimed, plan, decided)
+        assert "not valid any more" in use_approval_or_grants(claimed, plan, decided)
     assert decide(claimed, plan).effect == "deny"
 
 
 def test_the_reason_of_a_refusal_reaches_the_model(claimed, question, approver, tmp_path):
-    approval_requests.resolve(question.pk, by=approver, decision="deny", reason="use the staging host")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="deny", reason="use the staging host")
     decided = decide(claimed, planned(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
     assert "use the staging host" in decided.words
@@ -95,7 +95,7 @@ def test_of_fifty_answers_one_wins_and_the_others_are_told_who(question, person)
 
     def answer(who):
         try:
-            won.append(approval_requests.resolve(question.pk, by=who, decision="allow-once").decided_by)
+            won.append(approval_requests.resolve_approval(question.pk, by=who, decision="allow-once").decided_by)
         except Conflict as late:
             told.append(late)
         finally:
@@ -119,10 +119,10 @@ def test_without_compare_and_set_two_answers_would_win(question, person, monkeyp
         Approval.objects.filter(pk=approval.pk).update(status=to, decided_by=by, decision=decision, decided_at=clock.now())
         return approval
 
-    monkeypatch.setattr(approval_requests, "settle", careless)
-    monkeypatch.setattr(approval_requests, "_still_wanted", lambda approval: None)
-    approval_requests.resolve(question.pk, by=one, decision="allow-once")
-    approval_requests.resolve(question.pk, by=two, decision="deny")
+    monkeypatch.setattr(approval_requests, "close_approval", careless)
+    monkeypatch.setattr(approval_requests, "_check_run_active", lambda approval: None)
+    approval_requests.resolve_approval(question.pk, by=one, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=two, decision="deny")
     question.refresh_from_db()
     assert (question.status, question.decided_by) == ("denied", two)
 
@@ -130,7 +130,7 @@ def test_without_compare_and_set_two_answers_would_win(question, person, monkeyp
 @pytest.mark.parametrize("groups", [("User",), ("Operator",), ("Auditor",)])
 def test_approving_is_a_right_of_its_own(question, person, groups):
     with pytest.raises((Forbidden, NotFound)):
-        approval_requests.resolve(question.pk, by=person(*groups), decision="allow-once")
+        approval_requests.resolve_approval(question.pk, by=person(*groups), decision="allow-once")
     question.refresh_from_db()
     assert question.is_open
 
@@ -140,12 +140,12 @@ def test_a_program_never_approves_whatever_its_account_is_given(question, person
     robot.is_service = True
     robot.save()
     with pytest.raises(Forbidden):
-        approval_requests.resolve(question.pk, by=robot, decision="allow-once")
+        approval_requests.resolve_approval(question.pk, by=robot, decision="allow-once")
 
 
 def test_somebody_elses_question_is_not_found(question, person):
     with pytest.raises(NotFound):
-        approval_requests.find(person(), question.pk)
+        approval_requests.find_approval(person(), question.pk)
 
 
 def test_who_asked_may_be_left_out(user, session_of, tmp_path):
@@ -153,7 +153,7 @@ def test_who_asked_may_be_left_out(user, session_of, tmp_path):
     user.groups.add(Group.objects.get(name="Approver"))
     question = asked(claimed_run(user, session_of(user)), tmp_path)
     with pytest.raises(Forbidden, match="own commands"):
-        approval_requests.resolve(question.pk, by=user, decision="allow-once")
+        approval_requests.resolve_approval(question.pk, by=user, decision="allow-once")
 
 
 def test_a_rule_can_name_who_approves(user, session_of, person, tmp_path):
@@ -162,8 +162,8 @@ def test_a_rule_can_name_who_approves(user, session_of, person, tmp_path):
     question = asked(claimed_run(user, session_of(user)), tmp_path)
     plain, chosen = person("Approver"), person("Approver", "Security")
     with pytest.raises(Forbidden, match="Security"):
-        approval_requests.resolve(question.pk, by=plain, decision="allow-once")
-    assert approval_requests.resolve(question.pk, by=chosen, decision="allow-once").status == "approved"
+        approval_requests.resolve_approval(question.pk, by=plain, decision="allow-once")
+    assert approval_requests.resolve_approval(question.pk, by=chosen, decision="allow-once").status == "approved"
     rule.delete()
     Group.objects.filter(name="Security").delete()
 
@@ -172,17 +172,19 @@ def test_two_people_must_agree_and_one_of_them_is_enough_to_refuse(user, session
     allow_asking(two_people=True)
     question = asked(claimed_run(user, session_of(user)), tmp_path)
     ada, ben = person("Approver"), person("Approver")
-    assert approval_requests.resolve(question.pk, by=ada, decision="allow-once").is_open
-    assert approval_requests.resolve(question.pk, by=ada, decision="allow-once").is_open, "the same person twice is one person"
-    assert approval_requests.resolve(question.pk, by=ben, decision="allow-once").status == "approved"
+    assert approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once").is_open
+    assert approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once").is_open, (
+        "the same person twice is one person"
+    )
+    assert approval_requests.resolve_approval(question.pk, by=ben, decision="allow-once").status == "approved"
 
 
 def test_of_two_wishes_the_narrower_counts(user, session_of, person, tmp_path):
     allow_asking(two_people=True)
     question = asked(claimed_run(user, session_of(user)), tmp_path)
     ada, ben = person("Approver"), person("Approver")
-    approval_requests.resolve(question.pk, by=ada, decision="allow-for", wish=Wish("agent", 8 * 3600, 50))
-    approval_requests.resolve(question.pk, by=ben, decision="allow-for", wish=Wish("session", 900, None))
+    approval_requests.resolve_approval(question.pk, by=ada, decision="allow-for", wish=GrantTerms("agent", 8 * 3600, 50))
+    approval_requests.resolve_approval(question.pk, by=ben, decision="allow-for", wish=GrantTerms("session", 900, None))
     grant = Grant.objects.get()
     assert (grant.scope, grant.uses_left) == ("session", 50)
     assert grant.expires_at - grant.created_at == dt.timedelta(minutes=15)
@@ -192,17 +194,17 @@ def test_a_vote_of_somebody_who_lost_the_right_does_not_count(user, session_of, 
     allow_asking(two_people=True)
     question = asked(claimed_run(user, session_of(user)), tmp_path)
     ada, ben = person("Approver"), person("Approver")
-    approval_requests.resolve(question.pk, by=ada, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once")
     ada.groups.clear()
-    assert approval_requests.resolve(question.pk, by=ben, decision="allow-once").is_open
+    assert approval_requests.resolve_approval(question.pk, by=ben, decision="allow-once").is_open
     assert ApprovalVote.objects.count() == 2
 
 
 def test_an_answer_to_another_plan_than_the_one_seen_is_refused(question, approver):
     with pytest.raises(Conflict, match="not the one that would run"):
-        approval_requests.resolve(question.pk, by=approver, decision="allow-once", seen_hash="0" * 64)
+        approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once", seen_hash="0" * 64)
     assert (
-        approval_requests.resolve(question.pk, by=approver, decision="allow-once", seen_hash=question.plan_hash).status
+        approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once", seen_hash=question.plan_hash).status
         == "approved"
     )
 
@@ -211,25 +213,25 @@ def test_what_nobody_answers_expires_and_the_run_goes_on_without_it(claimed, que
     parked(claimed)
     Approval.objects.update(expires_at=clock.now() - dt.timedelta(seconds=1))
     with pytest.raises(Conflict, match="expired"):
-        approval_requests.resolve(question.pk, by=approver, decision="allow-once")
-    assert expiry.any_due()
+        approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
+    assert expiry.has_due_approvals()
     with transaction.atomic():
-        assert expiry.look_at_the_clock() == 1
+        assert expiry.expire_and_warn() == 1
     assert Run.objects.get(pk=claimed.pk).ready_at is not None
     decided = decide(claimed, planned(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
     assert "in time" in decided.words
-    assert not expiry.any_due()
+    assert not expiry.has_due_approvals()
 
 
 def test_a_question_can_be_left_open_for_longer_and_is_warned_about_before(question, approver):
     Approval.objects.update(created_at=clock.now() - dt.timedelta(hours=1), expires_at=clock.now() + dt.timedelta(minutes=2))
-    assert expiry.any_due()
+    assert expiry.has_due_approvals()
     with transaction.atomic():
-        assert expiry.look_at_the_clock() == 0
+        assert expiry.expire_and_warn() == 0
     question.refresh_from_db()
     assert question.warned_at is not None
-    longer = approval_requests.extend(question.pk, by=approver)
+    longer = approval_requests.extend_approval(question.pk, by=approver)
     assert longer.expires_at > clock.now() + dt.timedelta(minutes=50)
     assert longer.warned_at is None
 
@@ -240,7 +242,7 @@ def test_stopping_the_run_voids_its_question_and_a_late_answer_runs_nothing(clai
     question.refresh_from_db()
     assert question.status == "void"
     with pytest.raises(Conflict):
-        approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+        approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     last = Event.objects.filter(run=claimed.pk).order_by("-seq")[:2]
     assert [event.data["phase"] for event in last] == ["end", "result"]
 
@@ -255,11 +257,11 @@ def test_a_reset_of_the_session_voids_what_it_asked(claimed, question, user, app
 def test_a_question_whose_run_has_ended_cannot_be_answered_though_its_row_says_open(claimed, question, approver):
     Run.objects.filter(pk=claimed.pk).update(status="aborted")
     with pytest.raises(Conflict, match="stopped"):
-        approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+        approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
 
 
 def test_an_executable_that_changed_after_the_answer_voids_it(claimed, question, approver, tmp_path):
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     changed = another_executable(planned(claimed, tmp_path, "touch made"))
     decided = decide(claimed, changed)
     assert decided.effect == "deny"
@@ -270,17 +272,17 @@ def test_an_executable_that_changed_after_the_answer_voids_it(claimed, question,
 
 def test_a_rule_that_denies_since_the_answer_wins(claimed, question, approver, tmp_path):
     plan = planned(claimed, tmp_path, "touch made")
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     decided = decide(claimed, plan)
     allow_asking(security="deny")
     with transaction.atomic():
-        assert "refused" in may_still_start(claimed, plan, decided)
+        assert "refused" in use_approval_or_grants(claimed, plan, decided)
     question.refresh_from_db()
     assert question.status == "void"
 
 
 def test_an_unrelated_change_of_the_rules_leaves_the_answer_valid(claimed, question, approver, tmp_path):
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     allow_asking("agent", "other", security="deny")
     allow_asking(ask="always")
     assert may_start(claimed, planned(claimed, tmp_path, "touch made")) == ""
@@ -288,7 +290,7 @@ def test_an_unrelated_change_of_the_rules_leaves_the_answer_valid(claimed, quest
 
 def test_who_writes_in_the_session_can_drop_the_command(claimed, question, user, tmp_path):
     parked(claimed)
-    approval_requests.drop(question.pk, by=user)
+    approval_requests.skip_approval(question.pk, by=user)
     decided = decide(claimed, planned(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
     assert "dropped" in decided.words
@@ -296,18 +298,18 @@ def test_who_writes_in_the_session_can_drop_the_command(claimed, question, user,
 
 def test_somebody_else_cannot_drop_it(question, approver):
     with pytest.raises(Forbidden):
-        approval_requests.drop(question.pk, by=approver)
+        approval_requests.skip_approval(question.pk, by=approver)
 
 
 def test_a_switched_off_account_runs_nothing_more(claimed, question, approver, user, tmp_path):
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     user.is_active = False
     user.save()
     assert "switched off" in decide(claimed, planned(claimed, tmp_path, "touch made")).words
 
 
 def test_allowed_for_a_while_needs_no_second_question_in_this_session(claimed, question, approver, person, session_of, tmp_path):
-    approval_requests.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900, 2))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900, 2))
     plan = planned(claimed, tmp_path, "touch made", call="c2")
     assert may_start(claimed, plan) == ""
     assert Grant.objects.get().uses_left == 1
@@ -319,21 +321,21 @@ def test_allowed_for_a_while_needs_no_second_question_in_this_session(claimed, q
 
 
 def test_a_grant_that_is_revoked_or_over_allows_nothing(claimed, question, approver, tmp_path):
-    approval_requests.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("agent", 900, None))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("agent", 900, None))
     plan = planned(claimed, tmp_path, "touch made", call="c2")
     decided = decide(claimed, plan)
     assert decided.effect == "allow"
-    grants.revoke(Grant.objects.get().pk, by=approver)
+    grants.revoke_grant(Grant.objects.get().pk, by=approver)
     with transaction.atomic():
-        assert "taken back" in may_still_start(claimed, plan, decided)
+        assert "taken back" in use_approval_or_grants(claimed, plan, decided)
     with pytest.raises(Conflict):
-        grants.revoke(Grant.objects.get().pk, by=approver)
+        grants.revoke_grant(Grant.objects.get().pk, by=approver)
     Grant.objects.update(revoked_at=None, expires_at=clock.now() - dt.timedelta(seconds=1))
     assert decide(claimed, planned(claimed, tmp_path, "touch made", call="c3")).effect == "ask"
 
 
 def test_allowed_always_is_narrow_and_not_for_ever(claimed, question, approver, tmp_path):
-    approval_requests.resolve(question.pk, by=approver, decision="allow-always")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-always")
     grant = Grant.objects.get()
     assert (grant.scope, grant.subject, [entry["pattern"] for entry in grant.entries]) == ("agent", "main", ["/usr/bin/touch"])
     assert grant.expires_at is not None
@@ -345,7 +347,7 @@ def test_a_shell_is_never_allowed_always(claimed, approver, tmp_path):
     question = asked(claimed, tmp_path, "bash -c 'echo hi'")
     assert "allow-always" not in question.shown["may"]
     with pytest.raises(InvalidRequest):
-        approval_requests.resolve(question.pk, by=approver, decision="allow-always")
+        approval_requests.resolve_approval(question.pk, by=approver, decision="allow-always")
 
 
 def test_where_every_command_is_asked_about_nothing_can_be_allowed_for_longer(user, session_of, approver, tmp_path):
@@ -353,11 +355,11 @@ def test_where_every_command_is_asked_about_nothing_can_be_allowed_for_longer(us
     question = asked(claimed_run(user, session_of(user)), tmp_path)
     assert question.shown["may"] == ["allow-once", "deny"]
     with pytest.raises(InvalidRequest):
-        approval_requests.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900, None))
+        approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900, None))
 
 
 def test_a_wish_has_bounds():
-    for wish in (Wish(), Wish(seconds=5), Wish(seconds=9 * 3600), Wish(uses=0), Wish(uses=1000)):
+    for wish in (GrantTerms(), GrantTerms(seconds=5), GrantTerms(seconds=9 * 3600), GrantTerms(uses=0), GrantTerms(uses=1000)):
         with pytest.raises(InvalidRequest):
             wish.checked()
 
@@ -365,19 +367,19 @@ def test_a_wish_has_bounds():
 def test_without_isolation_every_command_is_asked_about(claimed, approver, tmp_path):
     from dataclasses import replace
 
-    from tools_app.exec.plan import Planned
+    from tools_app.exec.plan import PlannedCommand
 
     Grant.objects.create(
         scope="agent", subject="main", entries=[{"pattern": "/usr/bin/touch", "shape": None}], created_at=clock.now()
     )
     plan = planned(claimed, tmp_path, "touch made")
     assert decide(claimed, plan).effect == "allow"
-    bare = Planned(replace(plan.plan, level=0, call="c2"), plan.analysis)
+    bare = PlannedCommand(replace(plan.plan, level=0, call="c2"), plan.analysis)
     assert decide(claimed, bare).effect == "ask"
     allow_asking(unsafe_without_isolation=True)
-    assert decide(claimed, Planned(replace(bare.plan, call="c3"), plan.analysis)).effect == "allow"
+    assert decide(claimed, PlannedCommand(replace(bare.plan, call="c3"), plan.analysis)).effect == "allow"
     allow_asking(unsafe_without_isolation=True, minimum_level=2)
-    assert "isolation" in decide(claimed, Planned(replace(bare.plan, call="c4"), plan.analysis)).words
+    assert "isolation" in decide(claimed, PlannedCommand(replace(bare.plan, call="c4"), plan.analysis)).words
 
 
 def test_where_nobody_allows_commands_the_refusal_says_what_to_do(user, session_of, tmp_path):
@@ -388,7 +390,9 @@ def test_where_nobody_allows_commands_the_refusal_says_what_to_do(user, session_
 
 
 def test_the_audit_log_has_every_step_with_the_plan(claimed, question, approver, tmp_path):
-    approval_requests.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900, 3), reason="go on")
+    approval_requests.resolve_approval(
+        question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900, 3), reason="go on"
+    )
     assert may_start(claimed, planned(claimed, tmp_path, "touch made")) == ""
     steps = AuditEntry.objects.filter(subject_kind="approval", subject_id=str(question.pk)).order_by("id")
     assert list(steps.values_list("action", "actor_kind")) == [
@@ -403,9 +407,9 @@ def test_the_audit_log_has_every_step_with_the_plan(claimed, question, approver,
 def test_a_run_that_is_being_stopped_is_not_approved_and_does_not_park(claimed, question, approver, user):
     lifecycle.request_abort(user=user, session=question.session)
     with pytest.raises(Conflict, match="stopped"):
-        approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+        approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     with transaction.atomic():
-        run_store._park(claimed, "approval")
+        run_store._park_run(claimed, "approval")
     assert Run.objects.get(pk=claimed.pk).status == "aborted"
     question.refresh_from_db()
     assert question.status == "void"
@@ -413,22 +417,22 @@ def test_a_run_that_is_being_stopped_is_not_approved_and_does_not_park(claimed, 
 
 def test_a_run_beyond_help_leaves_no_question_open(claimed, question):
     with transaction.atomic():
-        queue.end(claimed, Run.Status.FAILED, "poisoned", "its worker died too often")
+        queue.end_run(claimed, Run.Status.FAILED, "poisoned", "its worker died too often")
     question.refresh_from_db()
     assert question.status == "void"
 
 
 def test_an_extended_question_does_not_expire_in_that_very_moment(question, approver, monkeypatch):
     Approval.objects.update(expires_at=clock.now() - dt.timedelta(seconds=1))
-    held = approval_requests.hold
+    held = approval_requests.lock_session
 
     def extended_meanwhile(approval):
         Approval.objects.update(expires_at=clock.now() + dt.timedelta(hours=1))
         held(approval)
 
-    monkeypatch.setattr(approval_requests, "hold", extended_meanwhile)
+    monkeypatch.setattr(approval_requests, "lock_session", extended_meanwhile)
     with transaction.atomic():
-        assert expiry.look_at_the_clock() == 0
+        assert expiry.expire_and_warn() == 0
     question.refresh_from_db()
     assert question.is_open
 
@@ -438,7 +442,7 @@ def test_a_line_that_was_granted_is_asked_about_again_once_its_script_has_change
     script.write_text("#!/bin/bash\necho one\n")
     script.chmod(0o755)
     question = asked(claimed, tmp_path, "./deploy.sh")
-    approval_requests.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900, None))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900, None))
     assert Grant.objects.get().line == "./deploy.sh"
     assert decide(claimed, planned(claimed, tmp_path, "./deploy.sh", call="c2")).effect == "allow"
     script.write_text("#!/bin/bash\nrm -rf all\n")
@@ -446,7 +450,7 @@ def test_a_line_that_was_granted_is_asked_about_again_once_its_script_has_change
 
 
 def test_a_grant_of_one_person_does_not_count_where_two_must_agree(claimed, question, approver, tmp_path):
-    approval_requests.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("agent", 900, None))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("agent", 900, None))
     again = planned(claimed, tmp_path, "touch made", call="c2")
     assert decide(claimed, again).effect == "allow"
     allow_asking("session", str(claimed.session_id), two_people=True)
@@ -454,7 +458,7 @@ def test_a_grant_of_one_person_does_not_count_where_two_must_agree(claimed, ques
 
 
 def test_a_grant_of_somebody_who_lost_the_right_does_not_count(claimed, question, approver, tmp_path):
-    approval_requests.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("agent", 900, None))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("agent", 900, None))
     approver.groups.clear()
     assert decide(claimed, planned(claimed, tmp_path, "touch made", call="c2")).effect == "ask"
 
@@ -481,7 +485,7 @@ def test_who_may_not_answer_for_themselves_has_no_use_of_their_own_grants(user, 
     ben = person("User")
     other = claimed_run(ben, session_of(ben))
     question = asked(other, tmp_path)
-    approval_requests.resolve(question.pk, by=user, decision="allow-for", wish=Wish("agent", 3600, None))
+    approval_requests.resolve_approval(question.pk, by=user, decision="allow-for", wish=GrantTerms("agent", 3600, None))
     mine = claimed_run(user, session_of(user), "k2")
     assert decide(mine, planned(mine, tmp_path, "touch made")).effect == "allow"
     allow_asking(exclude_requester=True)
@@ -498,7 +502,7 @@ def test_a_rule_that_takes_the_network_away_stops_what_was_planned_with_it(claim
 
 
 def test_what_is_on_the_list_runs_when_nobody_answers_if_the_rule_says_so(claimed, person, tmp_path):
-    grants.add_by_hand(["touch"], by=person("Operator"), scope="installation")
+    grants.add_manually(["touch"], by=person("Operator"), scope="installation")
     for fallback, effect in (("deny", "deny"), ("allowlist", "allow")):
         allow_asking(ask="always", ask_fallback=fallback)
         question = asked(claimed, tmp_path, call=fallback)
@@ -507,7 +511,7 @@ def test_what_is_on_the_list_runs_when_nobody_answers_if_the_rule_says_so(claime
         decided = decide(claimed, plan)
         assert decided.effect == effect
     with transaction.atomic():
-        assert may_still_start(claimed, plan, decided) == ""
+        assert use_approval_or_grants(claimed, plan, decided) == ""
 
 
 def test_a_question_from_outside_goes_to_whom_the_rules_name(person):
@@ -516,10 +520,10 @@ def test_a_question_from_outside_goes_to_whom_the_rules_name(person):
     rule.approver_groups.add(group)
     told = {"name": "q1", "command": "ls", "agent": "main", "seconds": 60}
     by = person("User")
-    question = external.ask(by=by, cwd="/a", **told)
+    question = external.request_external_approval(by=by, cwd="/a", **told)
     assert (question.needed, question.approver_groups) == (2, [[group.pk]])
-    assert external.ask(by=by, cwd="/a", **told).pk == question.pk
+    assert external.request_external_approval(by=by, cwd="/a", **told).pk == question.pk
     with pytest.raises(InvalidRequest, match="directory"):
-        external.ask(by=by, cwd="/b", **told)
+        external.request_external_approval(by=by, cwd="/b", **told)
     rule.delete()
     group.delete()

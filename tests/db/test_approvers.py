@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group
 from django.db import transaction
 
 from agents import session_cleanup
-from clawsite.gateway.protocol.approvals import open_records
+from clawsite.gateway.protocol.approvals import list_open_records
 from clawsite.infra import clock
 from clawsite.infra.errors import Forbidden
 from clawsite.web.approvals import card as approvals_card
@@ -17,7 +17,7 @@ from sessions_app.runs.lifecycle import SENT_BY
 from tests.asking import allow_asking, asked, claimed_run, decide, planned
 from tools_app.approvals import approvers, grants, supervise
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.grants import Wish
+from tools_app.approvals.grants import GrantTerms
 from tools_app.models import Approval, ExecRule, Grant
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -80,7 +80,7 @@ CHANGES = [is_switched_off, loses_the_right, may_not_answer_their_own, is_not_of
 
 def start(claimed, plan, decided):
     with transaction.atomic():
-        return supervise.may_still_start(claimed, plan, decided)
+        return supervise.use_approval_or_grants(claimed, plan, decided)
 
 
 @pytest.fixture
@@ -92,12 +92,12 @@ def giver(person, requester, request):
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_answer_that_its_giver_could_not_give_any_more_is_asked_anew(change, claimed, question, giver, plan, security):
-    approval_requests.resolve(question.pk, by=giver, decision="allow-once", reason="go on")
+    approval_requests.resolve_approval(question.pk, by=giver, decision="allow-once", reason="go on")
     change(giver, security)
     decided = decide(claimed, plan, why="")
-    assert (decided.effect, decided.asked_now, decided.approval == str(question.pk)) == ("ask", True, False)
+    assert (decided.effect, decided.newly_requested, decided.approval == str(question.pk)) == ("ask", True, False)
     question.refresh_from_db()
-    lapse = approvers.TOO_FEW if change is is_one_of_two else approvers.LOST_THE_RIGHT
+    lapse = approvers.TWO_PEOPLE_REQUIRED if change is is_one_of_two else approvers.LOST_THE_RIGHT
     assert (question.status, question.decided_by, question.reason) == ("void", giver, "go on")
     assert question.void_reason == lapse
     anew = Approval.objects.get(pk=decided.approval)
@@ -107,7 +107,7 @@ def test_an_answer_that_its_giver_could_not_give_any_more_is_asked_anew(change, 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_nor_does_it_start_a_command_in_the_last_moment_and_the_model_is_told_why(change, claimed, question, giver, plan, security):
-    approval_requests.resolve(question.pk, by=giver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=giver, decision="allow-once")
     decided = decide(claimed, plan)
     assert decided.effect == "allow"
     change(giver, security)
@@ -120,7 +120,7 @@ def test_nor_does_it_start_a_command_in_the_last_moment_and_the_model_is_told_wh
 
 def test_rules_that_its_giver_fulfils_leave_an_answer_valid(claimed, question, person, plan, security):
     ada = person("Approver", "Security")
-    approval_requests.resolve(question.pk, by=ada, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once")
     allow_asking(exclude_requester=True).approver_groups.add(security)
     assert start(claimed, plan, decide(claimed, plan)) == ""
 
@@ -131,7 +131,7 @@ def test_of_two_who_agreed_both_must_still_be_able_to(requester, session_of, per
     question = asked(claimed, tmp_path)
     ada, ben, cleo = (person("Approver") for _ in range(3))
     for who in (ada, ben):
-        approval_requests.resolve(question.pk, by=who, decision="allow-once")
+        approval_requests.resolve_approval(question.pk, by=who, decision="allow-once")
     plan = planned(claimed, tmp_path, "touch made")
     decided = decide(claimed, plan)
     assert decided.approval == str(question.pk)
@@ -139,7 +139,7 @@ def test_of_two_who_agreed_both_must_still_be_able_to(requester, session_of, per
     assert approvers.LOST_THE_RIGHT in start(claimed, plan, decided)
     anew = decide(claimed, plan)
     for who in (ben, cleo):
-        approval_requests.resolve(anew.approval, by=who, decision="allow-once")
+        approval_requests.resolve_approval(anew.approval, by=who, decision="allow-once")
     assert start(claimed, plan, decide(claimed, plan)) == ""
 
 
@@ -148,14 +148,14 @@ def test_an_open_question_is_answered_by_the_rules_of_now(question, requester, p
     rule = allow_asking(two_people=True, exclude_requester=True)
     rule.approver_groups.add(security)
     with pytest.raises(Forbidden, match="own commands"):
-        approval_requests.resolve(question.pk, by=requester, decision="allow-once")
+        approval_requests.resolve_approval(question.pk, by=requester, decision="allow-once")
     with pytest.raises(Forbidden, match="requires an approver from: Security"):
-        approval_requests.resolve(question.pk, by=person("Approver"), decision="deny")
-    (told,) = open_records(ada, limit=5)
-    card = approvals_card.card(requester, question)
+        approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="deny")
+    (told,) = list_open_records(ada, limit=5)
+    card = approvals_card.build_card(requester, question)
     assert (told["needed"], told["whyNot"], card.needed, "own commands" in card.why_not) == (2, "", 2, True)
-    assert approval_requests.resolve(question.pk, by=ada, decision="allow-once").is_open
-    answered = approval_requests.resolve(question.pk, by=ben, decision="allow-once")
+    assert approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once").is_open
+    answered = approval_requests.resolve_approval(question.pk, by=ben, decision="allow-once")
     assert (answered.status, answered.needed, answered.approver_groups) == ("approved", 2, [[security.pk]])
 
 
@@ -163,13 +163,13 @@ def test_and_by_those_of_the_moment_it_was_asked(requester, session_of, person, 
     allow_asking(two_people=True)
     question = asked(claimed_run(requester, session_of(requester)), tmp_path)
     allow_asking(two_people=None)
-    assert approval_requests.resolve(question.pk, by=person("Approver"), decision="allow-once").is_open
+    assert approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-once").is_open
 
 
 def test_the_rules_of_those_that_passed_the_message_on_count_too(question, claimed, person):
     Run.objects.filter(pk=claimed.pk).update(options={SENT_BY: {"through": [["other", "s1"]]}})
     allow_asking("agent", "other", two_people=True)
-    assert approval_requests.resolve(question.pk, by=person("Approver"), decision="allow-once").is_open
+    assert approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-once").is_open
 
 
 def test_many_cards_cost_as_many_queries_as_one(requester, session_of, person, security, django_assert_num_queries, tmp_path):
@@ -180,7 +180,7 @@ def test_many_cards_cost_as_many_queries_as_one(requester, session_of, person, s
     reader.has_perm("accounts.approve_commands")  # read once for an account
     for some in (rows[:1], rows):
         with django_assert_num_queries(6):  # runs, rules, their rows and groups; the reader's groups, the names of all
-            wanted, candidate = approvers.quorums(some), approvers.Candidate(reader)
+            wanted, candidate = approvers.find_quorums(some), approvers.ApproverCandidate(reader)
             assert all(candidate.why_not(row.requester_id, wanted[row.pk]) for row in some)
 
 
@@ -192,8 +192,8 @@ def test_a_group_that_takes_the_name_of_another_does_not_take_its_place(question
     Group.objects.create(name="Security")
     ben = person("Approver", "Security")
     with pytest.raises(Forbidden, match="Security of old"):
-        approval_requests.resolve(question.pk, by=ben, decision="allow-once")
-    assert approval_requests.resolve(question.pk, by=ada, decision="allow-once").status == "approved"
+        approval_requests.resolve_approval(question.pk, by=ben, decision="allow-once")
+    assert approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once").status == "approved"
 
 
 @pytest.mark.parametrize(
@@ -208,12 +208,12 @@ def test_a_group_that_takes_the_name_of_another_does_not_take_its_place(question
 )
 def test_only_what_both_said_is_granted(one, other, both, requester, session_of, person, tmp_path):
     for first, second in ((one, other), (other, one)):
-        narrower = Wish(first, 900).narrower(Wish(second, 900))
+        narrower = GrantTerms(first, 900).intersect(GrantTerms(second, 900))
         assert (narrower.scope if narrower else None) == both
     allow_asking(two_people=True)
     question = asked(claimed_run(requester, session_of(requester)), tmp_path)
     for scope in (one, other):
-        approval_requests.resolve(question.pk, by=person("Approver"), decision="allow-for", wish=Wish(scope, 900))
+        approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-for", wish=GrantTerms(scope, 900))
     question.refresh_from_db()
     assert (question.status, question.decision) == ("approved", "allow-for" if both else "allow-once")
     assert list(Grant.objects.values_list("scope", flat=True)) == ([both] if both else [])
@@ -225,7 +225,7 @@ def test_a_grant_of_two_counts_while_both_could_give_it(who, requester, session_
     claimed = claimed_run(requester, session_of(requester))
     question, people = asked(claimed, tmp_path), [person("Approver"), person("Approver")]
     for giver in people:
-        approval_requests.resolve(question.pk, by=giver, decision="allow-always")
+        approval_requests.resolve_approval(question.pk, by=giver, decision="allow-always")
     grant = Grant.objects.get()
     assert [grant.seconded_by, grant.owner] == people
     again = planned(claimed, tmp_path, "touch made", **AGAIN)
@@ -237,10 +237,10 @@ def test_a_grant_of_two_counts_while_both_could_give_it(who, requester, session_
 @pytest.mark.parametrize("change", [loses_the_right, is_one_of_two])
 def test_a_grant_whose_question_is_gone_is_judged_as_before(change, claimed, question, person, session_of, tmp_path, security):
     ada = person("Approver")
-    approval_requests.resolve(question.pk, by=ada, decision="allow-always")
+    approval_requests.resolve_approval(question.pk, by=ada, decision="allow-always")
     other = person()
     elsewhere = claimed_run(other, session_of(other), "k2")
-    while session_cleanup.shrink(claimed.session_id):
+    while session_cleanup.delete_batch(claimed.session_id):
         pass
     assert (Session.objects.filter(pk=claimed.session_id).count(), Approval.objects.count()) == (0, 0)
     again = planned(elsewhere, tmp_path, "touch made", **AGAIN)
@@ -251,7 +251,7 @@ def test_a_grant_whose_question_is_gone_is_judged_as_before(change, claimed, que
 
 def test_an_operators_own_list_needs_nobodys_answer(claimed, person, tmp_path):
     olga = person("Operator")
-    grants.add_by_hand(["touch"], by=olga, scope="installation")
+    grants.add_manually(["touch"], by=olga, scope="installation")
     olga.groups.clear()
     allow_asking(two_people=True)
     assert decide(claimed, planned(claimed, tmp_path, "touch made")).effect == "allow"
@@ -260,12 +260,12 @@ def test_an_operators_own_list_needs_nobodys_answer(claimed, person, tmp_path):
 def test_earlier_rows_are_filled_from_what_is_known_of_them(claimed, question, person, security):
     migration = importlib.import_module("tools_app.migrations.0006_who_agreed_is_kept")
     ada, ben = person("Approver"), person("Approver")
-    approval_requests.resolve(question.pk, by=ada, decision="allow-always")
+    approval_requests.resolve_approval(question.pk, by=ada, decision="allow-always")
     question.votes.create(user=ada, at=clock.now())
     question.votes.create(user=ben, at=clock.now())
     shape = [{"pattern": "/usr/bin/ls", "shape": ["-l"]}]
     Grant.objects.create(scope="agent", subject="main", owner=ben, created_at=clock.now(), entries=shape)
-    grants.add_by_hand(["touch"], by=person("Operator"), scope="installation")
+    grants.add_manually(["touch"], by=person("Operator"), scope="installation")
     Grant.objects.update(from_answer=False, seconded_by=None)
     Approval.objects.update(approver_groups=[["Security", "gone"], ["gone"]])
     migration.keep_who_agreed(apps, None)
@@ -275,6 +275,5 @@ def test_earlier_rows_are_filled_from_what_is_known_of_them(claimed, question, p
     assert filled[2][0] is False
     assert Approval.objects.get().approver_groups == [[security.pk], []]
     question.refresh_from_db()
-    assert "requires an approver from" in approvers.why_not(person("Approver", "Security"), question), (
-        "a name that is gone is nobody"
-    )
+    why_not = approvers.why_may_not_approve(person("Approver", "Security"), question)
+    assert "requires an approver from" in why_not, "a name that is gone is nobody"

@@ -11,7 +11,7 @@ from clawsite.routing.inbound import open_session
 from sessions_app.models import Session
 from sessions_app.runs.lifecycle import accept_run
 from sessions_app.sessions.forks import fork_session
-from sessions_app.sessions.idempotency import asked_once
+from sessions_app.sessions.idempotency import find_or_create_session
 from sessions_app.sessions.service import inject_message
 
 pytestmark = pytest.mark.dialect
@@ -56,7 +56,7 @@ def at_once():
 def test_two_at_once_make_one_session_and_one_run(user, at_once):
     def body(late):
         make = late(partial(open_session, user, agent="main"))
-        session = asked_once(user, "main", "once", ASKED, make)
+        session = find_or_create_session(user, "main", "once", ASKED, make)
         return session.pk, accept_run(user=user, session=session, run_id="once", prompt="hello").pk
 
     outcomes = at_once(body)
@@ -67,15 +67,15 @@ def test_two_at_once_make_one_session_and_one_run(user, at_once):
 def test_two_forks_at_once_are_one(user, session_of, at_once):
     talk = session_of(user)
     inject_message(user, talk, "one")
-    outcomes = at_once(lambda late: asked_once(user, "main", "once", ASKED, late(partial(fork_session, user, talk))).pk)
+    outcomes = at_once(lambda late: find_or_create_session(user, "main", "once", ASKED, late(partial(fork_session, user, talk))).pk)
     assert outcomes[0] == outcomes[1]
     fork = Session.objects.get(owner=user, forked_from=talk)
     assert (fork.pk, fork.entry_count) == (outcomes[0], 1)
 
 
 def test_a_session_somebody_named_so_is_not_taken_for_it(user, session_of):
-    made = asked_once(user, "main", "once", ASKED, partial(open_session, user, agent="main"))
+    made = find_or_create_session(user, "main", "once", ASKED, partial(open_session, user, agent="main"))
     Session.objects.filter(pk=made.pk).delete()
     session_of(user, made.key)
     with pytest.raises(Conflict):
-        asked_once(user, "main", "once", ASKED, partial(open_session, user, agent="main"))
+        find_or_create_session(user, "main", "once", ASKED, partial(open_session, user, agent="main"))

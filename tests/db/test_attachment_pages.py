@@ -8,7 +8,7 @@ from django.test import Client
 
 from sessions_app.models import Attachment, SessionMember
 from sessions_app.sessions import attachments
-from sessions_app.sessions.attachments import take
+from sessions_app.sessions.attachments import claim_attachments
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -51,7 +51,7 @@ def test_a_file_goes_up_and_comes_down_as_a_download(user, browser_of):
 )
 def test_an_image_is_shown_whatever_it_is_called_and_its_name_stays_in_its_header(user, browser_of, name):
     browser = browser_of(user)
-    row = attachments.register(user, attachments.store([PNG], name, "text/html"))
+    row = attachments.register(user, attachments.store_file([PNG], name, "text/html"))
     down = browser.get(f"/attachments/{row.pk}/")
     assert down["Content-Type"] == "image/png"
     assert down["Content-Disposition"].startswith("inline; filename")
@@ -66,7 +66,7 @@ def test_only_those_who_may_see_it_find_it(user, person, session_of, browser_of)
     address = f"/attachments/{sent}/"
     assert [browser_of(one).get(address).status_code for one in (user, guest, stranger)] == [200, 404, 404]
     session = session_of(user)
-    take(user, session, [sent])
+    claim_attachments(user, session, [sent])
     SessionMember.objects.create(session=session, user=guest)
     assert [browser_of(one).get(address).status_code for one in (user, guest, stranger)] == [200, 200, 404]
     assert Client().get(address).status_code == 401
@@ -75,7 +75,7 @@ def test_only_those_who_may_see_it_find_it(user, person, session_of, browser_of)
 
 def test_what_cannot_be_kept_is_told(user, person, browser_of, monkeypatch):
     browser = browser_of(user)
-    monkeypatch.setattr(attachments, "LARGEST", 100)
+    monkeypatch.setattr(attachments, "MAX_FILE_BYTES", 100)
     refused = [
         (upload(browser, b"x" * 70_000), 413),  # by the length it declares
         (upload(browser, b"not an image", "a.png", "image/png"), 415),

@@ -7,18 +7,28 @@ from datetime import timedelta
 
 import pytest
 
-from agents.context.attachments import copy_in
+from agents.context.attachments import copy_to_workspace
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
-from clawsite.routing.attachments import GivenFile
-from clawsite.routing.attachments import kept as kept_of_message
+from clawsite.routing.attachments import InlineFile
+from clawsite.routing.attachments import store_files as kept_of_message
 from sessions_app.events import journal
-from sessions_app.events.journal import NewEntry, Placed
+from sessions_app.events.journal import EntryPosition, NewEntry
 from sessions_app.models import Attachment, SessionMember, TranscriptEntry
 from sessions_app.runs.lifecycle import accept_run
 from sessions_app.sessions import attachments, forks
-from sessions_app.sessions.attachments import TooLarge, TooMany, WrongKind, path_of, register, store, sweep_files, take, visible
-from sessions_app.transcript.prompt_content import prompt_content
+from sessions_app.sessions.attachments import (
+    AttachmentTooLarge,
+    TooManyAttachments,
+    WrongFileType,
+    claim_attachments,
+    list_visible,
+    path_of,
+    register,
+    store_file,
+    sweep_files,
+)
+from sessions_app.transcript.prompt_content import build_prompt_content
 
 pytestmark = pytest.mark.dialect
 
@@ -31,7 +41,7 @@ def _directory_of_its_own(settings, tmp_path):
 
 
 def kept(user, content=b"words", name="a.txt", mime_type="text/plain"):
-    return register(user, store([content], name, mime_type))
+    return register(user, store_file([content], name, mime_type))
 
 
 def age(attachment, hours=25):
@@ -59,36 +69,36 @@ def test_an_image_is_what_its_bytes_say(user):
     assert (kept(user, PNG, "a.txt").mime_type, kept(user, PNG, "a.txt").is_image) == ("image/png", True)
     assert not kept(user, b"<svg onload=alert(1)>", "a.svg", "image/svg+xml").is_image
     for name, mime_type in (("a.png", ""), ("a", "image/jpeg")):
-        with pytest.raises(WrongKind, match="is not a valid (PNG|JPEG) image"):
-            store([b"<script>"], name, mime_type)
+        with pytest.raises(WrongFileType, match="is not a valid (PNG|JPEG) image"):
+            store_file([b"<script>"], name, mime_type)
 
 
 def test_too_much_and_nothing_are_refused_and_leave_no_trace(user):
-    with pytest.raises(TooLarge, match=r"a\.bin exceeds the 5 bytes"):
-        store([b"123", b"456"], "a.bin", largest=5)
+    with pytest.raises(AttachmentTooLarge, match=r"a\.bin exceeds the 5 bytes"):
+        store_file([b"123", b"456"], "a.bin", largest=5)
     with pytest.raises(InvalidRequest, match="empty"):
-        store([], "a.bin")
+        store_file([], "a.bin")
     assert [file for file in attachments._directory().iterdir() if file.suffix == ".part"] == []
 
 
 def test_one_person_cannot_fill_the_disk_with_what_they_never_send(user, person, session_of, monkeypatch):
-    monkeypatch.setattr(attachments, "MOST_UNSENT", 2)
+    monkeypatch.setattr(attachments, "MAX_UNSENT", 2)
     first = kept(user)
     kept(user, name="b.txt")
-    with pytest.raises(TooMany, match="unsent files"):
+    with pytest.raises(TooManyAttachments, match="unsent files"):
         kept(user, name="c.txt")
     kept(person())
-    take(user, session_of(user), [str(first.pk)])
+    claim_attachments(user, session_of(user), [str(first.pk)])
     kept(user, name="c.txt")
 
 
 async def test_what_is_not_taken_leaves_no_bytes_either(user, monkeypatch):
-    monkeypatch.setattr(attachments, "MOST_UNSENT", 1)
-    file = GivenFile("a.txt", "text/plain", base64.b64encode(b"first").decode())
+    monkeypatch.setattr(attachments, "MAX_UNSENT", 1)
+    file = InlineFile("a.txt", "text/plain", base64.b64encode(b"first").decode())
     (known,) = await kept_of_message(user, [file])
     before = stored_bytes()
-    with pytest.raises(TooMany):
-        await kept_of_message(user, [GivenFile("b.txt", "text/plain", base64.b64encode(b"second").decode())])
+    with pytest.raises(TooManyAttachments):
+        await kept_of_message(user, [InlineFile("b.txt", "text/plain", base64.b64encode(b"second").decode())])
     assert stored_bytes() == before
     assert await kept_of_message(user, [file]) == [known]  # sent again, it is found
 
@@ -100,41 +110,41 @@ def stored_bytes() -> list[str]:
 def test_a_message_takes_what_was_uploaded_for_it(user, session_of):
     session, other = session_of(user), session_of(user)
     attachment = kept(user)
-    (block,) = take(user, session, [str(attachment.pk)])
+    (block,) = claim_attachments(user, session, [str(attachment.pk)])
     assert block["attachmentId"] == str(attachment.pk)
     assert (block["type"], block["name"], block["mimeType"], block["size"]) == ("file", "a.txt", "text/plain", 5)
-    assert take(user, session, [str(attachment.pk)]) == [block]  # a retry, or the same message again
-    (copy,) = take(user, other, [str(attachment.pk)])
+    assert claim_attachments(user, session, [str(attachment.pk)]) == [block]  # a retry, or the same message again
+    (copy,) = claim_attachments(user, other, [str(attachment.pk)])
     assert copy["attachmentId"] != block["attachmentId"]
-    assert take(user, other, [str(attachment.pk)]) == [copy]
+    assert claim_attachments(user, other, [str(attachment.pk)]) == [copy]
 
 
 def test_nobody_elses_file_can_be_taken_or_seen(user, person, session_of):
     attachment = kept(person())
     for ids in ([str(attachment.pk)], ["nonsense"], ["00000000-0000-0000-0000-000000000000"]):
         with pytest.raises(NotFound):
-            take(user, session_of(user), ids)
+            claim_attachments(user, session_of(user), ids)
     with pytest.raises(InvalidRequest, match="at most 10"):
-        take(user, session_of(user), [str(n) for n in range(11)])
+        claim_attachments(user, session_of(user), [str(n) for n in range(11)])
 
 
 def test_who_sees_the_session_sees_what_was_sent_in_it(user, person, session_of):
     guest, session, attachment = person(), session_of(user), kept(user)
     SessionMember.objects.create(session=session, user=guest)
     with pytest.raises(NotFound):
-        visible(guest, [str(attachment.pk)])
-    take(user, session, [str(attachment.pk)])
-    assert visible(guest, [str(attachment.pk)]) == [attachment]
+        list_visible(guest, [str(attachment.pk)])
+    claim_attachments(user, session, [str(attachment.pk)])
+    assert list_visible(guest, [str(attachment.pk)]) == [attachment]
     SessionMember.objects.all().delete()
     with pytest.raises(NotFound):
-        visible(guest, [str(attachment.pk)])
+        list_visible(guest, [str(attachment.pk)])
 
 
 def test_the_same_request_is_known_by_what_is_attached(user, session_of):
     session = session_of(user)
 
     def accept(*files, prompt="look"):
-        options = {"attachments": take(user, session, [str(file.pk) for file in files])}
+        options = {"attachments": claim_attachments(user, session, [str(file.pk) for file in files])}
         return accept_run(user=user, session=session, run_id="k", prompt=prompt, options=options)
 
     first = accept(kept(user))
@@ -146,17 +156,17 @@ def test_the_same_request_is_known_by_what_is_attached(user, session_of):
 
 def test_a_session_without_words_is_called_after_its_file(user, session_of):
     session = session_of(user)
-    options = {"attachments": take(user, session, [str(kept(user, name="Plan.pdf").pk)])}
+    options = {"attachments": claim_attachments(user, session, [str(kept(user, name="Plan.pdf").pk)])}
     accept_run(user=user, session=session, run_id="k", prompt="", options=options)
     session.refresh_from_db()
     assert session.title == "Plan.pdf"
-    assert [block["type"] for block in prompt_content("", options)] == ["file"]
-    assert "sha256" not in prompt_content("x", options)[1]
+    assert [block["type"] for block in build_prompt_content("", options)] == ["file"]
+    assert "sha256" not in build_prompt_content("x", options)[1]
 
 
 def test_what_was_never_sent_goes_after_a_day_and_nothing_else(user, session_of):
     sent, unsent, fresh = kept(user, b"sent"), kept(user, b"unsent"), kept(user, b"fresh")
-    take(user, session_of(user), [str(sent.pk)])
+    claim_attachments(user, session_of(user), [str(sent.pk)])
     age(sent)
     age(unsent)
     assert swept() == 1
@@ -167,7 +177,7 @@ def test_what_was_never_sent_goes_after_a_day_and_nothing_else(user, session_of)
 
 def test_bytes_that_somebody_still_needs_survive_the_sweep(user, person, session_of):
     unsent, sent = kept(user, b"shared"), kept(person(), b"shared")
-    take(sent.owner, session_of(sent.owner), [str(sent.pk)])
+    claim_attachments(sent.owner, session_of(sent.owner), [str(sent.pk)])
     age(unsent)
     assert swept() == 0
     assert path_of(sent.sha256).exists()
@@ -200,9 +210,9 @@ def test_what_a_dead_sweep_put_aside_comes_back(user):
 
 def test_a_copy_in_the_workspace_replaces_nothing_and_follows_no_link(user, tmp_path):
     attachment = kept(user, b"mine", "notes.txt")
-    assert copy_in(tmp_path, attachment) == copy_in(tmp_path, attachment) == "uploads/notes.txt"
+    assert copy_to_workspace(tmp_path, attachment) == copy_to_workspace(tmp_path, attachment) == "uploads/notes.txt"
     (tmp_path / "uploads/notes.txt").write_text("edited by the agent")
-    other = copy_in(tmp_path, attachment)
+    other = copy_to_workspace(tmp_path, attachment)
     assert other == f"uploads/notes-{attachment.sha256[:8]}.txt"
     assert (tmp_path / other).read_bytes() == b"mine"
     assert (tmp_path / "uploads/notes.txt").read_text() == "edited by the agent"
@@ -212,20 +222,20 @@ def test_a_copy_in_the_workspace_replaces_nothing_and_follows_no_link(user, tmp_
     trapped.mkdir()
     (trapped / "uploads").symlink_to(elsewhere)
     with pytest.raises(OSError):
-        copy_in(trapped, attachment)
+        copy_to_workspace(trapped, attachment)
     assert list(elsewhere.iterdir()) == []
 
 
 def test_a_fork_has_files_of_its_own(user, person, session_of):
     friend, session = person(), session_of(user)
-    blocks = take(user, session, [str(kept(user).pk)])
+    blocks = claim_attachments(user, session, [str(kept(user).pk)])
     stranger = {"type": "file", "attachmentId": "not one of ours", "name": "x", "mimeType": "text/plain", "size": 1}
     entry = NewEntry("message", "user", [*blocks, stranger], "", "m1")
-    journal.insert_entries([(Placed(session.pk, 1, 1), entry)], clock.now())
+    journal.insert_entries([(EntryPosition(session.pk, 1, 1), entry)], clock.now())
     SessionMember.objects.create(session=session, user=friend)
     fork = forks.fork_session(friend, session)
     SessionMember.objects.all().delete()
     mine, unknown = TranscriptEntry.objects.get(session=fork).content
     assert mine["attachmentId"] != blocks[0]["attachmentId"]
-    assert [found.session_id for found in visible(friend, [mine["attachmentId"]])] == [fork.pk]
+    assert [found.session_id for found in list_visible(friend, [mine["attachmentId"]])] == [fork.pk]
     assert unknown == stranger

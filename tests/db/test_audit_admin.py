@@ -31,7 +31,7 @@ def surroundings(database, settings):
 
 
 def test_it_is_a_log_in_menu_and_headings_and_its_rows_are_entries(staff):
-    audit_log.record_all(audit_log.Entry("settings.changed") for _ in range(3))
+    audit_log.record_all(audit_log.NewAuditEntry("settings.changed") for _ in range(3))
     client = staff("Auditor")
     page = client.get(LIST, secure=True).content.decode()
     assert re.search(r"<h1>Audit log\s*</h1>", page)
@@ -65,10 +65,12 @@ def page(entry: AuditEntry) -> str:
 
 def fill(count: int) -> None:
     audit_log.record_all(
-        audit_log.Entry("call.refused", actor.agent("main"), ("tool", f"tool-{n}"), "0b5c-session", n, {"layer": "sandbox", "n": n})
+        audit_log.NewAuditEntry(
+            "call.refused", actor.actor_for_agent("main"), ("tool", f"tool-{n}"), "0b5c-session", n, {"layer": "sandbox", "n": n}
+        )
         for n in range(count)
     )
-    while audit_chain.seal():
+    while audit_chain.seal_entries():
         pass
 
 
@@ -151,7 +153,7 @@ def exported(client: AsyncClient, query: str = "") -> list[dict]:
 
 
 def test_what_is_listed_is_exported_in_pages_and_that_is_recorded(staff, monkeypatch):
-    monkeypatch.setattr(audit_export, "PAGE", 2)
+    monkeypatch.setattr(audit_export, "PAGE_SIZE", 2)
     fill(5)
     lines = exported(staff("Auditor", name="audrey", client=AsyncClient), "?action=call.refused&actor_kind__exact=agent")
     assert [line["subject"]["id"] for line in lines] == [f"tool-{n}" for n in range(5)]

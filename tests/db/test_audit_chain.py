@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 from clawsite.infra import clock
 from clawsite.infra.audit import chain as audit_chain
 from clawsite.infra.audit import log as audit_log
-from clawsite.infra.audit.chain import GENESIS, link
-from clawsite.infra.audit.triggers import HEAD, SEAL
+from clawsite.infra.audit.chain import GENESIS, hash_link
+from clawsite.infra.audit.triggers import HEAD_TABLE, SEAL_TABLE
 from clawsite.infra.audit.verify import verify
 from clawsite.infra.models import AuditEntry, AuditHead, AuditSeal
 from tests import audit_room
@@ -26,12 +26,12 @@ def empty_log(database):
 
 
 def record(count: int) -> None:
-    audit_log.record_all(audit_log.Entry("call.allowed", subject=("tool", n)) for n in range(count))
+    audit_log.record_all(audit_log.NewAuditEntry("call.allowed", subject=("tool", n)) for n in range(count))
 
 
 def test_each_seal_follows_the_one_before():
     record(3)
-    assert audit_chain.seal() == 3
+    assert audit_chain.seal_entries() == 3
     seals = list(AuditSeal.objects.order_by("position"))
     assert [seal.position for seal in seals] == [1, 2, 3]
     assert [seal.entry_id for seal in seals] == list(AuditEntry.objects.order_by("pk").values_list("pk", flat=True))
@@ -39,24 +39,24 @@ def test_each_seal_follows_the_one_before():
     for seal in seals:
         assert seal.previous == previous
         assert seal.digest == AuditEntry.objects.get(pk=seal.entry_id).digest
-        assert seal.hash == link(previous, seal.position, seal.entry_id, seal.digest)
+        assert seal.hash == hash_link(previous, seal.position, seal.entry_id, seal.digest)
         previous = seal.hash
-    assert audit_chain.head() == audit_chain.Head(3, previous)
+    assert audit_chain.read_head() == audit_chain.ChainHead(3, previous)
 
 
 def test_nothing_is_sealed_twice_and_nothing_is_written_when_nothing_happened():
     record(2)
     assert audit_chain.has_unsealed()
-    assert audit_chain.seal() == 2
+    assert audit_chain.seal_entries() == 2
     assert not audit_chain.has_unsealed()
     with CaptureQueriesContext(connection) as queries:
-        assert audit_chain.seal() == 0
+        assert audit_chain.seal_entries() == 0
     assert not any(query["sql"].startswith(("INSERT", "UPDATE")) for query in queries)
 
 
 def test_a_backlog_is_sealed_in_bounded_steps():
     record(25)
-    assert [audit_chain.seal(10), audit_chain.seal(10), audit_chain.seal(10)] == [10, 10, 5]
+    assert [audit_chain.seal_entries(10), audit_chain.seal_entries(10), audit_chain.seal_entries(10)] == [10, 10, 5]
     assert verify().findings == []
     assert verify().sealed == 25
 
@@ -66,10 +66,10 @@ def test_an_entry_that_is_not_committed_is_not_sealed():
         record(1)
         found: list[int] = []
         if connection.vendor == "postgresql":  # SQLite has one writer, so there is nobody to ask meanwhile
-            in_thread(lambda: found.append(audit_chain.seal()))
+            in_thread(lambda: found.append(audit_chain.seal_entries()))
             assert found == [0]
         transaction.set_rollback(True)
-    assert audit_chain.seal() == 0
+    assert audit_chain.seal_entries() == 0
 
 
 def in_thread(work) -> None:
@@ -89,17 +89,17 @@ def test_an_entry_that_is_committed_late_comes_later_in_the_chain():
     """Of PostgreSQL's ids the lower one can become visible second."""
     if connection.vendor != "postgresql":
         record(1)
-        assert audit_chain.seal() == 1
+        assert audit_chain.seal_entries() == 1
         return
     with transaction.atomic():
         audit_log.record("call.allowed", subject=("tool", "late"))
 
         def meanwhile() -> None:
             audit_log.record("call.allowed", subject=("tool", "early"))
-            assert audit_chain.seal() == 1
+            assert audit_chain.seal_entries() == 1
 
         in_thread(meanwhile)
-    assert audit_chain.seal() == 1
+    assert audit_chain.seal_entries() == 1
     order = [AuditEntry.objects.get(pk=seal.entry_id).subject_id for seal in AuditSeal.objects.order_by("position")]
     assert order == ["early", "late"]
     assert AuditEntry.objects.order_by("pk").first().subject_id == "late"
@@ -114,7 +114,7 @@ def test_several_sealers_at_once_seal_each_entry_once():
         try:
             barrier.wait(30)
             while audit_chain.has_unsealed():
-                audit_chain.seal(7)
+                audit_chain.seal_entries(7)
         except Exception as error:
             faults.append(error)
         finally:
@@ -138,9 +138,9 @@ def test_a_sealer_that_finds_another_at_work_does_not_wait():
     sealed: list[int] = []
     with transaction.atomic():
         AuditHead.objects.select_for_update().get()
-        in_thread(lambda: sealed.append(audit_chain.seal()))
+        in_thread(lambda: sealed.append(audit_chain.seal_entries()))
     assert sealed == [0]
-    assert audit_chain.seal() == 1
+    assert audit_chain.seal_entries() == 1
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def base() -> int:
     record(1)
     highest = AuditEntry.objects.get().pk
     audit_room.empty()
-    audit_room.tamper(f"UPDATE {HEAD} SET newest = %s", [highest])
+    audit_room.tamper(f"UPDATE {HEAD_TABLE} SET newest = %s", [highest])
     return highest
 
 
@@ -160,13 +160,13 @@ def gaps_after(base: int) -> list[tuple[int, int]]:
 def test_ids_that_were_jumped_over_are_waited_for(base):
     insert(base + 5)
     insert(base + 9)
-    audit_chain.seal()
+    audit_chain.seal_entries()
     assert gaps_after(base) == [(1, 4), (6, 8)]
     for away in (2, 6, 8, 10):
         insert(base + away)
         assert audit_chain.has_unsealed()
     assert verify().findings == []
-    audit_chain.seal()
+    audit_chain.seal_entries()
     assert gaps_after(base) == [(1, 1), (3, 4), (7, 7)]
     assert [seal.entry_id - base for seal in AuditSeal.objects.order_by("position")] == [5, 9, 2, 6, 8, 10]
     assert verify().findings == []
@@ -175,39 +175,39 @@ def test_ids_that_were_jumped_over_are_waited_for(base):
 
 def test_ids_are_waited_for_ten_minutes_and_no_longer(base, monkeypatch):
     insert(base + 3)
-    audit_chain.seal()
+    audit_chain.seal_entries()
     later = clock.now() + timedelta(minutes=11)
     with monkeypatch.context() as patched:
         patched.setattr(clock, "now", lambda: later)
         insert(base + 1)
         insert(base + 4)
-        audit_chain.seal()  # nobody had looked meanwhile, so what is there is taken first
+        audit_chain.seal_entries()  # nobody had looked meanwhile, so what is there is taken first
     assert AuditSeal.objects.count() == 3
     assert gaps_after(base) == []
     insert(base + 2)
-    assert audit_chain.seal() == 0
+    assert audit_chain.seal_entries() == 0
     assert [(each.kind, each.entry) for each in verify().findings] == [("inserted", base + 2)]
 
 
 def test_with_a_backlog_nothing_is_given_up(base, monkeypatch):
     for away in (3, 4, 5):
         insert(base + away)
-    audit_chain.seal(1)
+    audit_chain.seal_entries(1)
     later = clock.now() + timedelta(minutes=11)
     monkeypatch.setattr(clock, "now", lambda: later)
-    audit_chain.seal(1)
+    audit_chain.seal_entries(1)
     assert gaps_after(base) == [(1, 2)]
-    audit_chain.seal(2)
+    audit_chain.seal_entries(2)
     assert gaps_after(base) == []
 
 
 def test_a_look_costs_two_statements_however_long_the_log_is():
     record(50)
-    audit_chain.seal()
+    audit_chain.seal_entries()
     with CaptureQueriesContext(connection) as queries:
         assert not audit_chain.has_unsealed()
     assert len(queries) == 2
-    assert SEAL not in " ".join(query["sql"] for query in queries)
+    assert SEAL_TABLE not in " ".join(query["sql"] for query in queries)
 
 
 def test_an_empty_log_is_whole():

@@ -22,7 +22,7 @@ def browser(user):
 def first(database):
     """Made as the printed link makes them."""
     FirstAdminLink.objects.all().delete()
-    digest = first_admin.digest_of(first_admin.first_admin_link("http://x").rstrip("/").rpartition("/")[2])
+    digest = first_admin.hash_token(first_admin.create_first_admin_link("http://x").rstrip("/").rpartition("/")[2])
     return first_admin.use_link(digest, "ada", "correct horse battery")
 
 

@@ -15,11 +15,11 @@ from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit import triggers as audit_triggers
 from clawsite.infra.audit.actions import ACTIONS, UnknownAction
 from clawsite.infra.audit.actor import SYSTEM, Actor
-from clawsite.infra.audit.triggers import ENTRY, HEAD, SEAL
+from clawsite.infra.audit.triggers import ENTRY_TABLE, HEAD_TABLE, SEAL_TABLE
 from clawsite.infra.audit.verify import verify
 from clawsite.infra.models import AppendOnly, AuditEntry, AuditSeal
 from tests import audit_room
-from tools_app.exec.gate.shell.line import MOST_BYTES
+from tools_app.exec.gate.shell.line import MAX_LINE_BYTES
 
 pytestmark = pytest.mark.dialect
 
@@ -52,13 +52,13 @@ def test_an_entry_has_every_field():
 
 def test_an_action_nobody_knows_is_a_mistake_and_leaves_nothing():
     with pytest.raises(UnknownAction, match=r"call\.alowed"):
-        audit_log.record_all([audit_log.Entry("call.allowed", SYSTEM), audit_log.Entry("call.alowed", SYSTEM)])
+        audit_log.record_all([audit_log.NewAuditEntry("call.allowed", SYSTEM), audit_log.NewAuditEntry("call.alowed", SYSTEM)])
     assert not AuditEntry.objects.exists()
 
 
 def test_every_action_fits_its_column():
     assert max(map(len, ACTIONS)) <= 40
-    audit_log.record_all(audit_log.Entry(action) for action in ACTIONS)
+    audit_log.record_all(audit_log.NewAuditEntry(action) for action in ACTIONS)
     assert AuditEntry.objects.count() == len(ACTIONS)
 
 
@@ -70,7 +70,10 @@ def test_the_entry_of_an_effect_that_is_rolled_back_is_gone_with_it():
 
 
 def test_a_turn_of_many_calls_is_one_statement():
-    entries = [audit_log.Entry("call.allowed", acting.agent("main"), ("tool", f"t{n}"), details={"policy": n}) for n in range(20)]
+    entries = [
+        audit_log.NewAuditEntry("call.allowed", acting.actor_for_agent("main"), ("tool", f"t{n}"), details={"policy": n})
+        for n in range(20)
+    ]
     with CaptureQueriesContext(connection) as queries:
         audit_log.record_all(entries)
     assert len(queries) == 1
@@ -108,10 +111,10 @@ ODD = {
 
 
 def test_whatever_is_recorded_is_read_back_as_its_digest_says():
-    audit_log.record_all([audit_log.Entry("settings.changed", Actor("person", "1", "a\0\ud800b"), details=ODD)])
+    audit_log.record_all([audit_log.NewAuditEntry("settings.changed", Actor("person", "1", "a\0\ud800b"), details=ODD)])
     assert verify().unsealed == 1
     assert verify().findings == []
-    audit_chain.seal()
+    audit_chain.seal_entries()
     assert verify().findings == []
     assert AuditEntry.objects.get().details["set"] == ["a", "b"]
 
@@ -129,19 +132,19 @@ def test_whatever_is_recorded_is_read_back_as_its_digest_says():
 def test_details_have_a_limit(details):
     audit_log.record("settings.changed", subject=("s" * 500, "t" * 500), session="u" * 500, **details)
     entry = AuditEntry.objects.get()
-    assert len(str(entry.details)) < 1.2 * audit_log.LARGEST
+    assert len(str(entry.details)) < 1.2 * audit_log.MAX_DETAILS_BYTES
     assert verify().findings == []
 
 
 @pytest.mark.parametrize("filler", ["a", "\n", "é"])
 def test_a_command_line_is_kept_to_its_end(filler):
     """Whatever else stands beside it."""
-    line = f"echo {filler * ((MOST_BYTES - 20) // len(filler.encode()))}; rm -rf /"
-    assert MOST_BYTES - 8 <= len(line.encode()) <= MOST_BYTES
+    line = f"echo {filler * ((MAX_LINE_BYTES - 20) // len(filler.encode()))}; rm -rf /"
+    assert MAX_LINE_BYTES - 8 <= len(line.encode()) <= MAX_LINE_BYTES
     audit_log.record("command.started", line=line, plan="p" * 64)
     audit_log.record("approval.decided", line=line, many={str(n): "y" * 5_000 for n in range(49)})
     assert [entry.details["line"] for entry in AuditEntry.objects.all()] == [line, line]
-    audit_chain.seal()
+    audit_chain.seal_entries()
     assert verify().findings == []
 
 
@@ -197,7 +200,7 @@ def test_secrets_are_taken_out(settings):
 
 def test_the_classes_refuse_every_change():
     audit_log.record("sign_in.ok")
-    audit_chain.seal()
+    audit_chain.seal_entries()
     for model in (AuditEntry, AuditSeal):
         row = model.objects.get()
         for change in (
@@ -215,55 +218,55 @@ def test_the_classes_refuse_every_change():
 
 
 CHANGES = [
-    f"UPDATE {ENTRY} SET action = 'sign_in.out'",
-    f"UPDATE {ENTRY} SET at = at",
-    f"DELETE FROM {ENTRY}",
-    f"UPDATE {SEAL} SET hash = 'x'",
-    f"DELETE FROM {SEAL}",
-    f"DELETE FROM {HEAD}",
-    f"UPDATE {HEAD} SET position = 0",
-    f"UPDATE {HEAD} SET newest = -1",
+    f"UPDATE {ENTRY_TABLE} SET action = 'sign_in.out'",
+    f"UPDATE {ENTRY_TABLE} SET at = at",
+    f"DELETE FROM {ENTRY_TABLE}",
+    f"UPDATE {SEAL_TABLE} SET hash = 'x'",
+    f"DELETE FROM {SEAL_TABLE}",
+    f"DELETE FROM {HEAD_TABLE}",
+    f"UPDATE {HEAD_TABLE} SET position = 0",
+    f"UPDATE {HEAD_TABLE} SET newest = -1",
 ]
 ONLY = {
     "sqlite": [
-        f"INSERT OR REPLACE INTO {ENTRY} SELECT * FROM {ENTRY}",
-        f"INSERT OR REPLACE INTO {SEAL} SELECT * FROM {SEAL}",
-        f"UPDATE OR REPLACE {ENTRY} SET id = 1",
+        f"INSERT OR REPLACE INTO {ENTRY_TABLE} SELECT * FROM {ENTRY_TABLE}",
+        f"INSERT OR REPLACE INTO {SEAL_TABLE} SELECT * FROM {SEAL_TABLE}",
+        f"UPDATE OR REPLACE {ENTRY_TABLE} SET id = 1",
     ],
     "postgresql": [
-        f"TRUNCATE {ENTRY}",
-        f"TRUNCATE {SEAL}",
-        f"TRUNCATE {HEAD}",
-        f"INSERT INTO {ENTRY} SELECT * FROM {ENTRY} ON CONFLICT (id) DO UPDATE SET action = 'x'",
+        f"TRUNCATE {ENTRY_TABLE}",
+        f"TRUNCATE {SEAL_TABLE}",
+        f"TRUNCATE {HEAD_TABLE}",
+        f"INSERT INTO {ENTRY_TABLE} SELECT * FROM {ENTRY_TABLE} ON CONFLICT (id) DO UPDATE SET action = 'x'",
     ],
 }
 
 
 def test_the_database_refuses_every_change():
     audit_log.record("sign_in.ok")
-    audit_chain.seal()
+    audit_chain.seal_entries()
     before = (list(AuditEntry.objects.values()), list(AuditSeal.objects.values()))
     for change in [*CHANGES, *ONLY[connection.vendor]]:
-        with pytest.raises(DatabaseError, match=audit_triggers.REFUSAL):
+        with pytest.raises(DatabaseError, match=audit_triggers.ERROR_MESSAGE):
             audit_room.run(change)
     assert (list(AuditEntry.objects.values()), list(AuditSeal.objects.values())) == before
     if connection.vendor == "postgresql":  # a session that says it is a replica has no ordinary triggers
-        with pytest.raises(DatabaseError, match=audit_triggers.REFUSAL), transaction.atomic():
+        with pytest.raises(DatabaseError, match=audit_triggers.ERROR_MESSAGE), transaction.atomic():
             audit_room.run("SET LOCAL session_replication_role = replica")
-            audit_room.run(f"DELETE FROM {ENTRY}")
+            audit_room.run(f"DELETE FROM {ENTRY_TABLE}")
 
 
 def test_guards_that_were_taken_away_are_missed_and_put_back():
-    assert audit_triggers.missing_guards() == []
+    assert audit_triggers.find_missing_triggers() == []
     with audit_room.unguarded():
-        assert len(audit_triggers.missing_guards()) >= 8
-        audit_room.run(f"DELETE FROM {ENTRY}")  # without them nothing refuses, so it is they who do
-    assert audit_triggers.missing_guards() == []
+        assert len(audit_triggers.find_missing_triggers()) >= 8
+        audit_room.run(f"DELETE FROM {ENTRY_TABLE}")  # without them nothing refuses, so it is they who do
+    assert audit_triggers.find_missing_triggers() == []
 
 
 def test_a_head_that_is_lost_is_found_again_from_the_seals():
     audit_log.record("sign_in.ok")
-    audit_chain.seal()
-    head = audit_chain.head()
-    audit_room.tamper(f"DELETE FROM {HEAD}")
-    assert audit_chain.head() == head
+    audit_chain.seal_entries()
+    head = audit_chain.read_head()
+    audit_room.tamper(f"DELETE FROM {HEAD_TABLE}")
+    assert audit_chain.read_head() == head

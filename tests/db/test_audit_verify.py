@@ -15,9 +15,9 @@ from clawsite.infra.audit import anchor as audit_anchor
 from clawsite.infra.audit import chain as audit_chain
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit import verify as audit_verify
-from clawsite.infra.audit.chain import GENESIS, link
-from clawsite.infra.audit.triggers import ENTRY, HEAD, SEAL
-from clawsite.infra.audit.verify import TEXTS, verify
+from clawsite.infra.audit.chain import GENESIS, hash_link
+from clawsite.infra.audit.triggers import ENTRY_TABLE, HEAD_TABLE, SEAL_TABLE
+from clawsite.infra.audit.verify import TEXT_COLUMNS, verify
 from clawsite.infra.models import AuditEntry, AuditHead, AuditSeal
 from tests import audit_room
 from tests.audit_room import insert, tamper
@@ -31,8 +31,10 @@ SEALED = 10
 def ids(database) -> list[int]:
     """A log of ten sealed entries; -> their ids, in the order of the chain."""
     audit_room.empty()
-    audit_log.record_all(audit_log.Entry("call.allowed", subject=("tool", f"t{n}"), run=n, details={"n": n}) for n in range(SEALED))
-    audit_chain.seal()
+    audit_log.record_all(
+        audit_log.NewAuditEntry("call.allowed", subject=("tool", f"t{n}"), run=n, details={"n": n}) for n in range(SEALED)
+    )
+    audit_chain.seal_entries()
     assert verify().findings == []
     return list(AuditSeal.objects.order_by("position").values_list("entry_id", flat=True))
 
@@ -41,62 +43,62 @@ def found() -> list[tuple[str, int | None, int | None]]:
     return [(each.kind, each.position, each.entry) for each in verify().findings]
 
 
-@pytest.mark.parametrize("column", ["at", *TEXTS, "details", "digest"])
+@pytest.mark.parametrize("column", ["at", *TEXT_COLUMNS, "details", "digest"])
 def test_a_changed_column_is_found(ids, column):
     value = {"at": connection.ops.adapt_datetimefield_value(clock.now()), "details": '{"n": 4, "more": 1}'}.get(column, "other")
-    tamper(f"UPDATE {ENTRY} SET {column} = %s WHERE id = %s", [value, ids[4]])
+    tamper(f"UPDATE {ENTRY_TABLE} SET {column} = %s WHERE id = %s", [value, ids[4]])
     assert found() == [("changed", 5, ids[4])]
 
 
 def test_a_change_that_brings_its_own_digest_is_found(ids):
     entry = AuditEntry.objects.get(pk=ids[4])
-    texts = ["call.refused", *(getattr(entry, name) for name in TEXTS[1:])]
-    forged = audit_log.digest_of(entry.at, texts, entry.details)
-    tamper(f"UPDATE {ENTRY} SET action = 'call.refused', digest = %s WHERE id = %s", [forged, ids[4]])
+    texts = ["call.refused", *(getattr(entry, name) for name in TEXT_COLUMNS[1:])]
+    forged = audit_log.compute_digest(entry.at, texts, entry.details)
+    tamper(f"UPDATE {ENTRY_TABLE} SET action = 'call.refused', digest = %s WHERE id = %s", [forged, ids[4]])
     assert found() == [("changed", 5, ids[4])]
     # And so it is if the seal is told of it, because the next one is not.
     seal = AuditSeal.objects.get(position=5)
-    remade = link(seal.previous, 5, ids[4], forged)
-    tamper(f"UPDATE {SEAL} SET digest = %s, hash = %s WHERE position = 5", [forged, remade])
+    remade = hash_link(seal.previous, 5, ids[4], forged)
+    tamper(f"UPDATE {SEAL_TABLE} SET digest = %s, hash = %s WHERE position = 5", [forged, remade])
     assert found() == [("changed", 6, ids[5])]
 
 
 def test_a_deleted_entry_is_found(ids):
-    tamper(f"DELETE FROM {ENTRY} WHERE id = %s", [ids[2]])
+    tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id = %s", [ids[2]])
     assert found() == [("missing", 3, ids[2])]
 
 
 def test_an_entry_deleted_with_its_seal_is_found(ids):
-    tamper(f"DELETE FROM {ENTRY} WHERE id = %s", [ids[2]])
-    tamper(f"DELETE FROM {SEAL} WHERE entry_id = %s", [ids[2]])
+    tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id = %s", [ids[2]])
+    tamper(f"DELETE FROM {SEAL_TABLE} WHERE entry_id = %s", [ids[2]])
     assert found() == [("missing", 3, None)]
     assert verify().findings[0].words == "position 3 is missing from the chain"
 
 
 def test_several_deleted_with_their_seals_are_one_finding(ids):
-    tamper(f"DELETE FROM {ENTRY} WHERE id IN (%s, %s)", ids[2:4])
-    tamper(f"DELETE FROM {SEAL} WHERE entry_id IN (%s, %s)", ids[2:4])
+    tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id IN (%s, %s)", ids[2:4])
+    tamper(f"DELETE FROM {SEAL_TABLE} WHERE entry_id IN (%s, %s)", ids[2:4])
     assert [each.words for each in verify().findings] == ["positions 3 to 4 are missing from the chain"]
 
 
 def test_a_gap_that_was_closed_is_found(ids):
-    tamper(f"DELETE FROM {ENTRY} WHERE id = %s", [ids[2]])
-    tamper(f"DELETE FROM {SEAL} WHERE position = 3")
+    tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id = %s", [ids[2]])
+    tamper(f"DELETE FROM {SEAL_TABLE} WHERE position = 3")
     for position in range(4, SEALED + 1):
-        tamper(f"UPDATE {SEAL} SET position = %s WHERE position = %s", [position - 1, position])
+        tamper(f"UPDATE {SEAL_TABLE} SET position = %s WHERE position = %s", [position - 1, position])
     kinds = [kind for kind, _position, _entry in found()]
     assert kinds == ["reordered"] * 7 + ["cut"]
 
 
 def test_a_deleted_seal_alone_is_found(ids):
-    tamper(f"DELETE FROM {SEAL} WHERE position = 3")
+    tamper(f"DELETE FROM {SEAL_TABLE} WHERE position = 3")
     assert ("missing", 3, None) in found()
 
 
 def test_two_seals_that_changed_places_are_found(ids):
     with audit_room.unguarded():
         for before, after in ((4, -4), (5, 4), (-4, 5)):
-            audit_room.run(f"UPDATE {SEAL} SET position = %s WHERE position = %s", [after, before])
+            audit_room.run(f"UPDATE {SEAL_TABLE} SET position = %s WHERE position = %s", [after, before])
     assert found() == [("reordered", 4, ids[4]), ("reordered", 5, ids[3])]
     assert verify().findings[0].words == "the seal at position 4 belongs at 5"
 
@@ -104,30 +106,30 @@ def test_two_seals_that_changed_places_are_found(ids):
 def test_two_entries_that_exchanged_their_content_are_found(ids):
     columns = ", ".join(audit_log.COLUMNS)
     with audit_room.unguarded():
-        audit_room.run(f"CREATE TEMPORARY TABLE kept AS SELECT * FROM {ENTRY} WHERE id IN (%s, %s)", ids[3:5])
+        audit_room.run(f"CREATE TEMPORARY TABLE kept AS SELECT * FROM {ENTRY_TABLE} WHERE id IN (%s, %s)", ids[3:5])
         for here, there in (ids[3:5], ids[4:2:-1]):
             of_other = f"SELECT {columns} FROM kept WHERE id = %s"
-            audit_room.run(f"UPDATE {ENTRY} SET ({columns}) = ({of_other}) WHERE id = %s", [there, here])
+            audit_room.run(f"UPDATE {ENTRY_TABLE} SET ({columns}) = ({of_other}) WHERE id = %s", [there, here])
         audit_room.run("DROP TABLE kept")
     assert found() == [("reordered", 4, ids[3]), ("reordered", 5, ids[4])]
 
 
 def settle(ids) -> None:
     """As if ten minutes had passed: nobody waits for entries before these any more."""
-    tamper(f"UPDATE {HEAD} SET gaps = '[]'")
+    tamper(f"UPDATE {HEAD_TABLE} SET gaps = '[]'")
     assert AuditHead.objects.get().newest == ids[-1]
 
 
 def test_an_entry_slipped_in_among_old_ones_is_found_and_never_sealed(ids):
     settle(ids)
     insert(ids[0] - 1)
-    assert audit_chain.seal() == 0
+    assert audit_chain.seal_entries() == 0
     assert found() == [("inserted", None, ids[0] - 1)]
 
 
 def test_an_entry_in_the_place_of_a_deleted_one_is_found(ids):
     settle(ids)
-    tamper(f"DELETE FROM {ENTRY} WHERE id = %s", [ids[2]])
+    tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id = %s", [ids[2]])
     insert(ids[2])
     assert found() == [("changed", 3, ids[2])]
 
@@ -135,7 +137,7 @@ def test_an_entry_in_the_place_of_a_deleted_one_is_found(ids):
 def test_an_entry_with_a_digest_that_is_not_its_own_is_found_before_and_after_sealing(ids):
     insert(None, digest="f" * 64)
     assert [each.kind for each in verify().findings] == ["changed"]
-    audit_chain.seal()
+    audit_chain.seal_entries()
     assert [(each.kind, each.position) for each in verify().findings] == [("changed", SEALED + 1)]
 
 
@@ -143,19 +145,21 @@ def test_a_seal_slipped_in_at_the_end_is_found(ids):
     last = AuditSeal.objects.get(position=SEALED)
     insert(None)
     entry = AuditEntry.objects.order_by("pk").last()
-    forged = link(last.hash, SEALED + 1, entry.pk, entry.digest)
+    forged = hash_link(last.hash, SEALED + 1, entry.pk, entry.digest)
     moment = connection.ops.adapt_datetimefield_value(clock.now())
     values = [SEALED + 1, entry.pk, entry.digest, last.hash, forged, moment]
-    audit_room.run(f"INSERT INTO {SEAL} (position, entry_id, digest, previous, hash, sealed_at) VALUES (%s,%s,%s,%s,%s,%s)", values)
+    audit_room.run(
+        f"INSERT INTO {SEAL_TABLE} (position, entry_id, digest, previous, hash, sealed_at) VALUES (%s,%s,%s,%s,%s,%s)", values
+    )
     assert found() == [("inserted", SEALED + 1, entry.pk)]
 
 
 def cut(keep: int, *, head_too: bool) -> None:
     kept = AuditSeal.objects.get(position=keep)
-    tamper(f"DELETE FROM {ENTRY} WHERE id IN (SELECT entry_id FROM {SEAL} WHERE position > %s)", [keep])
-    tamper(f"DELETE FROM {SEAL} WHERE position > %s", [keep])
+    tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id IN (SELECT entry_id FROM {SEAL_TABLE} WHERE position > %s)", [keep])
+    tamper(f"DELETE FROM {SEAL_TABLE} WHERE position > %s", [keep])
     if head_too:
-        tamper(f"UPDATE {HEAD} SET position = %s, hash = %s, newest = %s", [keep, kept.hash, kept.entry_id])
+        tamper(f"UPDATE {HEAD_TABLE} SET position = %s, hash = %s, newest = %s", [keep, kept.hash, kept.entry_id])
 
 
 def test_a_cut_end_is_found_by_the_head(ids):
@@ -165,41 +169,43 @@ def test_a_cut_end_is_found_by_the_head(ids):
 
 def test_a_cut_end_with_a_corrected_head_is_found_by_an_anchor_only(ids, tmp_path):
     file = tmp_path / "anchors.jsonl"
-    audit_anchor.append(file)
+    audit_anchor.append_anchor(file)
     cut(7, head_too=True)
     assert found() == []  # this is what anchors are for
-    findings = verify(audit_anchor.read(file)).findings
+    findings = verify(audit_anchor.read_anchors(file)).findings
     assert [(each.kind, each.position) for each in findings] == [("cut", SEALED)]
 
 
 def test_a_chain_that_was_written_anew_is_found_by_an_anchor_only(ids, tmp_path):
     file = tmp_path / "anchors.jsonl"
-    audit_anchor.append(file)
+    audit_anchor.append_anchor(file)
     entry = AuditEntry.objects.get(pk=ids[4])
-    forged = audit_log.digest_of(entry.at, ["call.refused", *(getattr(entry, name) for name in TEXTS[1:])], entry.details)
+    forged = audit_log.compute_digest(
+        entry.at, ["call.refused", *(getattr(entry, name) for name in TEXT_COLUMNS[1:])], entry.details
+    )
     with audit_room.unguarded():
-        audit_room.run(f"UPDATE {ENTRY} SET action = 'call.refused', digest = %s WHERE id = %s", [forged, ids[4]])
+        audit_room.run(f"UPDATE {ENTRY_TABLE} SET action = 'call.refused', digest = %s WHERE id = %s", [forged, ids[4]])
         previous = GENESIS
         for seal in AuditSeal.objects.order_by("position"):
             digest = forged if seal.entry_id == ids[4] else seal.digest
-            made = link(previous, seal.position, seal.entry_id, digest)
+            made = hash_link(previous, seal.position, seal.entry_id, digest)
             values = [digest, previous, made, seal.position]
-            audit_room.run(f"UPDATE {SEAL} SET digest = %s, previous = %s, hash = %s WHERE position = %s", values)
+            audit_room.run(f"UPDATE {SEAL_TABLE} SET digest = %s, previous = %s, hash = %s WHERE position = %s", values)
             previous = made
-        audit_room.run(f"UPDATE {HEAD} SET hash = %s", [previous])
+        audit_room.run(f"UPDATE {HEAD_TABLE} SET hash = %s", [previous])
     assert found() == []
-    findings = verify(audit_anchor.read(file)).findings
+    findings = verify(audit_anchor.read_anchors(file)).findings
     assert [(each.kind, each.position) for each in findings] == [("rewritten", SEALED)]
 
 
 def test_a_head_that_says_something_else_is_found(ids):
-    tamper(f"UPDATE {HEAD} SET hash = %s", ["f" * 64])
+    tamper(f"UPDATE {HEAD_TABLE} SET hash = %s", ["f" * 64])
     assert [each.words for each in verify().findings] == ["the noted head is not the hash of position 10"]
 
 
 def test_many_findings_are_counted_and_the_first_ones_listed(ids, monkeypatch):
-    monkeypatch.setattr(audit_verify, "MOST", 3)
-    tamper(f"UPDATE {ENTRY} SET actor_name = 'x'")
+    monkeypatch.setattr(audit_verify, "MAX_FINDINGS", 3)
+    tamper(f"UPDATE {ENTRY_TABLE} SET actor_name = 'x'")
     report = verify()
     assert (len(report.findings), report.more) == (3, SEALED - 3)
 
@@ -214,20 +220,20 @@ def test_the_tail_that_is_not_sealed_yet_is_told_and_no_finding(ids):
 
 def test_the_last_entries_can_be_checked_alone(ids):
     assert verify(last=3).sealed == 3
-    tamper(f"UPDATE {ENTRY} SET action = 'sign_in.ok' WHERE id = %s", [ids[1]])
+    tamper(f"UPDATE {ENTRY_TABLE} SET action = 'sign_in.ok' WHERE id = %s", [ids[1]])
     assert verify(last=3).whole
-    tamper(f"UPDATE {ENTRY} SET action = 'sign_in.ok' WHERE id = %s", [ids[8]])
+    tamper(f"UPDATE {ENTRY_TABLE} SET action = 'sign_in.ok' WHERE id = %s", [ids[8]])
     assert [each.position for each in verify(last=3).findings] == [9]
 
 
 def test_a_long_log_is_read_in_pages(ids, monkeypatch):
     """Two queries a page, and never more than a page in hand."""
-    monkeypatch.setattr(audit_verify, "PAGE", 4)
+    monkeypatch.setattr(audit_verify, "PAGE_SIZE", 4)
     with CaptureQueriesContext(connection) as queries:
         report = verify()
     assert (report.sealed, report.whole) == (SEALED, True)
     assert len(queries) <= 1 + 2 * 3 + 1 + 1 + 1
-    tamper(f"DELETE FROM {SEAL} WHERE position = 5")  # at the border of two pages
+    tamper(f"DELETE FROM {SEAL_TABLE} WHERE position = 5")  # at the border of two pages
     assert ("missing", 5, None) in found()
 
 
@@ -238,25 +244,25 @@ def test_a_long_log_is_read_in_pages(ids, monkeypatch):
 def test_a_sealer_that_leaves_something_out_of_the_hash_is_found(ids, monkeypatch, forgotten):
     def careless(previous: str, position: int, entry_id: int, digest: str) -> str:
         given = {"previous": previous, "position": position, "entry": entry_id, "digest": digest}
-        return link(**{{"entry": "entry_id"}.get(name, name): value for name, value in (given | {forgotten: 0}).items()})
+        return hash_link(**{{"entry": "entry_id"}.get(name, name): value for name, value in (given | {forgotten: 0}).items()})
 
-    monkeypatch.setattr(audit_chain, "link", careless)
+    monkeypatch.setattr(audit_chain, "hash_link", careless)
     audit_log.record("sign_in.ok")
-    audit_chain.seal()
+    audit_chain.seal_entries()
     assert [each.position for each in verify().findings] == [SEALED + 1]
 
 
 def test_a_sealer_that_gives_a_position_twice_is_refused_by_the_database(ids):
     """Two sealers without the lock would do this."""
     audit_log.record("sign_in.ok")
-    tamper(f"UPDATE {HEAD} SET position = {SEALED - 1}")
+    tamper(f"UPDATE {HEAD_TABLE} SET position = {SEALED - 1}")
     with pytest.raises(Exception, match=r"(?i)unique|append-only"):
-        audit_chain.seal()
+        audit_chain.seal_entries()
 
 
 def test_a_digest_that_leaves_a_column_out_would_miss_its_change(ids, monkeypatch):
-    monkeypatch.setattr(audit_verify, "_digest", lambda row: row[1])
-    tamper(f"UPDATE {ENTRY} SET actor_name = 'somebody else' WHERE id = %s", [ids[4]])
+    monkeypatch.setattr(audit_verify, "_compute_digest", lambda row: row[1])
+    tamper(f"UPDATE {ENTRY_TABLE} SET actor_name = 'somebody else' WHERE id = %s", [ids[4]])
     assert found() == []  # so the test of every column above is held up by that digest alone
 
 
@@ -265,33 +271,33 @@ def test_a_digest_that_leaves_a_column_out_would_miss_its_change(ids, monkeypatc
 
 def test_an_anchor_is_added_when_it_is_due_and_says_something_new(ids, tmp_path, monkeypatch):
     file = tmp_path / "anchors.jsonl"
-    first = audit_anchor.append(file, only_if_due=True)
+    first = audit_anchor.append_anchor(file, only_if_due=True)
     assert first.position == SEALED
-    assert audit_anchor.append(file) is None  # nothing new
+    assert audit_anchor.append_anchor(file) is None  # nothing new
     audit_log.record("sign_in.ok")
-    audit_chain.seal()
-    assert audit_anchor.append(file, only_if_due=True) is None  # not yet
+    audit_chain.seal_entries()
+    assert audit_anchor.append_anchor(file, only_if_due=True) is None  # not yet
     later = clock.now() + timedelta(minutes=11)
     monkeypatch.setattr(clock, "now", lambda: later)
-    second = audit_anchor.append(file, only_if_due=True)
+    second = audit_anchor.append_anchor(file, only_if_due=True)
     assert second.position == SEALED + 1
-    assert list(audit_anchor.read(file)) == [first, second]
-    assert verify(audit_anchor.read(file)).anchors == 2
+    assert list(audit_anchor.read_anchors(file)) == [first, second]
+    assert verify(audit_anchor.read_anchors(file)).anchors == 2
     assert file.stat().st_mode & 0o077 == 0
 
 
 def test_a_line_that_was_cut_off_by_a_crash_does_not_spoil_the_next(ids, tmp_path):
     file = tmp_path / "anchors.jsonl"
     file.write_text('{"position": 3, "ha')
-    audit_anchor.append(file)
+    audit_anchor.append_anchor(file)
     with pytest.raises(audit_anchor.BadAnchor, match="line 1"):
-        list(audit_anchor.read(file))
+        list(audit_anchor.read_anchors(file))
     assert json.loads(file.read_text().splitlines()[1])["position"] == SEALED
 
 
 def test_an_empty_log_has_nothing_to_anchor(tmp_path):
     audit_room.empty()
-    assert audit_anchor.append(tmp_path / "anchors.jsonl") is None
+    assert audit_anchor.append_anchor(tmp_path / "anchors.jsonl") is None
 
 
 def test_the_command_says_that_all_is_well(ids, capsys):
@@ -331,7 +337,7 @@ def test_an_export_is_json_lines_with_the_place_in_the_chain_and_is_recorded(ids
     assert [line["id"] for line in lines[:SEALED]] == ids
     assert [line["position"] for line in lines[:SEALED]] == list(range(1, SEALED + 1))
     assert lines[0]["previous"] == GENESIS
-    assert lines[0]["hash"] == link(GENESIS, 1, ids[0], lines[0]["digest"])
+    assert lines[0]["hash"] == hash_link(GENESIS, 1, ids[0], lines[0]["digest"])
     assert lines[0]["details"] == {"n": 0}
     assert (lines[-1]["action"], lines[-1]["position"]) == ("audit.exported", None)
     assert lines[-1]["actor"]["kind"] == "system"
@@ -351,10 +357,10 @@ def test_doctor_looks_at_the_end_of_the_log(ids, settings, tmp_path, monkeypatch
     assert (waiting.level, "1 entries wait" in waiting.text) == ("warn", True)
     settings.AUDIT_ANCHOR = str(tmp_path / "anchors.jsonl")
     assert checks_stored.check_audit(settings).level == "warn"  # it is not there
-    audit_anchor.append(tmp_path / "anchors.jsonl")
+    audit_anchor.append_anchor(tmp_path / "anchors.jsonl")
     assert "1 anchors fit" in checks_stored.check_audit(settings).text
     with audit_room.unguarded():
         assert "no longer refuses" in checks_stored.check_audit(settings).text
-    tamper(f"DELETE FROM {ENTRY} WHERE id = %s", [ids[5]])
+    tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id = %s", [ids[5]])
     gone = checks_stored.check_audit(settings)
     assert (gone.level, gone.text) == ("fail", f"entry {ids[5]}, sealed at position 6, is missing")

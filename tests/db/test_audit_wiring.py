@@ -12,7 +12,7 @@ from agents.models import Agent
 from clawsite.accounts import groups, tokens
 from clawsite.accounts.models import FailedSignIns, User
 from clawsite.accounts.sign_in import browsers, first_admin
-from clawsite.cli.command import run_plain
+from clawsite.cli.command import run_command
 from clawsite.infra.models import AuditEntry
 from tests.conftest import PASSWORD
 from tools_app.models import McpServer, Plugin
@@ -102,7 +102,7 @@ def test_signing_out_elsewhere_is_recorded(person, since):
     for _ in range(2):
         sign_in(Client(), "ada", PASSWORD)
     since()
-    browsers.sign_out(ada, browsers.browsers_of(ada)[0].pk)
+    browsers.sign_out_browser(ada, browsers.list_browsers(ada)[0].pk)
     (entry,) = since()
     assert (entry.action, entry.subject_id, entry.details["browsers"]) == ("sign_in.out", str(ada.pk), 1)
 
@@ -304,7 +304,7 @@ def test_sources_of_tools_are_recorded_without_their_secrets(since):
     )
     server.timeout_seconds = 11
     source_changes.save_server(server)
-    source_changes.rehearse(source_changes.delete_servers, [server])
+    source_changes.dry_run(source_changes.delete_servers, [server])
     source_changes.switch_servers([server], on=False)
     source_changes.delete_servers([server])
     told = since()
@@ -329,14 +329,14 @@ def test_a_command_on_the_host_is_named(person, since, capsys):
 
     person(name="ada")
     since()
-    run_plain(token, "token", ["create", "--user", "ada", "--name", "laptop"])
+    run_command(token, "token", ["create", "--user", "ada", "--name", "laptop"])
     (entry,) = since()
     assert (entry.action, entry.actor_kind) == ("token.made", "system")
     assert entry.actor_name.startswith("claw token (")
 
 
 def test_the_first_administrator_is_recorded(since):
-    link = first_admin.first_admin_link("http://testserver")
+    link = first_admin.create_first_admin_link("http://testserver")
     since()
     client = Client()
     client.get(link, secure=True)

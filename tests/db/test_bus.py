@@ -36,10 +36,10 @@ async def test_a_message_is_published_only_after_the_commit(bus_messages, user, 
     from sessions_app.events import announce
 
     with pytest.raises(RuntimeError), transaction.atomic():
-        announce.wake(1, "accepted")
+        announce.notify_workers(1, "accepted")
         raise RuntimeError
     with transaction.atomic():
-        announce.wake(2, "accepted")
+        announce.notify_workers(2, "accepted")
     await eventually(lambda: any(message.get("run") == 2 for message in bus_messages))
     assert not any(message.get("run") == 1 for message in bus_messages)
 
@@ -54,7 +54,7 @@ async def test_a_failing_subscriber_does_not_keep_others_from_hearing(bus_messag
 @pytest.fixture
 async def processes(tmp_path, monkeypatch):
     """Make transports that meet in one directory: processes() -> transport, what it has heard. They look around often."""
-    monkeypatch.setattr(unix_transport, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(unix_transport, "SCAN_SECONDS", 0.05)
     made = []
 
     async def make() -> tuple[UnixTransport, list[dict]]:
@@ -98,7 +98,7 @@ async def test_two_processes_whose_connections_broke_hear_each_other_again(proce
 async def test_a_process_that_was_not_there_yet_is_dialled_once_it_listens(processes, tmp_path, eventually):
     late = await left_behind(tmp_path / "bus" / "late.sock", seconds_ago=-3600)
     transport, _ = await processes()
-    await eventually(lambda: not transport._dialled)  # refused
+    await eventually(lambda: not transport._dialed)  # refused
     dialled = asyncio.Event()
     late.unlink()
     server = await asyncio.start_unix_server(lambda r, w: (dialled.set(), w.close()), late)
@@ -111,7 +111,7 @@ async def test_a_socket_left_by_a_killed_process_is_removed_and_one_just_made_is
     young = await left_behind(tmp_path / "bus" / "young.sock", seconds_ago=-3600)  # young for as long as the test takes
     transport, _ = await processes()
     await eventually(lambda: not dead.exists())
-    await eventually(lambda: not transport._dialled)
+    await eventually(lambda: not transport._dialed)
     assert young.exists()
     os.utime(young, (0, 0))
     await eventually(lambda: not young.exists())

@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from clawsite.accounts.models import AccessToken
-from clawsite.accounts.tokens import principal_for
+from clawsite.accounts.tokens import find_principal
 from clawsite.cli.command import CommandFailed
 from clawsite.cli.commands import token
 
@@ -20,7 +20,7 @@ def test_a_token_is_printed_once_and_works_until_it_is_revoked(person, capsys):
     ada = person(name="ada")
     claw_token("create", "--user", "ada", "--name", "laptop", "--scope", "operator.read")
     secret = capsys.readouterr().out.splitlines()[0]
-    found = principal_for(secret)
+    found = find_principal(secret)
     assert found is not None
     assert (found.user, found.scopes) == (ada, {"operator.read"})
     claw_token("list", "--user", "ada")
@@ -28,7 +28,7 @@ def test_a_token_is_printed_once_and_works_until_it_is_revoked(person, capsys):
     assert "laptop" in shown
     assert secret not in shown
     claw_token("revoke", "--user", "ada", AccessToken.objects.get().prefix)
-    assert principal_for(secret) is None
+    assert find_principal(secret) is None
 
 
 @pytest.mark.parametrize(

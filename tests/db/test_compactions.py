@@ -9,37 +9,37 @@ from django.db import transaction
 from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Run, Session, TranscriptEntry
 from sessions_app.runs import lifecycle, queue
-from sessions_app.runs.compaction_requests import ask_for_compaction
+from sessions_app.runs.compaction_requests import request_compaction
 from sessions_app.sessions import forks, selectors
 from sessions_app.sessions.service import inject_message
 from sessions_app.sessions.transfer import export_lines, import_transcript
-from sessions_app.transcript.history import history
-from sessions_app.transcript.messages import HISTORY_ENTRIES, OWN_ANSWERS, THROUGH, model_history
+from sessions_app.transcript.history import read_history
+from sessions_app.transcript.messages import MAX_HISTORY_ENTRIES, OWN_ANSWERS_KEY, SUMMARIZED_THROUGH_KEY, read_model_history
 from tests.db.test_rewinds import answer, ask, id_of, modelled, shown, turn
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def summary_entry(text: str, through: str | None) -> NewEntry:
-    meta = {THROUGH: through, "kept": 2} if through else {}
+    meta = {SUMMARIZED_THROUGH_KEY: through, "kept": 2} if through else {}
     return NewEntry("compaction", "", [{"type": "text", "text": text}], text, uuid.uuid4().hex[:16], meta)
 
 
 @transaction.atomic
 def compacted(user, session, text: str, through: str, **options: object) -> Run:
     """A run that only summarises, as its worker ends it."""
-    accepted = ask_for_compaction(user, session, run_id=uuid.uuid4().hex)
+    accepted = request_compaction(user, session, run_id=uuid.uuid4().hex)
     run = Run.objects.get(pk=accepted.pk)
     Run.objects.filter(pk=run.pk).update(options={**run.options, **options})
-    (claimed,) = queue.claim("w", 1).runs
-    queue.step(
+    (claimed,) = queue.claim_runs("w", 1).runs
+    queue.write_step(
         claimed,
         to=Run.Status.COMPLETED,
         reason="compacted",
         entries=[summary_entry(text, through)],
         events=[
             NewEvent("compaction", {"phase": "end", "completed": True}),
-            lifecycle.end_event(Run.Status.COMPLETED, "compacted"),
+            lifecycle.build_end_event(Run.Status.COMPLETED, "compacted"),
         ],
     )
     return Run.objects.get(pk=accepted.pk)
@@ -59,15 +59,15 @@ def talk(user, session_of):
 def test_the_model_sees_the_summary_and_what_came_after_it_and_people_see_everything(user, talk):
     assert modelled(talk) == ["they counted", "three", "to three", "four", "to four"]
     assert shown(talk) == [words for n in ("one", "two", "three", "four") for words in (n, f"to {n}")]
-    noticed = history(talk, limit=100, notices=True).messages
+    noticed = read_history(talk, limit=100, notices=True).messages
     assert [message["text"] for message in noticed if message["role"] == "notice"] == ["they counted"]
-    assert [entry["text"] for entry in selectors.preview(talk, limit=3, max_chars=100)] == ["to three", "four", "to four"]
+    assert [entry["text"] for entry in selectors.read_preview(talk, limit=3, max_chars=100)] == ["to three", "four", "to four"]
 
 
 def test_a_summary_by_a_limited_run_takes_nobody_elses_past_away(user, talk):
     compacted(user, talk, "the stranger says so", id_of(talk, "to four"), hook="news")
     talk.refresh_from_db()
-    told = [entry.text for entry in model_history(talk.pk, talk.generation, reader={"hook": "news"})]
+    told = [entry.text for entry in read_model_history(talk.pk, talk.generation, reader={"hook": "news"})]
     assert told == ["the stranger says so"]
     assert modelled(talk) == ["they counted", "three", "to three", "four", "to four"]
 
@@ -75,20 +75,20 @@ def test_a_summary_by_a_limited_run_takes_nobody_elses_past_away(user, talk):
 def test_a_run_that_only_summarises_begins_with_no_message_and_names_no_session(user, session_of):
     session = session_of(user)
     inject_message(user, session, "a note", "")
-    accepted = ask_for_compaction(user, session, run_id="c1", words="the ship")
-    (claimed,) = queue.claim("w", 1).runs
+    accepted = request_compaction(user, session, run_id="c1", words="the ship")
+    (claimed,) = queue.claim_runs("w", 1).runs
     assert (claimed.pk, Run.objects.get(pk=accepted.pk).steps) == (accepted.pk, 0)
     assert TranscriptEntry.objects.filter(session=session).count() == 1
     session.refresh_from_db()
     assert (session.title, session.entry_count) == ("", 1)
-    assert history(session, limit=10).active["runId"] == "c1"
+    assert read_history(session, limit=10).active["runId"] == "c1"
 
 
 def test_the_same_key_asks_once(user, talk):
-    first = ask_for_compaction(user, talk, run_id="c1", words="the ship")
-    again = ask_for_compaction(user, talk, run_id="c1", words="the ship")
+    first = request_compaction(user, talk, run_id="c1", words="the ship")
+    again = request_compaction(user, talk, run_id="c1", words="the ship")
     assert (first.pk, again.created) == (again.pk, False)
-    (waiting,) = history(talk, limit=1).queued
+    (waiting,) = read_history(talk, limit=1).queued
     assert (waiting["operation"], waiting["text"]) == ("compact", "/compact the ship")
 
 
@@ -110,7 +110,7 @@ def test_going_back_before_a_summary_was_made_does_not_use_it_either(user, talk)
 def test_changing_a_message_after_the_summary_keeps_it(user, talk):
     turn(user, talk, "quatre", replaces=id_of(talk, "four"))
     assert modelled(talk) == ["they counted", "three", "to three", "quatre", "to quatre"]
-    noticed = history(talk, limit=100, notices=True).messages
+    noticed = read_history(talk, limit=100, notices=True).messages
     assert [message["text"] for message in noticed if message["role"] == "notice"] == ["they counted"]
 
 
@@ -134,38 +134,38 @@ def test_a_copy_by_file_is_modelled_like_the_first(user, talk):
 def test_a_summary_that_names_nothing_counts_for_nothing(user, talk):
     entries = [summary_entry("nonsense", "no such message"), summary_entry("nonsense", None)]
     ask(user, talk, "five")
-    (claimed,) = queue.claim("w", 1).runs
+    (claimed,) = queue.claim_runs("w", 1).runs
     with transaction.atomic():
-        queue.step(claimed, entries=entries)
-    assert next(entry.text for entry in model_history(talk.pk, 1, claimed.pk)) == "they counted"
-    assert "nonsense" not in [entry.text for entry in model_history(talk.pk, 1, claimed.pk)]
+        queue.write_step(claimed, entries=entries)
+    assert next(entry.text for entry in read_model_history(talk.pk, 1, claimed.pk)) == "they counted"
+    assert "nonsense" not in [entry.text for entry in read_model_history(talk.pk, 1, claimed.pk)]
 
 
 def test_words_put_in_while_the_summary_was_written_are_not_lost(user, talk):
     ask(user, talk, "five")
-    (claimed,) = queue.claim("w", 1).runs
+    (claimed,) = queue.claim_runs("w", 1).runs
     through = id_of(talk, "to four")
     inject_message(user, talk, "by the way", "")
     with transaction.atomic():
-        queue.step(claimed, entries=[summary_entry("all of it", through)])
-    assert [entry.text for entry in model_history(talk.pk, 1, claimed.pk)] == ["all of it", "by the way", "five"]
+        queue.write_step(claimed, entries=[summary_entry("all of it", through)])
+    assert [entry.text for entry in read_model_history(talk.pk, 1, claimed.pk)] == ["all of it", "by the way", "five"]
 
 
 def test_a_summary_inside_a_run_leaves_it_its_prompt_and_counts_its_answers(user, talk):
     ask(user, talk, "five")
-    (claimed,) = queue.claim("w", 1).runs
+    (claimed,) = queue.claim_runs("w", 1).runs
     said = [NewEntry("message", "assistant", [{"type": "text", "text": f"step {n}"}], f"step {n}", f"step{n}") for n in range(3)]
     with transaction.atomic():
-        queue.step(claimed, entries=said)
-        queue.step(claimed, entries=[summary_entry("up to step 1", "step1")])
-    past = model_history(talk.pk, 1, claimed.pk)
+        queue.write_step(claimed, entries=said)
+        queue.write_step(claimed, entries=[summary_entry("up to step 1", "step1")])
+    past = read_model_history(talk.pk, 1, claimed.pk)
     assert [entry.text for entry in past] == ["up to step 1", "five", "step 2"]
-    assert past[0].meta[OWN_ANSWERS] == 2
+    assert past[0].meta[OWN_ANSWERS_KEY] == 2
 
 
 def test_a_summary_older_than_the_window_still_counts_while_it_is_in_it(user, session_of):
     session = session_of(user)
-    for n in range(HISTORY_ENTRIES // 2 - 1):
+    for n in range(MAX_HISTORY_ENTRIES // 2 - 1):
         turn(user, session, str(n))
     compacted(user, session, "they counted", id_of(session, "to 3"))
     assert (modelled(session)[0], modelled(session)[1]) == ("they counted", "4")
@@ -176,21 +176,21 @@ def test_a_summary_older_than_the_window_still_counts_while_it_is_in_it(user, se
 
 def test_a_run_that_fails_after_its_summary_says_so_behind_it(user, talk):
     ask(user, talk, "five")
-    (claimed,) = queue.claim("w", 1).runs
+    (claimed,) = queue.claim_runs("w", 1).runs
     with transaction.atomic():
-        queue.step(claimed, entries=[summary_entry("all", id_of(talk, "to four"))])
-        queue.end(claimed, Run.Status.FAILED, "context_overflow", "too long")
+        queue.write_step(claimed, entries=[summary_entry("all", id_of(talk, "to four"))])
+        queue.end_run(claimed, Run.Status.FAILED, "context_overflow", "too long")
     talk.refresh_from_db()
-    last = [message.get("notice") for message in history(talk, limit=100, notices=True).messages][-2:]
+    last = [message.get("notice") for message in read_history(talk, limit=100, notices=True).messages][-2:]
     assert last == ["compaction", "failed"]
 
 
 def test_a_prompt_that_is_answered_after_a_summary_can_be_asked_again(user, talk):
     ask(user, talk, "five")
-    (claimed,) = queue.claim("w", 1).runs
+    (claimed,) = queue.claim_runs("w", 1).runs
     with transaction.atomic():
-        queue.step(claimed, entries=[summary_entry("all", id_of(talk, "to four"))])
-        queue.end(claimed, Run.Status.FAILED, "context_overflow", "too long")
+        queue.write_step(claimed, entries=[summary_entry("all", id_of(talk, "to four"))])
+        queue.end_run(claimed, Run.Status.FAILED, "context_overflow", "too long")
     ask(user, talk, "five", replaces=id_of(talk, "five"))
     answer("to five")
     assert modelled(talk) == ["they counted", "three", "to three", "four", "to four", "five", "to five"]

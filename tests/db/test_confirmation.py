@@ -35,7 +35,7 @@ def long_ago(olga):
     client = Client()
     client.force_login(olga)
     session = client.session
-    session[recent_password.KEY] = session[recent_password.KEY] - 86_400
+    session[recent_password.CONFIRMED_AT_KEY] = session[recent_password.CONFIRMED_AT_KEY] - 86_400
     session.save()
     return client
 
@@ -52,7 +52,7 @@ def test_a_change_waits_for_the_password_and_is_then_made_as_it_was_typed(long_a
     held = long_ago.post(reverse("make-token"), change)
     assert held.status_code == 403
     assert not AccessToken.objects.filter(name__startswith="from").exists()
-    assert fields_of(held)[f"{confirm_password.HELD}scopes"] == change["scopes"]
+    assert fields_of(held)[f"{confirm_password.HELD_PREFIX}scopes"] == change["scopes"]
     wrong = long_ago.post(reverse("confirm"), {"to": reverse("make-token"), "password": "guess", **fields_of(held)})
     assert wrong.status_code == 400
     assert fields_of(wrong) == fields_of(held), "a slip of the finger costs nothing either"
@@ -64,7 +64,7 @@ def test_a_change_waits_for_the_password_and_is_then_made_as_it_was_typed(long_a
     assert AccessToken.objects.get(user=olga).scopes == change["scopes"]
 
 
-@pytest.mark.parametrize("name", sorted(confirm_password.GUARDED))
+@pytest.mark.parametrize("name", sorted(confirm_password.GUARDED_URLS))
 def test_every_guarded_address_exists_and_is_held(long_ago, name):
     possibilities, *_ = get_resolver().reverse_dict[name]
     address = reverse(name, kwargs=dict.fromkeys(possibilities[0][1], 1))
@@ -84,7 +84,7 @@ def test_rules_in_the_admin_are_held_and_reading_is_not(long_ago):
 def test_a_form_that_htmx_sends_is_held_on_the_whole_page(long_ago):
     held = long_ago.post(reverse("policy-save"), {"draft": "x"}, headers={"HX-Request": "true"})
     assert (held.status_code, held["HX-Retarget"]) == (200, "body")
-    assert fields_of(held) == {f"{confirm_password.HELD}draft": ["x"]}
+    assert fields_of(held) == {f"{confirm_password.HELD_PREFIX}draft": ["x"]}
 
 
 def test_stopping_everything_is_never_held(long_ago):
@@ -95,10 +95,10 @@ def test_what_was_stopped_goes_on_after_the_password(long_ago):
     freezes.freeze("all", reason="smoke", by=None, by_name="host")
     wish = {"scope": "all", "reason": "it was steam"}
     held = long_ago.post(reverse("resume"), wish)
-    assert (held.status_code, len(freezes.active())) == (403, 1)
+    assert (held.status_code, len(freezes.list_active())) == (403, 1)
     thanks = long_ago.post(reverse("confirm"), {"to": reverse("resume"), "password": PASSWORD, **fields_of(held)})
     long_ago.post(reverse("resume"), fields_of(thanks))
-    assert freezes.active() == []
+    assert freezes.list_active() == []
 
 
 def test_who_signed_in_just_now_is_not_asked(olga):
@@ -108,7 +108,7 @@ def test_who_signed_in_just_now_is_not_asked(olga):
 
 
 def test_the_way_back_leads_to_guarded_pages_of_ours_only(long_ago):
-    sent = {"password": PASSWORD, f"{confirm_password.HELD}x": "1"}
+    sent = {"password": PASSWORD, f"{confirm_password.HELD_PREFIX}x": "1"}
     assert long_ago.post(reverse("confirm"), {**sent, "to": reverse("sign-out")}).status_code == 403
     assert long_ago.post(reverse("confirm"), {"password": PASSWORD, "to": "https://example.org/"}).headers["Location"] == "/"
 
@@ -126,10 +126,10 @@ def test_the_check_turns_red_without_the_guard(long_ago, monkeypatch):
 
 
 def test_a_socket_asks_the_same_of_its_cookie(long_ago, olga):
-    assert recent_password.cookie_is_recent(long_ago.cookies["clawsite_session"].value) is False
+    assert recent_password.is_cookie_recent(long_ago.cookies["clawsite_session"].value) is False
     client = Client()
     client.force_login(olga)
-    assert recent_password.cookie_is_recent(client.cookies["clawsite_session"].value) is True
+    assert recent_password.is_cookie_recent(client.cookies["clawsite_session"].value) is True
 
 
 def test_a_browser_left_open_makes_no_token_over_rest_either(long_ago, olga):

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from clawsite.accounts.models import User
 from clawsite.gateway.devices import connecting, pairing
-from clawsite.gateway.devices.connecting import Candidate
+from clawsite.gateway.devices.connecting import DeviceCandidate
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.infra.errors import Conflict
 from clawsite.infra.models import AuditEntry
@@ -45,8 +45,8 @@ def operator(person):
 
 def asking(account: User | None = None, role: str = "operator", name: str = "laptop", **facts: Any) -> PairingRequest:
     wanted = frozenset({"operator.read", "operator.admin"})
-    return connecting.ask(
-        Candidate(name, "key", role, wanted, "203.0.113.9", {"displayName": name, **facts}), account, "not-paired"
+    return connecting.create_pairing_request(
+        DeviceCandidate(name, "key", role, wanted, "203.0.113.9", {"displayName": name, **facts}), account, "not-paired"
     )
 
 
@@ -99,7 +99,7 @@ def test_a_conflict_halfway_leaves_nothing_done(operator, user, monkeypatch, add
     assert len(done) == 1
     assert "somebody was faster" in said
     assert set(PairingRequest.objects.values_list("status", flat=True)) == {"pending"}
-    assert sorted(Device.objects.living().values_list("fingerprint", flat=True)) == ["phone", "tablet"]
+    assert sorted(Device.objects.active().values_list("fingerprint", flat=True)) == ["phone", "tablet"]
     assert AuditEntry.objects.filter(action__startswith="device.").count() == recorded
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from agents.models import Agent
-from agents.prepare.effective_tools import NOT_HERE, effective_tools, not_offered
-from agents.prepare.run_plan import prepare
+from agents.prepare.effective_tools import NOT_INSTALLED, find_effective_tools, find_unavailable_tools
+from agents.prepare.run_plan import prepare_run
 from clawsite.gateway.methods import tools as methods
 from clawsite.infra import db
 from sessions_app.runs import lifecycle, queue
@@ -12,9 +12,9 @@ from tests.policies import policy_restored
 from tools_app.models import ExecRule, McpServer
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy_store import policies, source_changes
-from tools_app.policy_store.vocabulary import about_all_tools
+from tools_app.policy_store.vocabulary import with_all_tools
 from tools_app.sources.mcp import servers
-from tools_app.sources.mcp.listing import Listing
+from tools_app.sources.mcp.listing import ToolListing
 
 pytestmark = pytest.mark.dialect
 
@@ -38,8 +38,8 @@ def model(settings, monkeypatch):
 async def planned(user, session, **options):
     """The plan of a run that was started by this message."""
     await db.write(lambda: lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi", options=options), alone=True)
-    (claimed,) = (await db.write(queue.claim, "test", 1, alone=True)).runs
-    return await prepare(claimed)
+    (claimed,) = (await db.write(queue.claim_runs, "test", 1, alone=True)).runs
+    return await prepare_run(claimed)
 
 
 async def test_a_look_ahead_asks_what_the_run_asks_down_to_the_senders_names(user, session_of, policy, settings):
@@ -47,13 +47,13 @@ async def test_a_look_ahead_asks_what_the_run_asks_down_to_the_senders_names(use
     policy.save_policy(scope="group", channel="telegram", group="-100", sender="anna", deny=["glob"])
     session = session_of(user, "agent:main:telegram:group:-100")
     plan = await planned(user, session, sender={"id": "7", "username": "@Anna"})
-    seen = (await db.read(effective_tools, user, session)).toolset
+    seen = (await db.read(find_effective_tools, user, session)).toolset
     assert seen.query == plan.toolset.query
     assert seen.query.sender.username == "@Anna"
     assert seen.verdict == plan.toolset.verdict
     assert seen.verdict.refused_by("glob").layer == "group"
-    assert (seen.tools.keys(), seen.declined) == (plan.toolset.tools.keys(), plan.toolset.declined)
-    assert "apply_patch" in seen.declined
+    assert (seen.tools.keys(), seen.unavailable) == (plan.toolset.tools.keys(), plan.toolset.unavailable)
+    assert "apply_patch" in seen.unavailable
 
 
 async def test_a_guest_is_asked_about_by_their_own_names(user, person, session_of, policy, settings):
@@ -61,21 +61,21 @@ async def test_a_guest_is_asked_about_by_their_own_names(user, person, session_o
     ExecRule.objects.create(scope="installation", sandbox_mode="off")  # whose own list would not let notes in
     session = session_of(user, "agent:main:telegram:group:-100")
     await planned(user, session, sender={"username": "@Anna"})
-    theirs = (await db.read(effective_tools, person(), session)).toolset
+    theirs = (await db.read(find_effective_tools, person(), session)).toolset
     assert (theirs.query.sender.username, theirs.query.is_owner) == ("", False)
-    assert theirs.declined["memory_search"] == "notes are read for the owner of the session only"
+    assert theirs.unavailable["memory_search"] == "notes are read for the owner of the session only"
 
 
 async def test_a_call_by_hand_needs_no_key_of_the_model_and_a_message_does(user, session_of, model):
     from agents.llm.base import ProviderError
 
     plan = await planned(user, session_of(user), invoke={"name": "read", "args": {}})
-    assert (plan.model.display, plan.invoked.name) == ("openai/gpt-5", "read")
+    assert (plan.model.display_name, plan.invoked_call.name) == ("openai/gpt-5", "read")
     assert "apply_patch" in plan.toolset.tools
     await db.write(lambda: lifecycle.accept_run(user=user, session=session_of(user, "agent:main:b"), run_id="k2", prompt="hi"))
-    (claimed,) = (await db.write(queue.claim, "test", 1, alone=True)).runs
+    (claimed,) = (await db.write(queue.claim_runs, "test", 1, alone=True)).runs
     with pytest.raises(ProviderError, match="set OPENAI_API_KEY"):
-        await prepare(claimed)
+        await prepare_run(claimed)
 
 
 @pytest.mark.parametrize(
@@ -88,18 +88,18 @@ async def test_a_call_by_hand_needs_no_key_of_the_model_and_a_message_does(user,
 )
 def test_tools_and_rules_go_with_a_model_that_has_no_key(user, session_of, model, settings, wanted, provider, name):
     settings.DEFAULT_MODEL = wanted
-    query = effective_tools(user, session_of(user)).toolset.query
+    query = find_effective_tools(user, session_of(user)).toolset.query
     assert (query.provider, query.model) == (provider, name)
 
 
 def asked(**question) -> dict[str, str]:
-    return not_offered(about_all_tools(PolicyQuery("main", **{"is_owner": True} | question)), 1)
+    return find_unavailable_tools(with_all_tools(PolicyQuery("main", **{"is_owner": True} | question)), 1)
 
 
 def test_each_missing_tool_of_a_supposed_run_has_its_reason(model, policy, settings):
     with_openai = asked(provider="openai", model="gpt-5")
     assert with_openai["web_search"] == NO_ENGINE
-    assert with_openai["browser"] == NOT_HERE
+    assert with_openai["browser"] == NOT_INSTALLED
     assert not {"read", "image", "apply_patch", "memory_get", "message", "session_status"} & with_openai.keys()
     other = asked(provider="deepseek", model="deepseek-chat", is_owner=False)
     assert other["image"] == "images cannot be shown to the model `deepseek/deepseek-chat`"
@@ -122,27 +122,27 @@ def test_what_the_question_leaves_open_is_the_agents_own_or_is_not_spoken_of(mod
 
 def test_supposing_a_run_makes_nothing(model, policy, settings, tmp_path):
     settings.HOME = tmp_path
-    query = about_all_tools(PolicyQuery("../nobody", is_owner=True, is_subagent=True, channel="x", group="y"))
-    assert not_offered(query, 1)["web_search"] == NO_ENGINE
+    query = with_all_tools(PolicyQuery("../nobody", is_owner=True, is_subagent=True, channel="x", group="y"))
+    assert find_unavailable_tools(query, 1)["web_search"] == NO_ENGINE
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_rule_that_is_ignored_is_a_notice(user, session_of, policy, echo):
     policy.save_policy(scope="agent", subject="main", profile="full", allow=["echo"])
-    seen = await db.read(effective_tools, user, session_of(user))
+    seen = await db.read(find_effective_tools, user, session_of(user))
     told = "layer agent, row agent:main: allow list ignored, as it names only plugins; use also allow to add plugins"
-    assert [notice["message"] for notice in methods._notices(seen)] == [told]
+    assert [notice["message"] for notice in methods._build_notices(seen)] == [told]
     policy.save_policy(scope="agent", subject="main", profile="full", allow=["echo", "read"])
-    assert methods._notices(await db.read(effective_tools, user, session_of(user))) == []
+    assert methods._build_notices(await db.read(find_effective_tools, user, session_of(user))) == []
 
 
 async def test_tools_of_mcp_servers_are_told_with_their_server_and_their_name_there(user, session_of, policy):
     schema = {"type": "object", "properties": {}}
     tools = [{"name": "Get-Map", "title": "Map", "description": "A map", "inputSchema": schema, "annotations": {}}]
     row = source_changes.save_server(McpServer(name="my-weather", command="true", enabled=True))
-    servers.note("my-weather", row.revision, "ready", listing=Listing(tools, []))
+    servers.record_status("my-weather", row.revision, "ready", listing=ToolListing(tools, []))
     policy.save_policy(scope="agent", subject="main", profile="full", also_allow=["group:plugins"])
-    answer = methods.effective_answer(await db.read(effective_tools, user, session_of(user)))
+    answer = methods.build_effective_answer(await db.read(find_effective_tools, user, session_of(user)))
     (group,) = [group for group in answer["groups"] if group["source"] == "mcp"]
     (tool,) = group["tools"]
     assert (group["id"], group["label"], tool["source"]) == ("mcp", "MCP", "mcp")
@@ -165,4 +165,4 @@ async def test_the_catalogue_is_told_with_plugins_or_without(echo):
 async def test_the_profile_told_is_the_one_that_applies_also_where_nobody_chose_one(user, session_of, policy):
     policy.delete_policy(scope="global")
     policy.delete_policy(scope="agent", subject="main")
-    assert methods._profile(await db.read(effective_tools, user, session_of(user))) == "minimal"
+    assert methods._find_profile(await db.read(find_effective_tools, user, session_of(user))) == "minimal"

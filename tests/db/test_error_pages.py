@@ -46,7 +46,7 @@ async def test_error_pages_give_their_connection_back(user):
 
 
 async def test_a_page_that_keeps_it_is_found(user, monkeypatch):
-    monkeypatch.setattr(error_pages, "_given_back", lambda page: page)
+    monkeypatch.setattr(error_pages, "_release_connection", lambda page: page)
     with outside_of_requests() as opened:
         await ask(user)
         assert [each for each in opened if each.connection is not None]

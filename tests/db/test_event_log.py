@@ -6,15 +6,15 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from agents import maintenance
-from clawsite.gateway.delivery.catch_up import BEGINNING, Place, _place, _read
-from clawsite.gateway.delivery.hub_queries import _cursor_before
+from clawsite.gateway.delivery.catch_up import BEGINNING, LogPosition, _read_events, _resolve_position
+from clawsite.gateway.delivery.hub_queries import _find_cursor_before
 from clawsite.infra import clock, db
 from sessions_app.events import epoch, retention
 from sessions_app.models import Event, EventLog, Run, Session, TranscriptEntry
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import selectors
 from sessions_app.sessions import service as session_service
-from sessions_app.transcript.history import history
+from sessions_app.transcript.history import read_history
 from tests.db.test_state import accept, claim, complete
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
@@ -25,9 +25,9 @@ LONG_AGO = dt.timedelta(days=40)
 @pytest.fixture(autouse=True)
 def _small_steps(settings, tmp_path, monkeypatch):
     settings.HOME = tmp_path
-    monkeypatch.setattr(maintenance, "BREATH", 0.0)
-    monkeypatch.setattr(retention, "STEP", 2)
-    monkeypatch.setattr(retention, "PAGE", 3)
+    monkeypatch.setattr(maintenance, "BATCH_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(retention, "MAX_EVENTS_PER_STEP", 2)
+    monkeypatch.setattr(retention, "PAGE_SIZE", 3)
 
 
 def ran(user, session, run_id, *, ended: dt.timedelta = dt.timedelta(0)):
@@ -59,26 +59,26 @@ def test_there_is_one_epoch_and_it_outlives_the_next_migration():
 
 def test_a_new_epoch_is_another_one():
     before = epoch.current_epoch()
-    assert epoch.begin_epoch() == epoch.current_epoch() != before
+    assert epoch.start_new_epoch() == epoch.current_epoch() != before
 
 
 def test_processes_that_start_on_the_same_database_leave_the_epoch_alone(tmp_path):
     before = epoch.current_epoch()
     for _ in range(3):
-        epoch.renew_note(tmp_path)
+        epoch.update_note(tmp_path)
     assert epoch.current_epoch() == before
-    assert epoch.read_note(tmp_path) == epoch.Mark(before, EventLog.objects.get().mark)
+    assert epoch.read_note(tmp_path) == epoch.EpochMark(before, EventLog.objects.get().mark)
 
 
 def test_a_database_that_is_older_than_the_note_gets_a_new_epoch_once(tmp_path, caplog):
     backup = EventLog.objects.get()
-    epoch.renew_note(tmp_path)
+    epoch.update_note(tmp_path)
     backup.save()  # restored
-    epoch.renew_note(tmp_path)
+    epoch.update_note(tmp_path)
     after = epoch.current_epoch()
     assert after != backup.epoch
     assert "older than this host has seen it" in caplog.text
-    epoch.renew_note(tmp_path)
+    epoch.update_note(tmp_path)
     assert epoch.current_epoch() == after
 
 
@@ -87,27 +87,27 @@ def test_another_host_that_has_seen_the_old_database_does_not_change_the_epoch_a
     backup = EventLog.objects.get()
     for home in (one, two):
         home.mkdir()
-        epoch.renew_note(home)
+        epoch.update_note(home)
     backup.save()
-    epoch.renew_note(one)
+    epoch.update_note(one)
     after = epoch.current_epoch()
-    epoch.renew_note(two)
+    epoch.update_note(two)
     assert epoch.current_epoch() == after != backup.epoch
 
 
 @pytest.mark.parametrize("found", ["", "nonsense", "[]", '{"epoch": "x"}'])
 def test_a_note_that_cannot_be_read_is_written_anew(tmp_path, found):
     before = epoch.current_epoch()
-    (tmp_path / epoch.NOTE).write_text(found)
-    epoch.renew_note(tmp_path)
-    assert epoch.read_note(tmp_path) == epoch.Mark(before, EventLog.objects.get().mark)
+    (tmp_path / epoch.NOTE_FILE).write_text(found)
+    epoch.update_note(tmp_path)
+    assert epoch.read_note(tmp_path) == epoch.EpochMark(before, EventLog.objects.get().mark)
 
 
 async def test_a_worker_notices_a_restore_while_it_runs(settings):
     backup = EventLog.objects.get()
-    await maintenance.note_the_log()
+    await maintenance.record_log_position()
     await db.write(backup.save)
-    await maintenance.note_the_log()
+    await maintenance.record_log_position()
     assert epoch.current_epoch() != backup.epoch
     assert epoch.read_note(settings.HOME).epoch == epoch.current_epoch()
 
@@ -115,12 +115,12 @@ async def test_a_worker_notices_a_restore_while_it_runs(settings):
 def test_a_cursor_of_another_epoch_is_not_continued(user, session_of):
     session = session_of(user)
     ran(user, session, "k1")
-    before = epoch.epoch_of(session)
-    assert _place(session, Place(2, before)) == (before, 2)
-    after = epoch.begin_epoch()
-    told, words = _place(session, Place(2, before))
+    before = epoch.epoch_of_session(session)
+    assert _resolve_position(session, LogPosition(2, before)) == (before, 2)
+    after = epoch.start_new_epoch()
+    told, words = _resolve_position(session, LogPosition(2, before))
     assert (told.partition("-")[0], "restored" in words) == (after, True)
-    assert _place(session, Place(2, None)) == (told, 2)  # who does not say is not asked
+    assert _resolve_position(session, LogPosition(2, None)) == (told, 2)  # who does not say is not asked
 
 
 def test_a_session_made_again_under_its_key_does_not_continue_the_deleted_one(user, session_of):
@@ -128,11 +128,11 @@ def test_a_session_made_again_under_its_key_does_not_continue_the_deleted_one(us
     ran(user, first, "k1")
     seen = max(kept(first))
     session_service.delete_session(user, first)
-    known = epoch.epoch_of(first)
+    known = epoch.epoch_of_session(first)
     again = session_service.create_session(user, key=first.key)
     ran(user, again, "k2")
-    assert "deleted" in str(_place(again, Place(seen, known))[1])
-    assert _place(again, Place(0, epoch.current_epoch())) == (epoch.epoch_of(again), 0)
+    assert "deleted" in str(_resolve_position(again, LogPosition(seen, known))[1])
+    assert _resolve_position(again, LogPosition(0, epoch.current_epoch())) == (epoch.epoch_of_session(again), 0)
 
 
 async def test_events_of_runs_that_ended_long_ago_go_and_everything_else_stays(user, session_of):
@@ -140,12 +140,12 @@ async def test_events_of_runs_that_ended_long_ago_go_and_everything_else_stays(u
     old = ran(user, session, "k1", ended=LONG_AGO)
     ran(user, session, "k2")
     ran(user, other, "k3")
-    await maintenance.forget_old_events()
+    await maintenance.delete_old_events()
     assert (kept(session), kept(other)) == ([4, 5, 6], [1, 2, 3])
     assert Run.objects.get(pk=old).status == "completed"
     assert TranscriptEntry.objects.filter(run=old).count() == 1
-    assert selectors.oldest_kept_cursor(session) == 4
-    assert selectors.run_state(user, "k1").ended
+    assert selectors.find_oldest_cursor(session) == 4
+    assert selectors.read_run_state(user, "k1").ended
 
 
 async def test_events_without_a_run_go_at_the_same_age(user, session_of):
@@ -153,7 +153,7 @@ async def test_events_without_a_run_go_at_the_same_age(user, session_of):
     for text in ("old", "older", "new"):
         session_service.inject_message(user, session, text)
     Event.objects.filter(session=session, cursor__lte=2).update(ts=clock.to_ms(clock.now() - LONG_AGO))
-    await maintenance.forget_old_events()
+    await maintenance.delete_old_events()
     assert kept(session) == [3]
 
 
@@ -165,11 +165,11 @@ async def test_what_is_kept_has_no_hole(user, session_of):
     complete(claimed)
     for pk in (first, second):
         age(pk, LONG_AGO)
-    await maintenance.forget_old_events()
+    await maintenance.delete_old_events()
     assert kept(session) == [2, 3, 4]
-    assert _read(session, Place(1, None), 10)[1][0][0]["cursor"] == 2
-    assert history.live_view(first).status == "completed"  # without its first event
-    assert "no longer kept" in _read(session, Place(0, None), 10)[1]
+    assert _read_events(session, LogPosition(1, None), 10)[1][0][0]["cursor"] == 2
+    assert read_history.live_view(first).status == "completed"  # without its first event
+    assert "no longer kept" in _read_events(session, LogPosition(0, None), 10)[1]
 
 
 @pytest.mark.parametrize("days", [0, 365])
@@ -177,46 +177,46 @@ async def test_the_age_is_a_setting_and_zero_keeps_everything(user, session_of, 
     settings.EVENT_DAYS = days
     session = session_of(user)
     ran(user, session, "k1", ended=LONG_AGO)
-    await maintenance.forget_old_events()
+    await maintenance.delete_old_events()
     assert kept(session) == [1, 2, 3]
 
 
 async def test_a_session_whose_events_are_all_gone_goes_on(user, session_of):
     session = session_of(user)
     ran(user, session, "k1", ended=LONG_AGO)
-    await maintenance.forget_old_events()
+    await maintenance.delete_old_events()
     session.refresh_from_db()
-    assert (session.cursor, kept(session), selectors.oldest_kept_cursor(session)) == (3, [], 4)
-    assert _place(session, Place(3, None))[1] == 3
-    assert _place(session, Place(BEGINNING, None))[1] == 3
-    assert "no longer kept" in _place(session, Place(2, None))[1]
-    assert _cursor_before(str(session.id), clock.now_ms()) == 3
-    page = history(session, limit=10)
+    assert (session.cursor, kept(session), selectors.find_oldest_cursor(session)) == (3, [], 4)
+    assert _resolve_position(session, LogPosition(3, None))[1] == 3
+    assert _resolve_position(session, LogPosition(BEGINNING, None))[1] == 3
+    assert "no longer kept" in _resolve_position(session, LogPosition(2, None))[1]
+    assert _find_cursor_before(str(session.id), clock.now_ms()) == 3
+    page = read_history(session, limit=10)
     assert (page.cursor, page.active, [message["role"] for message in page.messages]) == (3, None, ["user"])
     ran(user, session, "k2")
-    events, cursor, more = _read(session, Place(3, None), 10)[1]
+    events, cursor, more = _read_events(session, LogPosition(3, None), 10)[1]
     assert ([event["cursor"] for event in events], cursor, more) == ([4, 5, 6], 6, False)
-    assert _cursor_before(str(session.id), clock.to_ms(clock.now() - dt.timedelta(hours=1))) == 3
+    assert _find_cursor_before(str(session.id), clock.to_ms(clock.now() - dt.timedelta(hours=1))) == 3
 
 
 def test_events_deleted_while_somebody_reads_are_not_passed_over(user, session_of, monkeypatch):
     session = session_of(user)
     ran(user, session, "k1")
-    look = selectors.oldest_kept_cursor
+    look = selectors.find_oldest_cursor
 
     def deleted_meanwhile(session):
         oldest = look(session)
         Event.objects.filter(session=session, cursor__lte=2).delete()
         return oldest
 
-    monkeypatch.setattr(selectors, "oldest_kept_cursor", deleted_meanwhile)
-    assert _read(session, Place(0, None), 10)[1] == "events up to 2 are no longer kept"
+    monkeypatch.setattr(selectors, "find_oldest_cursor", deleted_meanwhile)
+    assert _read_events(session, LogPosition(0, None), 10)[1] == "events up to 2 are no longer kept"
 
 
 async def test_a_repeated_key_of_a_run_without_events_gets_its_first_answer(user, session_of):
     session = session_of(user)
     first = ran(user, session, "k1", ended=LONG_AGO)
-    await maintenance.forget_old_events()
+    await maintenance.delete_old_events()
     again = accept(user, session, "k1")
     assert (again.pk, again.created, again.status) == (first, False, "completed")
     assert Session.objects.get(pk=session.pk).cursor == 3

@@ -15,8 +15,8 @@ from clawsite.infra.models import AuditEntry
 from tests.approvals import asked
 from tests.asking import allow_asking, claimed_run, decide, planned
 from tools_app.approvals import grants, rule_document
-from tools_app.approvals.supervise import may_still_start
-from tools_app.exec.rules import delete_rule, let_ask, rules_for, save_rule
+from tools_app.approvals.supervise import use_approval_or_grants
+from tools_app.exec.rules import delete_rule, enable_asking, rules_for, save_rule
 from tools_app.models import Approval, ExecRule, Grant
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
@@ -195,7 +195,7 @@ def test_an_operator_adds_to_the_list_and_takes_it_back(olga):
 @pytest.mark.parametrize("pattern", ["*", "/*", "py*", "bin/ls", "a b", "ls\u200b", ""])
 def test_a_program_that_could_be_any_is_refused(olga, pattern):
     with pytest.raises(InvalidRequest):
-        grants.add_by_hand([pattern], by=olga, scope="installation")
+        grants.add_manually([pattern], by=olga, scope="installation")
     page = browser(olga).post(reverse(f"{GRANTS}_add"), {"scope": "installation", "programs": pattern})
     assert page.status_code == 200
     assert not Grant.objects.exists()
@@ -207,14 +207,14 @@ def test_neither_an_approver_nor_a_program_changes_rules_or_lists(person):
     robot.save()
     for account in (approver, robot):
         with pytest.raises(Forbidden):
-            let_ask("main", account)
+            enable_asking("main", account)
         with pytest.raises(Forbidden):
-            grants.add_by_hand(["ls"], by=account, scope="installation")
+            grants.add_manually(["ls"], by=account, scope="installation")
 
 
 def test_letting_ask_keeps_what_the_agents_rule_says_besides(olga):
     ExecRule.objects.create(scope="agent", subject="main", two_people=True, ask="always")
-    let_ask("main", olga)
+    enable_asking("main", olga)
     rules = rules_for("main", "")
     assert (rules.security, rules.ask, rules.two_people) == ("allowlist", "always", True)
     assert ExecRule.objects.get().version == 2
@@ -250,13 +250,13 @@ def test_who_may_approve_is_recorded_with_the_rule(olga):
 
 def test_a_grant_without_a_number_of_uses_is_recorded_when_it_lets_something_run(olga, user, session_of, tmp_path):
     allow_asking()
-    made = grants.add_by_hand(["ls"], by=olga, scope="installation")
+    made = grants.add_manually(["ls"], by=olga, scope="installation")
     claimed = claimed_run(user, session_of(user))
     plan = planned(claimed, tmp_path, "ls")
     decided = decide(claimed, plan)
     assert (decided.effect, decided.grants) == ("allow", (made.pk,))
     with transaction.atomic():
-        assert may_still_start(claimed, plan, decided) == ""
+        assert use_approval_or_grants(claimed, plan, decided) == ""
     assert noted("grant.used")[0].subject_id == str(made.pk)
     made.refresh_from_db()
     assert (made.uses, made.uses_left) == (1, None)
@@ -264,13 +264,13 @@ def test_a_grant_without_a_number_of_uses_is_recorded_when_it_lets_something_run
 
 def test_the_document_of_rules_is_recorded_with_levels_and_lists(olga):
     document = {"version": 1, "defaults": {"security": "allowlist"}, "agents": {"main": {"ask": "always", "allowlist": ["ls"]}}}
-    rule_document.replace(document, base_hash=rule_document.hash_of(rule_document.current()), by=olga)
+    rule_document.replace_rules(document, base_hash=rule_document.hash_document(rule_document.current_document()), by=olga)
     said = noted("exec_rules.changed")[0].details
     assert (said["defaults"], said["agents"]) == ({"security": "allowlist"}, {"main": {"ask": "always"}})
     made = noted("grant.made")[0]
     assert made.details["programs"] == [{"pattern": "ls", "shape": None}]
     emptied = {"version": 1, "defaults": {}, "agents": {}}
-    rule_document.replace(emptied, base_hash=rule_document.hash_of(rule_document.current()), by=olga)
+    rule_document.replace_rules(emptied, base_hash=rule_document.hash_document(rule_document.current_document()), by=olga)
     assert noted("grant.revoked")[0].subject_id == made.subject_id
 
 

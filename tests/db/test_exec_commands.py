@@ -5,24 +5,24 @@ import uuid
 
 import pytest
 
-from agents.context.history import message_of
-from agents.context.workspace import workspace_of
+from agents.context.history import to_message
+from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Unavailable
 from clawsite.infra.process.identity import own_identity
 from sessions_app.models import Event, Run, Session, Worker
 from sessions_app.runs import freezes, lifecycle, workers
-from sessions_app.transcript.history import history
-from sessions_app.transcript.messages import model_history
+from sessions_app.transcript.history import read_history
+from sessions_app.transcript.messages import read_model_history
 from tests.command_runs import left_of, long_sleep, run_everything
 from tools_app.core.definition import CallRef, ToolEnv
-from tools_app.exec.planning import Wanted, make_plan
+from tools_app.exec.planning import CommandRequest, make_plan
 from tools_app.exec.processes import commands
 from tools_app.exec.processes import keeper as command_keeper
-from tools_app.exec.processes.commands import Kind, Status
-from tools_app.exec.processes.keeper import CommandKeeper, NotOurs
-from tools_app.exec.processes.output import WAITING
+from tools_app.exec.processes.commands import InputKind, Status
+from tools_app.exec.processes.keeper import CommandManager, RunLost
+from tools_app.exec.processes.output import MAX_PENDING_CHARACTERS
 from tools_app.models import Command, CommandOutput
 
 pytestmark = pytest.mark.dialect
@@ -34,11 +34,11 @@ def plan_of(user, session_of):
     run_everything()
     session = session_of(user)
     run = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="x").pk
-    workspace = workspace_of(Agent.objects.get(slug="main"), user.pk)
+    workspace = ensure_workspace(Agent.objects.get(slug="main"), user.pk)
     env = ToolEnv(workspace, "main", user.pk, str(session.id), session.key, run_pk=run)
 
     async def make(line: str = "true", **more):
-        wanted = Wanted(line, **more)
+        wanted = CommandRequest(line, **more)
         return (await make_plan(wanted, CallRef(uuid.uuid4().hex, "exec", {}), env)).plan
 
     return make
@@ -48,7 +48,7 @@ def plan_of(user, session_of):
 def begun(plan_of):
     async def make(worker: str = "w1", line: str = "true", **more) -> Command:
         plan = await plan_of(line, **more)
-        return await db.write(commands.begin, uuid.uuid4(), plan, worker=worker, process=own_identity())
+        return await db.write(commands.record_start, uuid.uuid4(), plan, worker=worker, process=own_identity())
 
     return make
 
@@ -58,23 +58,23 @@ async def test_commands_of_a_session_have_names_of_their_own(begun):
 
 
 async def test_a_stop_of_the_run_while_the_start_waits_its_turn_is_seen(plan_of, monkeypatch):
-    plan, hold = await plan_of(), freezes.hold_starts
+    plan, hold = await plan_of(), freezes.check_not_frozen
 
     def somebody_aborts_meanwhile(agent, run_pk):
         Run.objects.filter(pk=run_pk).update(abort_requested_at=clock.now().timestamp())
         hold(agent, run_pk)
 
-    monkeypatch.setattr(freezes, "hold_starts", somebody_aborts_meanwhile)
-    with pytest.raises(commands.Stopped, match="the end of this run"):
-        await db.write(commands.begin, uuid.uuid4(), plan, worker="w1", process=own_identity())
+    monkeypatch.setattr(freezes, "check_not_frozen", somebody_aborts_meanwhile)
+    with pytest.raises(commands.StartCanceled, match="the end of this run"):
+        await db.write(commands.record_start, uuid.uuid4(), plan, worker="w1", process=own_identity())
     assert not await db.read(Command.objects.exists)
 
 
 async def test_the_end_of_a_background_command_is_told_once_to_people_and_to_the_next_run(begun):
     row = await begun(background=True)
     session = row.session
-    commands.end(row.pk, Status.EXITED, exit_code=3)
-    commands.end(row.pk, Status.LOST, reason="gone")
+    commands.record_end(row.pk, Status.EXITED, exit_code=3)
+    commands.record_end(row.pk, Status.LOST, reason="gone")
     (event,) = Event.objects.filter(session=session, run=None)
     told = event.data["message"]
     assert (event.data["change"], told["notice"], told["toolCallId"]) == ("command", "command", row.call_id)
@@ -85,38 +85,38 @@ async def test_the_end_of_a_background_command_is_told_once_to_people_and_to_the
         "signal": "",
         "durationMs": 0,
     }
-    (stored,) = history(session, limit=10, notices=True).messages
+    (stored,) = read_history(session, limit=10, notices=True).messages
     assert {name: stored[name] for name in told} == {**told, "timestamp": stored["timestamp"]}
-    assert history(session, limit=10).messages == []  # only for who asked for notices
-    (seen,) = model_history(session.pk, session.generation)
-    assert message_of(seen).text.startswith("[Background command cmd-1 ended with exit code 3, after ")
+    assert read_history(session, limit=10).messages == []  # only for who asked for notices
+    (seen,) = read_model_history(session.pk, session.generation)
+    assert to_message(seen).text.startswith("[Background command cmd-1 ended with exit code 3, after ")
 
 
 async def test_the_end_of_other_commands_is_not_told(begun):
     row = await begun()
-    commands.end(row.pk, Status.EXITED, exit_code=0)  # its run waited for it
+    commands.record_end(row.pk, Status.EXITED, exit_code=0)  # its run waited for it
     old, deleted = await begun(background=True), await begun(background=True)
     Session.objects.update(generation=2)
-    commands.end(old.pk, Status.KILLED, reason="the session was reset")
+    commands.record_end(old.pk, Status.KILLED, reason="the session was reset")
     Session.objects.update(generation=1, deleted_at=clock.now())
-    commands.end(deleted.pk, Status.KILLED, reason="the session was deleted")
+    commands.record_end(deleted.pk, Status.KILLED, reason="the session was deleted")
     assert not Event.objects.filter(session=row.session, run=None, data__change="command").exists()
 
 
 async def test_a_command_ends_once(begun):
     row = await begun()
-    assert commands.end(row.pk, Status.LOST, reason="gone") is True
-    assert commands.end(row.pk, Status.EXITED, exit_code=0) is False
+    assert commands.record_end(row.pk, Status.LOST, reason="gone") is True
+    assert commands.record_end(row.pk, Status.EXITED, exit_code=0) is False
     row.refresh_from_db()
     assert (row.status, row.exit_code, row.reason) == ("lost", None, "gone")
 
 
 async def test_what_was_not_obeyed_before_the_end_never_is(begun):
     row = await begun()
-    told = commands.tell(row, Kind.WRITE, "x")
-    commands.end(row.pk, Status.EXITED, exit_code=0)
+    told = commands.send_input(row, InputKind.WRITE, "x")
+    commands.record_end(row.pk, Status.EXITED, exit_code=0)
     told.refresh_from_db()
-    assert (told.error, told.done_at is None, commands.to_obey([row.pk])) == ("it had ended", False, [])
+    assert (told.error, told.done_at is None, commands.list_inputs([row.pk])) == ("it had ended", False, [])
 
 
 async def test_output_is_read_from_any_place_and_gaps_are_counted(begun):
@@ -124,33 +124,38 @@ async def test_output_is_read_from_any_place_and_gaps_are_counted(begun):
     commands.add_output(row.pk, [(0, "0123456789")], 10)
     commands.add_output(row.pk, [(15, "fghij")], 20)
     row.refresh_from_db()
-    assert commands.printed_since(row, 0) == ("0123456789fghij", 5)
-    assert commands.printed_since(row, 7) == ("789fghij", 5)
-    assert commands.printed_since(row, 12) == ("fghij", 3)
-    assert commands.printed_since(row, 17) == ("hij", 0)
-    assert commands.printed_since(row, 20) == ("", 0)
+    assert commands.read_output_since(row, 0) == ("0123456789fghij", 5)
+    assert commands.read_output_since(row, 7) == ("789fghij", 5)
+    assert commands.read_output_since(row, 12) == ("fghij", 3)
+    assert commands.read_output_since(row, 17) == ("hij", 0)
+    assert commands.read_output_since(row, 20) == ("", 0)
     CommandOutput.objects.all().delete()
-    assert commands.printed_since(row, 17) == ("", 3)
+    assert commands.read_output_since(row, 17) == ("", 3)
 
 
 async def test_old_pieces_are_dropped(begun, monkeypatch):
-    monkeypatch.setattr(commands, "KEPT_CHARACTERS", WAITING)
+    monkeypatch.setattr(commands, "MAX_STORED_CHARACTERS", MAX_PENDING_CHARACTERS)
     row = await begun()
     for number in range(5):
-        commands.add_output(row.pk, [(number * WAITING, "x" * WAITING)], (number + 1) * WAITING)
+        commands.add_output(
+            row.pk, [(number * MAX_PENDING_CHARACTERS, "x" * MAX_PENDING_CHARACTERS)], (number + 1) * MAX_PENDING_CHARACTERS
+        )
     row.refresh_from_db()
-    assert list(row.output.order_by("begin").values_list("begin", flat=True)) == [3 * WAITING, 4 * WAITING]
-    assert commands.printed_since(row, 0)[1] == 3 * WAITING
+    assert list(row.output.order_by("begin").values_list("begin", flat=True)) == [
+        3 * MAX_PENDING_CHARACTERS,
+        4 * MAX_PENDING_CHARACTERS,
+    ]
+    assert commands.read_output_since(row, 0)[1] == 3 * MAX_PENDING_CHARACTERS
 
 
 async def test_a_day_after_the_end_what_it_printed_is_deleted_and_its_row_stays(begun):
     old, fresh = await begun(), await begun()
     for row in (old, fresh):
-        commands.tell(row, Kind.WRITE, "a secret")
+        commands.send_input(row, InputKind.WRITE, "a secret")
         commands.add_output(row.pk, [(0, "words")], 5)
-        commands.end(row.pk, Status.EXITED, exit_code=0)
+        commands.record_end(row.pk, Status.EXITED, exit_code=0)
     Command.objects.filter(pk=old.pk).update(ended_at=clock.now() - dt.timedelta(hours=25))
-    assert commands.forget_old_output() == 1
+    assert commands.delete_old_output() == 1
     assert (old.output.count(), fresh.output.count(), Command.objects.count()) == (0, 1, 2)
     assert (old.input.get().data, fresh.input.get().data) == ("", "a secret")
 
@@ -163,23 +168,23 @@ async def test_only_what_nobody_holds_any_more_is_left_behind(begun, settings):
     rows = {name: await begun(name) for name in ("mine", "alive", "frozen", "gone")}
     dropped = await begun("mine")
     ended = await begun("gone")
-    commands.end(ended.pk, Status.EXITED, exit_code=0)
-    found = {row.pk for row in commands.left_behind("mine", [rows["mine"].pk])}
+    commands.record_end(ended.pk, Status.EXITED, exit_code=0)
+    found = {row.pk for row in commands.list_orphaned("mine", [rows["mine"].pk])}
     assert found == {rows["frozen"].pk, rows["gone"].pk, dropped.pk}
 
 
 async def test_a_command_that_runs_cannot_be_cleared(begun):
     row = await begun()
-    assert commands.clear(row) is False
-    commands.end(row.pk, Status.EXITED, exit_code=0)
-    assert commands.clear(row) is True
+    assert commands.clear_output(row) is False
+    commands.record_end(row.pk, Status.EXITED, exit_code=0)
+    assert commands.clear_output(row) is True
 
 
 async def test_all_of_them_can_be_asked_to_end(begun):
     running, over = await begun(), await begun()
-    commands.end(over.pk, Status.EXITED, exit_code=0)
-    assert commands.end_all(Command.objects.all(), "everything stops") == 1
-    assert [(each.command_id, each.kind, each.data) for each in commands.to_obey([running.pk, over.pk])] == [
+    commands.record_end(over.pk, Status.EXITED, exit_code=0)
+    assert commands.kill_all(Command.objects.all(), "everything stops") == 1
+    assert [(each.command_id, each.kind, each.data) for each in commands.list_inputs([running.pk, over.pk])] == [
         (running.pk, "kill", "everything stops")
     ]
 
@@ -187,7 +192,7 @@ async def test_all_of_them_can_be_asked_to_end(begun):
 async def test_the_keeper_starts_nothing_once_the_lease_may_have_run_out(plan_of):
     """The last look comes after the row and before the word: whoever was frozen in between runs nothing."""
     mark = long_sleep()
-    keeper = CommandKeeper("w1")
+    keeper = CommandManager("w1")
     plan = await plan_of(f"sleep {mark}")
     looked = []
 
@@ -195,7 +200,7 @@ async def test_the_keeper_starts_nothing_once_the_lease_may_have_run_out(plan_of
         looked.append((Command.objects.get().status, left_of(mark)))
         return False
 
-    with pytest.raises(NotOurs):
+    with pytest.raises(RunLost):
         await keeper.start(plan, may_act=may_act)
     assert looked[0][0] == "running"
     row = Command.objects.get()
@@ -207,8 +212,8 @@ async def test_the_keeper_starts_nothing_once_the_lease_may_have_run_out(plan_of
 async def test_an_end_that_cannot_be_written_is_written_later(plan_of, monkeypatch, eventually):
     from clawsite.infra.errors import Unavailable
 
-    monkeypatch.setattr(command_keeper, "AGAIN_SECONDS", 0.01)
-    end, tries = commands.end, []
+    monkeypatch.setattr(command_keeper, "RETRY_SECONDS", 0.01)
+    end, tries = commands.record_end, []
 
     def broken_at_first(*args, **more):
         tries.append(1)
@@ -216,8 +221,8 @@ async def test_an_end_that_cannot_be_written_is_written_later(plan_of, monkeypat
             raise Unavailable("The database can’t be reached.")
         return end(*args, **more)
 
-    monkeypatch.setattr(commands, "end", broken_at_first)
-    keeper = CommandKeeper("w1")
+    monkeypatch.setattr(commands, "record_end", broken_at_first)
+    keeper = CommandManager("w1")
     kept = await keeper.start(await plan_of("exit 7"), may_act=lambda: True)
     await kept.over
     assert (len(tries), Command.objects.get().exit_code) == (3, 7)
@@ -225,13 +230,13 @@ async def test_an_end_that_cannot_be_written_is_written_later(plan_of, monkeypat
 
 async def test_what_a_run_had_in_flight_is_ended_before_it_is_taken_over(plan_of, eventually):
     mark = long_sleep()
-    first, second = CommandKeeper("w1"), CommandKeeper("w2")
+    first, second = CommandManager("w1"), CommandManager("w2")
     workers.register("w1", version="1", identity=own_identity())
     kept = await first.start(await plan_of(f"sleep {mark}"), may_act=lambda: True)
     await eventually(lambda: left_of(mark))
     await second.sweep()
     assert left_of(mark)  # its worker is there and well
-    await second.take_over([kept.plan.run])
+    await second.end_commands_of_runs([kept.plan.run])
     assert left_of(mark) == []
     assert Command.objects.get().status in ("lost", "exited")  # the first is not frozen here, and sees the end too
     await kept.over
@@ -239,10 +244,10 @@ async def test_what_a_run_had_in_flight_is_ended_before_it_is_taken_over(plan_of
 
 async def test_a_worker_that_was_taken_for_dead_ends_what_it_has_left(plan_of, eventually):
     mark = long_sleep()
-    keeper = CommandKeeper("w1")
+    keeper = CommandManager("w1")
     kept = await keeper.start(await plan_of(f"sleep {mark}", background=True), may_act=lambda: True)
     await eventually(lambda: left_of(mark))
-    commands.end(kept.id, Status.LOST, reason="gone")  # as another host would, which cannot reach the process
+    commands.record_end(kept.id, Status.LOST, reason="gone")  # as another host would, which cannot reach the process
     await keeper.look()
     await kept.over
     assert (left_of(mark), Command.objects.get().status) == ([], "lost")
@@ -254,7 +259,7 @@ async def test_what_is_stopped_after_its_call_began_never_gets_the_word(begun, u
         freezes.freeze("agent", "main", reason="look first", by=None, by_name="olga")
     else:
         Run.objects.filter(run_id="k1").update(abort_requested_at=1.0)
-    with pytest.raises(commands.Stopped, match="olga: look first" if stop == "freeze" else "the end of this run"):
+    with pytest.raises(commands.StartCanceled, match="olga: look first" if stop == "freeze" else "the end of this run"):
         await begun()
     assert not Command.objects.exists()
 
@@ -267,13 +272,13 @@ async def test_what_was_typed_is_not_typed_again_though_it_could_not_be_noted(be
         async def write(self, data: bytes) -> None:
             typed.append(data)
 
-    kept = command_keeper.Kept(row.pk, row.name, None, Running())
-    told = commands.tell(row, Kind.WRITE, "yes\n")
-    noted = commands.obeyed
-    monkeypatch.setattr(commands, "obeyed", lambda *_: (_ for _ in ()).throw(Unavailable("the disk is full")))
+    kept = command_keeper.RunningCommand(row.pk, row.name, None, Running())
+    told = commands.send_input(row, InputKind.WRITE, "yes\n")
+    noted = commands.mark_input_done
+    monkeypatch.setattr(commands, "mark_input_done", lambda *_: (_ for _ in ()).throw(Unavailable("the disk is full")))
     with pytest.raises(Unavailable):
-        await CommandKeeper("w1")._obey(kept, [told])
-    monkeypatch.setattr(commands, "obeyed", noted)
-    await CommandKeeper("w1")._obey(kept, [told])
+        await CommandManager("w1")._handle_inputs(kept, [told])
+    monkeypatch.setattr(commands, "mark_input_done", noted)
+    await CommandManager("w1")._handle_inputs(kept, [told])
     assert typed == [b"yes\n"]
-    assert commands.to_obey([row.pk]) == []
+    assert commands.list_inputs([row.pk]) == []

@@ -32,7 +32,7 @@ def queued(user, session_of):
 
 @transaction.atomic
 def claimed(most: int = 10) -> set[int]:
-    return {each.pk for each in queue.claim("w1", most).runs}
+    return {each.pk for each in queue.claim_runs("w1", most).runs}
 
 
 def stop(scope="all", subject="", reason="it deletes files", by=None, by_name="host"):
@@ -40,17 +40,17 @@ def stop(scope="all", subject="", reason="it deletes files", by=None, by_name="h
 
 
 def resume(scope="all", subject="", reason="all is well", by=None, by_name="host"):
-    return freezes.lift(scope, subject, reason=reason, by=by, by_name="" if by else by_name)
+    return freezes.resume(scope, subject, reason=reason, by=by, by_name="" if by else by_name)
 
 
 def test_a_stop_says_who_when_and_why_and_so_does_its_end(operator):
     made = stop(by=operator)
     assert (made.scope, made.subject, made.by, made.by_name, made.reason) == ("all", "", operator, "olga", "it deletes files")
-    assert freezes.active() == [made]
+    assert freezes.list_active() == [made]
     lifted = resume(by=operator, reason="  it was\n a mistake ")
     assert (lifted.lifted_by, lifted.lifted_by_name, lifted.lifted_reason) == (operator, "olga", "it was a mistake")
     assert lifted.lifted_at >= lifted.at
-    assert freezes.active() == []
+    assert freezes.list_active() == []
 
 
 def test_stopping_twice_is_one_stop_and_the_first_reason_stands():
@@ -69,7 +69,7 @@ def test_only_those_who_administer_the_gateway_may(person, group):
     stop()
     with pytest.raises(Forbidden):
         resume(by=person(group))
-    assert len(freezes.active()) == 1
+    assert len(freezes.list_active()) == 1
 
 
 def test_a_service_account_may_not_whatever_its_rights_are(operator):
@@ -130,10 +130,10 @@ def test_a_stopped_run_takes_no_place_of_another(queued):
 def test_one_that_waited_for_an_answer_is_not_claimed_either(queued):
     pk = queued()
     with transaction.atomic():
-        (held,) = queue.claim("w1", 1).runs
-        queue.park(held, "approval")
+        (held,) = queue.claim_runs("w1", 1).runs
+        queue.park_run(held, "approval")
     stop("agent", "main")
-    lifecycle.make_ready([pk])
+    lifecycle.make_runs_ready([pk])
     assert claimed() == set()
     resume("agent", "main")
     assert claimed() == {pk}
@@ -153,7 +153,7 @@ def test_a_run_of_a_dead_worker_is_taken_from_it_and_waits(queued):
     stop()
     Run.objects.filter(pk=pk).update(lease_until=1.0)
     with transaction.atomic():
-        assert queue.rescue("w2", 5) == []
+        assert queue.recover_runs("w2", 5) == []
     run = Run.objects.get(pk=pk)
     assert (run.status, run.reason, run.worker) == ("waiting", "frozen", "")
     assert claimed() == set()
@@ -168,25 +168,25 @@ def test_without_the_look_a_dead_workers_run_would_be_handed_out(queued, monkeyp
     Run.objects.filter(pk=pk).update(lease_until=1.0)
     monkeypatch.setattr(freezes, "is_frozen", lambda agent, run_pk: False)
     with transaction.atomic():
-        assert [each.pk for each in queue.rescue("w2", 5)] == [pk]
+        assert [each.pk for each in queue.recover_runs("w2", 5)] == [pk]
 
 
 def test_how_many_still_work_is_counted_for_each_stop(queued):
     mine, other = queued("agent:main:a"), queued("agent:other:b")
     assert claimed() == {mine, other}
-    assert freezes.still_working([stop("agent", "other")]) == 1
-    assert freezes.still_working([stop()]) == 2
-    assert freezes.still_working([]) == 0
+    assert freezes.count_still_running([stop("agent", "other")]) == 1
+    assert freezes.count_still_running([stop()]) == 2
+    assert freezes.count_still_running([]) == 0
 
 
 def test_people_see_what_stops_them_and_not_whose_runs_are_stopped(queued, user, person, operator, session_of):
     run = stop("run", str(queued("agent:main:a")))
     everything = stop()
     stranger = person()
-    assert freezes.visible_to(stranger) == [everything]
-    assert freezes.visible_to(user) == freezes.visible_to(operator) == [everything, run]
-    assert freezes.of_session(session_of(user, "agent:main:a"), freezes.active()) == [everything, run]
-    assert freezes.of_session(session_of(user, "agent:main:b"), freezes.active()) == [everything]
+    assert freezes.list_visible(stranger) == [everything]
+    assert freezes.list_visible(user) == freezes.list_visible(operator) == [everything, run]
+    assert freezes.list_for_session(session_of(user, "agent:main:a"), freezes.list_active()) == [everything, run]
+    assert freezes.list_for_session(session_of(user, "agent:main:b"), freezes.list_active()) == [everything]
 
 
 def test_the_database_refuses_a_second_one_in_force():
@@ -219,7 +219,7 @@ class Rival:
 def committed_while_a_start_is_open() -> bool:
     """Whether a stop is committed between the look of a start and its commit."""
     with transaction.atomic():
-        freezes.hold_starts("main", 1)
+        freezes.check_not_frozen("main", 1)
         rival = Rival()
         early = rival.done.wait(1.0)
     rival.join()
@@ -229,26 +229,26 @@ def committed_while_a_start_is_open() -> bool:
 
 def test_a_stop_waits_for_starts_under_way_so_none_is_committed_after_it():
     assert not committed_while_a_start_is_open()
-    with pytest.raises(freezes.Frozen, match="stopped by host: it deletes files"), transaction.atomic():
-        freezes.hold_starts("main", 1)
+    with pytest.raises(freezes.RunFrozen, match="stopped by host: it deletes files"), transaction.atomic():
+        freezes.check_not_frozen("main", 1)
 
 
 def test_without_the_lock_a_start_could_be_committed_after_the_stop(monkeypatch):
     """The fault. On SQLite the transaction itself is the lock, so there nothing changes."""
-    monkeypatch.setattr(sql, "lock_number", lambda number, shared=False: None)
+    monkeypatch.setattr(sql, "lock_advisory", lambda number, shared=False: None)
     assert committed_while_a_start_is_open() == (connection.vendor == "postgresql")
 
 
 def test_starts_do_not_wait_for_each_other():
     with transaction.atomic():
-        freezes.hold_starts("main", 1)
+        freezes.check_not_frozen("main", 1)
         passed = threading.Event()
 
         def another() -> None:
             try:
                 if connection.vendor == "postgresql":  # SQLite has one writer at a time
                     with transaction.atomic():
-                        freezes.hold_starts("main", 2)
+                        freezes.check_not_frozen("main", 2)
                 passed.set()
             finally:
                 connection.close()
@@ -260,7 +260,7 @@ def test_starts_do_not_wait_for_each_other():
 
 
 def test_doctor_says_what_is_stopped(settings):
-    assert database.check_stops(settings).level == "ok"
+    assert database.check_freezes(settings).level == "ok"
     stop("agent", "main")
-    found = database.check_stops(settings)
+    found = database.check_freezes(settings)
     assert (found.level, found.text) == ("warn", "stopped by people: agent main, by host: it deletes files")

@@ -47,7 +47,7 @@ def answers(made):
     """Whether a delivery starts a run."""
     try:
         made.send(BODY)
-    except deliver.NotProven:
+    except deliver.DeliveryUnauthorized:
         return False
     return Run.objects.filter(owner=made.hook.owner).exists()
 
@@ -55,9 +55,9 @@ def answers(made):
 def test_before_the_person_agrees_nobody_is_answered(waiting, user):
     assert not answers(waiting)
     with pytest.raises(Unavailable, match="account page"):  # as the admin's page to try it does
-        deliver.take(waiting.hook, waiting.came(BODY), None, deliver.wish_for(waiting.hook, waiting.came(BODY)))
+        deliver.accept_delivery(waiting.hook, waiting.came(BODY), None, deliver.build_request(waiting.hook, waiting.came(BODY)))
     assert not Run.objects.exists()
-    consent.agree(waiting.hook.pk, by=user, seen=waiting.hook.updated_at)
+    consent.give_consent(waiting.hook.pk, by=user, seen=waiting.hook.updated_at)
     assert answers(waiting)
     entry = AuditEntry.objects.filter(action="hook.changed").latest("pk")
     assert (entry.actor_name, entry.details["change"]) == (user.username, "agreed")
@@ -94,14 +94,14 @@ def test_a_change_by_somebody_else_waits_for_a_new_yes(olga, user, change, monke
     assert hook.is_agreed
     for field, value in change.items():
         setattr(hook, field, value)
-    rows.save_hook(hook, by=olga, secret=SECRET if hook.signature else "")
+    rows.save_webhook(hook, by=olga, secret=SECRET if hook.signature else "")
     assert not Hook.objects.get(pk=hook.pk).is_agreed
 
 
 @pytest.mark.parametrize("proof", [{"makes_token": True}, {"secret": SECRET}])
 def test_so_does_a_new_proof_for_senders(olga, user, proof):
     made = make_hook(olga, owner=user)
-    rows.save_hook(Hook.objects.get(pk=made.hook.pk), by=olga, **proof)
+    rows.save_webhook(Hook.objects.get(pk=made.hook.pk), by=olga, **proof)
     assert not Hook.objects.get(pk=made.hook.pk).is_agreed
 
 
@@ -109,30 +109,30 @@ def test_a_row_that_is_given_to_another_person_waits_for_theirs(olga, user):
     made = make_hook(olga, owner=olga)
     hook = Hook.objects.get(pk=made.hook.pk)
     hook.owner = user
-    rows.save_hook(hook, by=olga)
+    rows.save_webhook(hook, by=olga)
     assert not Hook.objects.get(pk=hook.pk).is_agreed
 
 
 def test_switching_off_and_on_and_their_own_changes_keep_it(olga, user):
     made = make_hook(olga, owner=user)
     for enabled in (False, True):
-        rows.switch(made.hook, by=olga, enabled=enabled)
+        rows.set_enabled(made.hook, by=olga, enabled=enabled)
         hook = Hook.objects.get(pk=made.hook.pk)
         hook.enabled = enabled
-        rows.save_hook(hook, by=olga)
+        rows.save_webhook(hook, by=olga)
     assert Hook.objects.get(pk=made.hook.pk).is_agreed
     own = make_hook(olga, "own", owner=olga)
     own.hook.instructions = "Other."
-    rows.save_hook(own.hook, by=olga)
+    rows.save_webhook(own.hook, by=olga)
     assert Hook.objects.get(pk=own.hook.pk).is_agreed
 
 
 def test_a_stale_form_does_not_bring_a_yes_back_that_was_taken(olga, user):
     made = make_hook(olga, owner=user)
     stale = Hook.objects.get(pk=made.hook.pk)
-    consent.refuse(made.hook.pk, by=user)
+    consent.withdraw_consent(made.hook.pk, by=user)
     with pytest.raises(Conflict):
-        rows.save_hook(stale, by=olga)
+        rows.save_webhook(stale, by=olga)
     assert not Hook.objects.get(pk=made.hook.pk).is_agreed
 
 
@@ -140,16 +140,16 @@ def test_a_yes_is_to_what_was_seen(waiting, olga, user):
     seen = waiting.hook.updated_at
     hook = Hook.objects.get(pk=waiting.hook.pk)
     hook.instructions = "Something else."
-    rows.save_hook(hook, by=olga)
+    rows.save_webhook(hook, by=olga)
     with pytest.raises(Conflict):
-        consent.agree(hook.pk, by=user, seen=seen)
+        consent.give_consent(hook.pk, by=user, seen=seen)
     assert not Hook.objects.get(pk=hook.pk).is_agreed
 
 
 def test_nobody_agrees_for_somebody_else(waiting, olga, person):
     for somebody in (olga, person("User"), person("Operator", "Approver", "Auditor")):
         with pytest.raises(NotFound):
-            consent.agree(waiting.hook.pk, by=somebody, seen=waiting.hook.updated_at)
+            consent.give_consent(waiting.hook.pk, by=somebody, seen=waiting.hook.updated_at)
         address = reverse("agree-to-hook", args=[waiting.hook.pk])
         assert browser_of(somebody).post(address, {"seen": waiting.hook.seen}).status_code == 404
     assert not Hook.objects.get().is_agreed

@@ -42,10 +42,10 @@ def waiting(user, session_of):
 
 
 def test_a_late_lane_is_told_once_again_after_ten_minutes_and_when_it_is_over(waiting, boot, told):
-    late = lanes.LateLanes()
+    late = lanes.LaneDelayMonitor()
     (first,) = told(late)
     assert first.startswith("lane main: the oldest of 1 queued runs has waited 3600")
-    boot["seconds"] += lanes.TELL_AGAIN_SECONDS - 1
+    boot["seconds"] += lanes.REPEAT_WARNING_SECONDS - 1
     assert told(late) == []
     boot["seconds"] += 1
     assert len(told(late)) == 1
@@ -57,5 +57,5 @@ def test_a_late_lane_is_told_once_again_after_ten_minutes_and_when_it_is_over(wa
 
 
 def test_each_worker_remembers_for_itself_what_it_has_told(waiting, boot, told):
-    assert len(told(lanes.LateLanes())) == 1
-    assert len(told(lanes.LateLanes())) == 1
+    assert len(told(lanes.LaneDelayMonitor())) == 1
+    assert len(told(lanes.LaneDelayMonitor())) == 1

@@ -15,7 +15,7 @@ from tools_app.policy.query import ToolFacts
 from tools_app.policy_store import policies, source_changes
 from tools_app.sources import tools as source_tools
 from tools_app.sources.mcp import servers
-from tools_app.sources.mcp.listing import Listing
+from tools_app.sources.mcp.listing import ToolListing
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -30,30 +30,30 @@ def seen(*names: str) -> list[dict]:
 def server(name: str = "weather", *tools: str, **values) -> McpServer:
     """As it stands after a worker has seen it."""
     row = source_changes.save_server(McpServer(name=name, **({"command": "true", "enabled": True} | values)))
-    servers.note(name, row.revision, "ready", listing=Listing(seen(*tools or ("forecast",)), []))
+    servers.record_status(name, row.revision, "ready", listing=ToolListing(seen(*tools or ("forecast",)), []))
     row.refresh_from_db()
     return row
 
 
 def test_the_tools_of_a_server_are_known_under_its_name():
     server("my-weather", "forecast", "Get-Map")
-    known = source_tools.known_tools()
+    known = source_tools.load_tools()
     assert known.tools["my_weather__forecast"].facts == ToolFacts("my_weather__forecast", ("plugins",), "my-weather")
     assert {"my_weather__forecast", "my_weather__get_map"} <= set(known.tools)
-    assert source_tools.known_tools().plugins == {"my-weather"}
+    assert source_tools.load_tools().plugins == {"my-weather"}
 
 
 def test_a_server_is_not_believed_to_be_harmless():
     row = server()
     row.tools[0]["annotations"] = {"readOnlyHint": True, "idempotentHint": True}
     row.save()
-    factory = source_tools.known_tools().tools["weather__forecast"].factory
+    factory = source_tools.load_tools().tools["weather__forecast"].factory
     assert (factory.read_only, factory.idempotent) == (False, False)
 
 
 def test_its_arguments_are_checked_by_its_schema_and_its_time_is_limited():
     server(timeout_seconds=7)
-    factory = source_tools.known_tools().tools["weather__forecast"].factory
+    factory = source_tools.load_tools().tools["weather__forecast"].factory
     assert factory.timeout_s == 7
     with pytest.raises(BadArguments, match="Missing required parameter: city"):
         factory.check({})
@@ -61,40 +61,40 @@ def test_its_arguments_are_checked_by_its_schema_and_its_time_is_limited():
 
 def test_patterns_choose_among_its_tools():
     server("weather", "get_a", "get_b", "set_a", include=["get_*"], exclude=["*_b"])
-    assert {name for name in source_tools.known_tools().tools if "__" in name} == {"weather__get_a"}
+    assert {name for name in source_tools.load_tools().tools if "__" in name} == {"weather__get_a"}
 
 
 def test_two_servers_with_the_same_tools_do_not_meet():
     server("north"), server("south")
-    assert {"north__forecast", "south__forecast"} <= set(source_tools.known_tools().tools)
+    assert {"north__forecast", "south__forecast"} <= set(source_tools.load_tools().tools)
 
 
 def test_a_server_that_is_off_offers_nothing_and_policies_may_still_name_it():
     row = server()
     source_changes.switch_servers([row], on=False)
-    known = source_tools.known_tools()
+    known = source_tools.load_tools()
     assert "weather__forecast" not in known.tools
     assert known.knows("weather")
     assert known.knows("weather__forecast")
     assert not known.knows("weather__hail")
-    assert source_tools.known_tools().plugins == frozenset()
+    assert source_tools.load_tools().plugins == frozenset()
 
 
 def test_what_is_known_follows_every_change():
     row = server()
-    before = source_tools.known_tools().tools
-    assert source_tools.known_tools().tools is before
-    servers.note("weather", row.revision, "ready", listing=Listing(seen("forecast"), []))
-    assert source_tools.known_tools().tools is before
-    servers.note("weather", row.revision, "ready", listing=Listing(seen("forecast", "hail"), []))
-    assert "weather__hail" in source_tools.known_tools().tools
+    before = source_tools.load_tools().tools
+    assert source_tools.load_tools().tools is before
+    servers.record_status("weather", row.revision, "ready", listing=ToolListing(seen("forecast"), []))
+    assert source_tools.load_tools().tools is before
+    servers.record_status("weather", row.revision, "ready", listing=ToolListing(seen("forecast", "hail"), []))
+    assert "weather__hail" in source_tools.load_tools().tools
 
 
 @pytest.mark.parametrize(("tools", "notes", "writes"), [(["a"], [], 0), (["a", "b"], [], 1), (["a"], ["twin: left out"], 1)])
 def test_the_list_of_tools_is_written_where_it_differs_and_not_with_every_look(tools, notes, writes):
     row = server("weather", "a")
     with CaptureQueriesContext(connection) as looked:
-        servers.note("weather", row.revision, "ready", listing=Listing(seen(*tools), notes))
+        servers.record_status("weather", row.revision, "ready", listing=ToolListing(seen(*tools), notes))
     assert sum('"tools" =' in query["sql"] for query in looked) == writes
     after = McpServer.objects.get()
     assert (after.tools, after.notes, after.checked_at > row.checked_at) == (seen(*tools), notes, True)
@@ -104,7 +104,7 @@ def test_a_worker_reads_no_lists_of_tools_to_see_what_is_wanted():
     server("weather", "forecast", args=["--fast"], env={"REGION": "eu"})
     server("off", enabled=False)
     with CaptureQueriesContext(connection) as asked:
-        (found,) = servers.wanted()
+        (found,) = servers.list_enabled()
     assert (found.name, found.args, found.env) == ("weather", ["--fast"], {"REGION": "eu"})
     (query,) = asked
     assert '"tools"' not in query["sql"]
@@ -178,15 +178,15 @@ def test_another_program_is_not_taken_for_the_one_seen_before():
 
 def test_what_a_worker_saw_of_an_older_revision_or_a_server_that_is_off_is_not_stored():
     row = server()
-    assert servers.note("weather", row.revision - 1, "failing", error="old") is False
+    assert servers.record_status("weather", row.revision - 1, "failing", error="old") is False
     source_changes.switch_servers([row], on=False)
-    assert servers.note("weather", row.revision + 1, "ready") is False
+    assert servers.record_status("weather", row.revision + 1, "ready") is False
     assert McpServer.objects.get().status == "off"
 
 
 def test_letters_no_database_stores_are_left_out():
     row = server()
-    servers.note("weather", row.revision, "failing", error="a\0b\ud800")
+    servers.record_status("weather", row.revision, "failing", error="a\0b\ud800")
     assert McpServer.objects.get().error in ("ab?", "ab")
 
 
@@ -326,4 +326,4 @@ def test_nobody_but_operators_changes_anything(client_of, group):
 
 async def test_workers_hear_of_a_change(bus_messages, eventually):
     server()
-    await eventually(lambda: servers.CHANGED in bus_messages)
+    await eventually(lambda: servers.CHANGED_MESSAGE in bus_messages)

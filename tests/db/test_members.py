@@ -9,7 +9,7 @@ from clawsite.accounts.models import User
 from clawsite.infra.errors import NotFound
 from sessions_app.models import Run, Session
 from sessions_app.runs import lifecycle, queue
-from sessions_app.runs.answer import own_run
+from sessions_app.runs.answer import find_own_run
 from sessions_app.sessions import members, selectors
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
@@ -28,7 +28,7 @@ def room(user: User, guest: User, session_of) -> Session:
     return session
 
 
-def accept(user: User, session: Session, run_id: str) -> lifecycle.Accepted:
+def accept(user: User, session: Session, run_id: str) -> lifecycle.AcceptedRun:
     return lifecycle.accept_run(user=user, session=session, run_id=run_id, prompt="hello")
 
 
@@ -41,11 +41,11 @@ def test_who_may_write_no_more_has_no_run_there_any_more(user, guest, room, role
     for person, run_id in ((guest, "theirs-1"), (user, "mine"), (guest, "theirs-2")):
         accept(person, room, run_id)
     with transaction.atomic():
-        (running,) = queue.claim("w1", 10).runs
+        (running,) = queue.claim_runs("w1", 10).runs
     members.share(user, room, guest.username, role)
     assert ends() == {"theirs-1": ("running", ""), "mine": ("accepted", ""), "theirs-2": ("aborted", "share-ended")}
     with transaction.atomic():
-        assert queue.renew([running]) == {running.pk: "share-ended"}
+        assert queue.renew_leases([running]) == {running.pk: "share-ended"}
 
 
 def test_who_stays_a_writer_keeps_their_runs(user, guest, room):
@@ -55,7 +55,7 @@ def test_who_stays_a_writer_keeps_their_runs(user, guest, room):
 
 
 def test_a_run_that_begins_while_the_share_is_taken_back_is_stopped_too(user, guest, room, monkeypatch):
-    look = lifecycle.may_write
+    look = lifecycle.check_may_write
     taken = threading.Event()
 
     def take_back() -> None:
@@ -72,7 +72,7 @@ def test_a_run_that_begins_while_the_share_is_taken_back_is_stopped_too(user, gu
         thread.start()
         taken.wait(1)
 
-    monkeypatch.setattr(lifecycle, "may_write", look_and_dawdle)
+    monkeypatch.setattr(lifecycle, "check_may_write", look_and_dawdle)
     accept(guest, room, "theirs")
     thread.join(20)
     assert taken.is_set()
@@ -81,10 +81,10 @@ def test_a_run_that_begins_while_the_share_is_taken_back_is_stopped_too(user, gu
 
 def test_the_answers_of_a_session_go_to_nobody_with_whom_it_is_no_longer_shared(user, guest, room):
     accept(guest, room, "theirs")
-    assert selectors.run_state(guest, "theirs").run_id == own_run(guest, "theirs").run_id == "theirs"
+    assert selectors.read_run_state(guest, "theirs").run_id == find_own_run(guest, "theirs").run_id == "theirs"
     members.share(user, room, guest.username, None)
     with pytest.raises(NotFound):
-        selectors.run_state(guest, "theirs")
+        selectors.read_run_state(guest, "theirs")
     with pytest.raises(NotFound):
-        own_run(guest, "theirs")
-    assert selectors.run_state(user, "theirs").status == "aborted"
+        find_own_run(guest, "theirs")
+    assert selectors.read_run_state(user, "theirs").status == "aborted"

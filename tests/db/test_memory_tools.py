@@ -136,7 +136,7 @@ async def test_changed_notes_are_found_anew_and_deleted_ones_vanish(search, tmp_
     assert paths(await search("lobster")) == []
     assert paths(await search("zebra")) == ["MEMORY.md"]
     assert MemoryFile.objects.count() == MemoryChunk.objects.count() == 1
-    assert sql.row(f"SELECT count(*) FROM {TABLE.name}") == (1,)
+    assert sql.fetch_row(f"SELECT count(*) FROM {TABLE.name}") == (1,)
 
 
 async def test_a_change_within_one_tick_of_the_clock_is_seen(search, tmp_path):
@@ -225,7 +225,7 @@ def test_two_processes_that_store_the_same_note_leave_it_once(tmp_path):
             for path in ("memory/a.md", "memory/b.md"):
                 note = notes.read_note(files, path)
                 assert note is not None
-                memory_index.store("w", path, note)
+                memory_index.store_note("w", path, note)
         except BaseException as fault:
             faults.append(fault)
         finally:
@@ -237,9 +237,9 @@ def test_two_processes_that_store_the_same_note_leave_it_once(tmp_path):
     for thread in threads:
         thread.join()
     assert not faults
-    pieces = len(notes.pieces_of("lobster\n" * 500))
+    pieces = len(notes.split_chunks("lobster\n" * 500))
     assert (MemoryFile.objects.count(), MemoryChunk.objects.count()) == (2, 2 * pieces)
-    assert sql.row(f"SELECT count(*) FROM {TABLE.name}") == (2 * pieces,)
+    assert sql.fetch_row(f"SELECT count(*) FROM {TABLE.name}") == (2 * pieces,)
 
 
 async def test_an_answer_that_is_too_large_is_cut_and_says_so(search, tmp_path):
@@ -251,7 +251,7 @@ async def test_an_answer_that_is_too_large_is_cut_and_says_so(search, tmp_path):
 
 
 async def test_a_common_word_does_not_hide_a_rare_one(search, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory_index, "MOST_CANDIDATES", 5)
+    monkeypatch.setattr(memory_index, "MAX_CANDIDATES", 5)
     write(tmp_path, "memory/00.md", "the lobster")
     for number in range(1, 30):
         write(tmp_path, f"memory/{number:02}.md", "the the the")
@@ -310,18 +310,18 @@ async def test_a_line_behind_the_end_is_refused_in_words(get, tmp_path):
 
 def test_without_a_workspace_there_is_no_memory():
     from agents.tools.memory import make_memory_get, make_memory_search
-    from tools_app.core.definition import Declined, ToolEnv
+    from tools_app.core.definition import ToolEnv, ToolUnavailable
 
     for factory in (make_memory_search, make_memory_get):
-        with pytest.raises(Declined, match="there is no workspace"):
+        with pytest.raises(ToolUnavailable, match="there is no workspace"):
             factory.create(ToolEnv(None, "main", 1, "s", "k"))
 
 
 async def test_a_guest_of_a_conversation_does_not_get_at_the_owners_notes(user, person, session_of, tmp_path):
     write(tmp_path, "MEMORY.md", "salary: 100")
     theirs = env_in(session_of(user), workspace=tmp_path, sender=person())
-    toolset = build_toolset(theirs, PolicyQuery("main"), RULES, registry.installed())
+    toolset = build_toolset(theirs, PolicyQuery("main"), RULES, registry.load_installed())
     assert "read" in toolset.tools
-    assert {toolset.declined[name] for name in ("memory_search", "memory_get")} == {
+    assert {toolset.unavailable[name] for name in ("memory_search", "memory_get")} == {
         "notes are read for the owner of the session only"
     }

@@ -113,7 +113,7 @@ async def test_requests_are_counted_by_route_and_never_by_address(scrape, settin
 
 async def test_other_processes_of_this_host_are_included_and_those_that_are_gone_are_not(scrape, settings, tmp_path):
     settings.METRICS_TOKEN, settings.HOME = "t", tmp_path
-    metrics.leave(tmp_path, "worker-1")
+    metrics.write_snapshot(tmp_path, "worker-1")
     folder = tmp_path / metrics.FOLDER
     (folder / "worker-2.prom").write_text('# TYPE clawsite_tool_calls counter\nclawsite_tool_calls_total{outcome="ok"} 41\n')
     (folder / "worker-3.prom").write_text("not { a metric")
@@ -129,10 +129,10 @@ async def test_other_processes_of_this_host_are_included_and_those_that_are_gone
 
 
 def test_figures_are_left_for_others_to_read_and_taken_away_at_the_end(tmp_path):
-    metrics.leave(tmp_path, "worker-1")
+    metrics.write_snapshot(tmp_path, "worker-1")
     path = tmp_path / metrics.FOLDER / "worker-1.prom"
     assert [family.name for family in text_string_to_metric_families(path.read_text())]
     assert path.parent.stat().st_mode & 0o077 == 0
-    metrics.forget(tmp_path, "worker-1")
-    metrics.forget(tmp_path, "worker-1")
+    metrics.remove_snapshot(tmp_path, "worker-1")
+    metrics.remove_snapshot(tmp_path, "worker-1")
     assert list(path.parent.iterdir()) == []

@@ -8,20 +8,20 @@ from tools_app.policy.query import ToolFacts
 from tools_app.policy_store import source_changes
 from tools_app.sources import offered
 from tools_app.sources import tools as source_tools
-from tools_app.sources.offered import OfferedNow
+from tools_app.sources.offered import CurrentOffer
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database", "fresh_policy")]
 
 
 def tools_of(source: str) -> list[ToolFacts]:
-    return [each.facts for each in source_tools.known_tools().tools.values() if each.facts.plugin == source]
+    return [each.facts for each in source_tools.load_tools().tools.values() if each.facts.plugin == source]
 
 
 def test_what_is_still_offered_is_not_gone(weather, echo, django_assert_num_queries):
     mine = [*tools_of("weather"), *tools_of("echo"), ToolFacts("read", ("fs",))]
     with django_assert_num_queries(1):
-        now = offered.offered_now(mine)
-    assert now == OfferedNow(source_tools.known_tools().plugin_names, {})
+        now = offered.read_current_offer(mine)
+    assert now == CurrentOffer(source_tools.load_tools().plugin_names, {})
     assert {"weather", "weather__forecast", "echo", "echo_word"} <= set(now.plugins)
 
 
@@ -43,20 +43,20 @@ def filtered(row: McpServer) -> None:
 def test_why_a_tool_of_a_server_is_gone(weather, change, why):
     mine = tools_of("weather")
     change(weather)
-    assert offered.offered_now(mine).gone == {"weather__forecast": why}
+    assert offered.read_current_offer(mine).gone == {"weather__forecast": why}
 
 
 def test_why_a_tool_of_a_plugin_is_gone(echo):
     mine = tools_of("echo")
     source_changes.switch_plugins([echo], on=False)
-    assert offered.offered_now(mine).gone == {"echo_word": "plugin `echo` was switched off"}
+    assert offered.read_current_offer(mine).gone == {"echo_word": "plugin `echo` was switched off"}
 
 
 def test_a_call_under_way_is_judged_by_the_plugins_of_now(weather):
     mine = tools_of("weather")
     source_changes.switch_servers([weather], on=False)
-    assert offered.offered_now(mine).plugins == source_tools.known_tools().plugin_names
-    assert "weather" not in offered.offered_now(mine).plugins
+    assert offered.read_current_offer(mine).plugins == source_tools.load_tools().plugin_names
+    assert "weather" not in offered.read_current_offer(mine).plugins
 
 
 def test_what_a_call_is_judged_by_is_known_without_reading_a_list_of_tools(weather, django_assert_num_queries):
@@ -66,7 +66,7 @@ def test_what_a_call_is_judged_by_is_known_without_reading_a_list_of_tools(weath
     changed.exclude = ["hail"]
     source_changes.save_server(changed)
     with django_assert_num_queries(4) as asked:
-        now = offered.offered_now(mine)
+        now = offered.read_current_offer(mine)
     assert now.gone == {}
     assert {name for name in now.plugins if "__" in name} == {"weather__forecast", "weather__rain_now"}
     assert not [each["sql"] for each in asked.captured_queries if '"tools_app_mcpserver"."tools"' in each["sql"]]

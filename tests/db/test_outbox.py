@@ -30,24 +30,24 @@ def test_a_browser_chat_needs_no_delivery(reply):
 
 def test_a_reply_is_delivered_by_one_deliverer(reply):
     reply()
-    first = outbox.take("telegram")
-    assert outbox.take("telegram") == []
-    assert [outbox.delivered(row) for row in first] == [True, True]
-    assert outbox.delivered(first[0]) is False
+    first = outbox.lease_pending("telegram")
+    assert outbox.lease_pending("telegram") == []
+    assert [outbox.mark_delivered(row) for row in first] == [True, True]
+    assert outbox.mark_delivered(first[0]) is False
 
 
 def test_a_deliverer_that_lost_its_lease_cannot_mark_it(reply):
     reply()
-    stale = outbox.take("telegram", lease_seconds=-1)
-    again = outbox.take("telegram")
+    stale = outbox.lease_pending("telegram", lease_seconds=-1)
+    again = outbox.lease_pending("telegram")
     assert len(again) == 2
-    assert outbox.delivered(stale[0]) is False
-    assert outbox.delivered(again[0]) is True
+    assert outbox.mark_delivered(stale[0]) is False
+    assert outbox.mark_delivered(again[0]) is True
 
 
 def test_after_five_failures_a_reply_is_given_up(reply):
     reply()
-    for _ in range(outbox.MOST_ATTEMPTS):
-        for row in outbox.take("telegram"):
-            outbox.failed(row, "no route")
+    for _ in range(outbox.MAX_ATTEMPTS):
+        for row in outbox.lease_pending("telegram"):
+            outbox.mark_failed(row, "no route")
     assert set(Outbox.objects.values_list("status", "error")) == {("failed", "no route")}

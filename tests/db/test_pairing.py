@@ -9,7 +9,7 @@ from django.db import connection
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.models import User
 from clawsite.gateway.devices import connecting, pairing, tokens
-from clawsite.gateway.devices.connecting import Candidate
+from clawsite.gateway.devices.connecting import DeviceCandidate
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.infra.errors import NotFound, TooManyAttempts
 
@@ -23,13 +23,13 @@ def olga(person) -> User:
     return person("Operator", "User", name="olga")
 
 
-def candidate(*wanted: str, role: str = "operator", name: str = "phone", address: str = "203.0.113.9") -> Candidate:
+def candidate(*wanted: str, role: str = "operator", name: str = "phone", address: str = "203.0.113.9") -> DeviceCandidate:
     facts: dict[str, Any] = {"displayName": name, **({"commands": ["lights.on"]} if role == "node" else {})}
-    return Candidate(name, "key", role, frozenset(wanted), address, facts)
+    return DeviceCandidate(name, "key", role, frozenset(wanted), address, facts)
 
 
-def approved(who: Candidate, by: User, account: User | None = None, **how: Any) -> Device:
-    request = connecting.ask(who, account, "not-paired")
+def approved(who: DeviceCandidate, by: User, account: User | None = None, **how: Any) -> Device:
+    request = connecting.create_pairing_request(who, account, "not-paired")
     device = pairing.approve(str(request.pk), by=by, ceiling=scopes_of(by), **how).device
     assert device is not None
     return device
@@ -38,16 +38,16 @@ def approved(who: Candidate, by: User, account: User | None = None, **how: Any) 
 # Revoked stays revoked
 
 
-def welcome(who: Candidate, olga: User) -> Any:
-    return connecting.welcome(who, olga, scopes_of(olga))
+def welcome(who: DeviceCandidate, olga: User) -> Any:
+    return connecting.register_device(who, olga, scopes_of(olga))
 
 
-def node_is_here(who: Candidate, olga: User) -> Any:
-    return connecting.node_is_here(Device.objects.get(fingerprint=who.fingerprint).pk, who)
+def node_is_here(who: DeviceCandidate, olga: User) -> Any:
+    return connecting.record_node_connected(Device.objects.get(fingerprint=who.fingerprint).pk, who)
 
 
-def collect(who: Candidate, olga: User) -> Any:
-    return connecting.collect(who)
+def collect(who: DeviceCandidate, olga: User) -> Any:
+    return connecting.collect_token(who)
 
 
 COMES = [(welcome, "operator"), (node_is_here, "node"), (collect, "operator")]
@@ -66,14 +66,14 @@ def test_a_device_that_comes_while_it_is_revoked_stays_revoked(olga, monkeypatch
         finally:
             connection.close()
 
-    thread, take = threading.Thread(target=revoke), connecting.take_facts
+    thread, take = threading.Thread(target=revoke), connecting.apply_facts
 
     def take_and_dawdle(*args: Any) -> None:
         thread.start()
         revoked.wait(1)
         take(*args)
 
-    monkeypatch.setattr(connecting, "take_facts", take_and_dawdle)
+    monkeypatch.setattr(connecting, "apply_facts", take_and_dawdle)
     comes(who, olga)
     thread.join(20)
     assert revoked.is_set()
@@ -111,20 +111,20 @@ def living_token() -> DeviceToken:
 def test_what_was_taken_from_a_device_does_not_come_back_with_a_smaller_wish(olga):
     device = approved(candidate(READ, ADMIN), olga)
     assert living_token().scopes == [ADMIN, READ]
-    tokens.revoke(device, "operator", by=olga)
+    tokens.revoke_token(device, "operator", by=olga)
     assert Device.objects.get().scopes == []
     device = approved(candidate(READ), olga)
     assert living_token().scopes == device.scopes == [READ]
 
 
 def test_nor_with_a_credential_that_has_less(olga):
-    tokens.revoke(approved(candidate(READ, ADMIN), olga), "operator", by=olga)
-    device, _secret = connecting.welcome(candidate(READ), olga, frozenset({READ}))
+    tokens.revoke_token(approved(candidate(READ, ADMIN), olga), "operator", by=olga)
+    device, _secret = connecting.register_device(candidate(READ), olga, frozenset({READ}))
     assert living_token().scopes == device.scopes == [READ]
 
 
 def test_a_token_with_fewer_scopes_leaves_no_more_to_the_device(olga):
-    tokens.rotate(approved(candidate(READ, WRITE, ADMIN), olga), "operator", frozenset({READ}), by=olga)
+    tokens.rotate_token(approved(candidate(READ, WRITE, ADMIN), olga), "operator", frozenset({READ}), by=olga)
     device = approved(candidate(WRITE), olga)
     assert living_token().scopes == device.scopes == [READ, WRITE]
 
@@ -150,7 +150,7 @@ def test_a_device_that_another_person_let_in_is_not_shown(olga, person):
 
     pia = person(name="pia")
     pia.user_permissions.add(Permission.objects.get(codename="pair_devices"))
-    request = connecting.ask(candidate(READ), None, "not-paired")
+    request = connecting.create_pairing_request(candidate(READ), None, "not-paired")
     pairing.approve(str(request.pk), by=olga, ceiling=scopes_of(olga))
     with pytest.raises(NotFound):
         pairing.approve(str(request.pk), by=pia, ceiling=scopes_of(pia))
@@ -158,10 +158,12 @@ def test_a_device_that_another_person_let_in_is_not_shown(olga, person):
 
 
 def test_strangers_at_the_door_leave_room_for_those_who_come_with_an_account(user, monkeypatch):
-    monkeypatch.setattr(connecting, "MOST_PENDING", 2)
+    monkeypatch.setattr(connecting, "MAX_PENDING", 2)
     for number in range(2):
-        connecting.ask(candidate(READ, name=f"stranger-{number}", address=f"203.0.113.{number}"), None, "not-paired")
+        connecting.create_pairing_request(
+            candidate(READ, name=f"stranger-{number}", address=f"203.0.113.{number}"), None, "not-paired"
+        )
     with pytest.raises(TooManyAttempts):
-        connecting.ask(candidate(READ, name="stranger", address="203.0.113.7"), None, "not-paired")
-    connecting.ask(candidate(role="node", name="kitchen"), user, "not-paired")
+        connecting.create_pairing_request(candidate(READ, name="stranger", address="203.0.113.7"), None, "not-paired")
+    connecting.create_pairing_request(candidate(role="node", name="kitchen"), user, "not-paired")
     assert PairingRequest.objects.pending().filter(account=user).count() == 1

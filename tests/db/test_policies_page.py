@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent
-from clawsite.web.policies.query import Question
+from clawsite.web.policies.query import ExplainQuery
 from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
 from tests.policies import policy_restored, recorded
@@ -19,7 +19,7 @@ from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy_store import policies
 from tools_app.policy_store.policy_tests import save_test
-from tools_app.policy_store.vocabulary import about_all_tools
+from tools_app.policy_store.vocabulary import with_all_tools
 
 pytestmark = pytest.mark.usefixtures("database", "surroundings")
 
@@ -101,7 +101,7 @@ def test_the_table_says_what_the_evaluator_says(operator):
     assert cell(page, "read", "profile") == "allow"
     assert cell(page, "web_fetch", "profile") == "deny deciding"
     assert cell(page, "read", "group") == "none"
-    verdict = evaluate(about_all_tools(PolicyQuery("main", is_owner=True)), policies.current_rules())
+    verdict = evaluate(with_all_tools(PolicyQuery("main", is_owner=True)), policies.current_rules())
     for tool, steps in verdict.trace.items():
         assert [cell(page, tool, step.layer).split()[0] for step in steps] == [step.effect for step in steps]
     assert f"{len(verdict.kept)} of {len(verdict.trace)} tools are allowed" in page
@@ -344,7 +344,7 @@ def test_a_recorded_call_is_asked_again_with_every_name_of_its_sender(operator, 
     addresses = [each for each in re.findall(r'href="/policies/\?([^"#]*)"', page) if "scope=" not in each]
     assert addresses
     for address in addresses:
-        again = Question.read(dict(parse_qsl(address))).query()
+        again = ExplainQuery.read(dict(parse_qsl(address))).query()
         asked = PolicyQuery.from_json(call.query)
         assert replace(again, tools=asked.tools, plugins=asked.plugins) == asked
         told = text_of(operator.get(f"/policies/?{address}", secure=True))

@@ -9,7 +9,7 @@ from django.test import Client
 from tests.policies import policy_restored
 from tools_app.admin import policy_forms
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
-from tools_app.policy.rules import LISTS, PLACE
+from tools_app.policy.rules import LIST_FIELDS, SCOPE_FIELDS
 from tools_app.policy_store import policies
 from tools_app.policy_store.policy_tests import save_test
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("database", "surroundings")
 
 ADD = "/admin/tools_app/toolpolicy/add/"
 FINDINGS = "/admin/tools_app/toolpolicy/findings/"
-EMPTY = dict.fromkeys((*PLACE, "profile", *LISTS), "")
+EMPTY = dict.fromkeys((*SCOPE_FIELDS, "profile", *LIST_FIELDS), "")
 
 
 @pytest.fixture

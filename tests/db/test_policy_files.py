@@ -11,8 +11,8 @@ from tools_app.models import PolicyTest, PolicyVersion
 from tools_app.policy.expectations import Expectation
 from tools_app.policy.rules import RuleRow
 from tools_app.policy_store import files
-from tools_app.policy_store.files import PolicyFile, current_file, differences, import_file, read_file
-from tools_app.policy_store.policies import FIRST_RULES, current_rules, replace_policies, rules_at, save_policy
+from tools_app.policy_store.files import PolicyFile, build_current_file, diff_with_current, import_file, parse_file
+from tools_app.policy_store.policies import DEFAULT_RULES, current_rules, replace_policies, rules_at, save_policy
 from tools_app.policy_store.policy_tests import save_test
 
 pytestmark = pytest.mark.usefixtures("fresh_policy")
@@ -25,21 +25,21 @@ TESTS = (
 
 def test_what_was_written_is_read_as_the_same():
     file = PolicyFile(tuple(sorted(EVERY_KIND, key=lambda row: row.place)), TESTS)
-    assert read_file(file.to_yaml()) == file
+    assert parse_file(file.to_yaml()) == file
 
 
 def test_out_and_in_again_changes_nothing_but_the_version():
     replace_policies(EVERY_KIND)
     PolicyTest.objects.create(name="no gateway", expected="never", tool="gateway")
-    before = current_file()
-    assert differences(read_file(before.to_yaml())) == ""
-    assert import_file(read_file(before.to_yaml()), expected_version=2) == 3
+    before = build_current_file()
+    assert diff_with_current(parse_file(before.to_yaml())) == ""
+    assert import_file(parse_file(before.to_yaml()), expected_version=2) == 3
     assert stored_rows() == set(EVERY_KIND)
-    assert current_file() == before
+    assert build_current_file() == before
 
 
 def test_a_file_has_only_what_says_something():
-    assert current_file().to_yaml().splitlines()[1:] == [
+    assert build_current_file().to_yaml().splitlines()[1:] == [
         *("policies:", "- scope: agent", "  subject: main", "  profile: coding"),
         *("- scope: global", "  profile: minimal", "tests: []"),
     ]
@@ -47,15 +47,15 @@ def test_a_file_has_only_what_says_something():
 
 def test_an_earlier_version_can_be_written_too():
     save_policy(scope="global", profile="full")
-    assert "profile: minimal" in current_file(rules_at(1)).to_yaml()
+    assert "profile: minimal" in build_current_file(rules_at(1)).to_yaml()
 
 
 def test_the_difference_shows_what_would_go_and_what_would_come():
-    file = read_file("policies: [{scope: global, profile: minimal}, {scope: agent, subject: main, profile: coding, deny: [exec]}]")
-    told = differences(file).splitlines()
+    file = parse_file("policies: [{scope: global, profile: minimal}, {scope: agent, subject: main, profile: coding, deny: [exec]}]")
+    told = diff_with_current(file).splitlines()
     assert told[:2] == ["--- in force", "+++ file"]
     assert [line for line in told[2:] if line[0] in "+-"] == ["+  deny:", "+  - exec"]
-    assert stored_rows() == set(FIRST_RULES)
+    assert stored_rows() == set(DEFAULT_RULES)
 
 
 def test_ids_and_names_stay_as_they_are_written():
@@ -70,16 +70,16 @@ policies:
 tests:
 - {name: 1, expected: never, tool: exec, group: -1, channel: telegram, sandboxed: true, subagent: false}
 """
-    file = read_file(text)
+    file = parse_file(text)
     assert [(row.group, row.sender) for row in file.rows] == [
         *(("-100123456", ""), ("007", ""), ("-1", "+4915112"), ("2026-01-01", "no"), ("1_000", "12:30")),
     ]
     assert file.tests == (Expectation("1", "never", "exec", channel="telegram", group="-1", sandboxed=True),)
-    assert read_file(file.to_yaml()).rows == tuple(sorted(file.rows, key=lambda row: row.place))
+    assert parse_file(file.to_yaml()).rows == tuple(sorted(file.rows, key=lambda row: row.place))
 
 
 def test_a_field_without_a_value_says_nothing():
-    file = read_file("policies: [{scope: global, subject: , provider: null, profile: ~, allow: , deny: null}]\ntests:")
+    file = parse_file("policies: [{scope: global, subject: , provider: null, profile: ~, allow: , deny: null}]\ntests:")
     assert file == PolicyFile((RuleRow("global"),), ())
 
 
@@ -106,12 +106,12 @@ def test_a_field_without_a_value_says_nothing():
 )
 def test_what_is_not_a_policy_file_is_told_in_words(text, words):
     with pytest.raises(InvalidRequest) as refusal:
-        read_file(text)
+        parse_file(text)
     assert str(refusal.value).startswith(words)
 
 
 def test_the_lengths_are_those_of_the_columns():
-    assert {name: PolicyTest._meta.get_field(name).max_length for name in Expectation.WORDS} == files.LONGEST
+    assert {name: PolicyTest._meta.get_field(name).max_length for name in Expectation.WORDS} == files.MAX_LENGTHS
 
 
 @pytest.mark.parametrize(
@@ -127,15 +127,15 @@ def test_the_lengths_are_those_of_the_columns():
 def test_an_import_that_fails_changes_neither_rows_nor_tests_nor_versions(text):
     PolicyTest.objects.create(name="kept", expected="allowed", agent="main", tool="read")
     with pytest.raises(InvalidRequest):
-        import_file(read_file(text))
-    assert (stored_rows(), numbers()) == (set(FIRST_RULES), [1])
+        import_file(parse_file(text))
+    assert (stored_rows(), numbers()) == (set(DEFAULT_RULES), [1])
     assert [test.name for test in PolicyTest.objects.all()] == ["kept"]
 
 
 def test_an_import_by_somebody_who_has_not_seen_the_newest_version_is_refused():
     save_policy(scope="global", deny=["exec"])
     with pytest.raises(Conflict):
-        import_file(read_file("policies: []"), expected_version=1)
+        import_file(parse_file("policies: []"), expected_version=1)
     assert current_rules().row("global").deny == ("exec",)
 
 
@@ -143,22 +143,22 @@ def test_a_test_made_meanwhile_is_not_lost_to_an_import():
     """A file that was compared before the test was written knows nothing of it."""
     save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
     with pytest.raises(Conflict):
-        import_file(read_file("policies: []"), expected_version=1)
+        import_file(parse_file("policies: []"), expected_version=1)
     assert PolicyTest.objects.get().name == "main never fetches"
-    assert import_file(read_file("policies: []\ntests: [{name: t, expected: never, tool: exec}]"), expected_version=2) == 3
+    assert import_file(parse_file("policies: []\ntests: [{name: t, expected: never, tool: exec}]"), expected_version=2) == 3
     assert [test["name"] for test in PolicyVersion.objects.first().tests] == ["t"]
 
 
 def test_a_files_tests_are_the_ones_that_count():
     """Those that were there go with the rows they were written for."""
     PolicyTest.objects.create(name="old", expected="never", tool="exec", agent="main", subagent=True)
-    file = read_file("policies: [{scope: global, profile: full}]\ntests: [{name: new, expected: allowed, tool: exec}]")
+    file = parse_file("policies: [{scope: global, profile: full}]\ntests: [{name: new, expected: allowed, tool: exec}]")
     assert import_file(file) == 2
     assert [test.as_expectation() for test in PolicyTest.objects.all()] == list(file.tests)
 
 
 def test_two_imports_at_once_come_one_after_the_other():
-    file = read_file("policies: [{scope: global, profile: full}]\ntests: [{name: t, expected: allowed, tool: exec}]")
+    file = parse_file("policies: [{scope: global, profile: full}]\ntests: [{name: t, expected: allowed, tool: exec}]")
     ready, outcomes = threading.Barrier(4), []
 
     def run():

@@ -13,13 +13,13 @@ from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_store import replay as policy_replay
-from tools_app.policy_store.replay import replay
-from tools_app.sources.registry import installed
+from tools_app.policy_store.replay import replay_calls
+from tools_app.sources.registry import load_installed
 
 pytestmark = pytest.mark.usefixtures("fresh_policy")
 
 THEN = PolicyRules(1, (RuleRow("global", profile="coding"), RuleRow("agent", "main", deny=("write",))))
-FACTS = {facts.name: facts for facts in installed().nameable}
+FACTS = {facts.name: facts for facts in load_installed().nameable}
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def called(user, session_of):
 def test_the_same_rules_change_nothing(called):
     for name in ("read", "write", "exec", "browser"):
         called(name)
-    found = replay(THEN)
+    found = replay_calls(THEN)
     assert (found.total, found.blocked, found.released, found.cut) == (4, 0, 0, False)
     assert found.samples_blocked == found.samples_released == []
 
@@ -62,13 +62,13 @@ def test_the_same_rules_change_nothing(called):
 def test_other_rules_block_some_and_release_others(called):
     for name in ("exec", "exec", "read", "write", "browser"):
         called(name)
-    found = replay(PolicyRules(2, (RuleRow("global", profile="coding", deny=("group:runtime",)),)))
+    found = replay_calls(PolicyRules(2, (RuleRow("global", profile="coding", deny=("group:runtime",)),)))
     assert (found.total, found.blocked, found.released) == (5, 2, 1)
 
 
 def test_a_sample_says_what_would_refuse_or_what_refused(called):
     blocked, released = called("exec"), called("write")
-    found = replay(PolicyRules(2, (RuleRow("global", profile="coding", deny=("group:runtime",)),)))
+    found = replay_calls(PolicyRules(2, (RuleRow("global", profile="coding", deny=("group:runtime",)),)))
     (one,), (other,) = found.samples_blocked, found.samples_released
     assert (one.call_pk, one.tool, one.agent, one.run_pk) == (blocked.pk, "exec", "main", blocked.run_id)
     assert (one.step.layer, one.step.rule, one.step.row) == ("global", "deny entry `group:runtime`", "global")
@@ -76,9 +76,9 @@ def test_a_sample_says_what_would_refuse_or_what_refused(called):
 
 
 def test_the_samples_are_the_newest_of_each_kind(called, monkeypatch):
-    monkeypatch.setattr(policy_replay, "SAMPLES", 2)
+    monkeypatch.setattr(policy_replay, "MAX_SAMPLES", 2)
     made = [called("exec").pk for _ in range(4)]
-    found = replay(PolicyRules(2, (RuleRow("global", deny=("*",)),)))
+    found = replay_calls(PolicyRules(2, (RuleRow("global", deny=("*",)),)))
     assert found.blocked == 4
     assert [sample.call_pk for sample in found.samples_blocked] == [made[3], made[2]]
 
@@ -86,18 +86,18 @@ def test_the_samples_are_the_newest_of_each_kind(called, monkeypatch):
 def test_calls_of_tools_that_were_not_offered_are_left_out(called):
     called("read", offered=False)
     called("read")
-    assert replay(PolicyRules(2, (RuleRow("global", profile="full"),))).total == 1
+    assert replay_calls(PolicyRules(2, (RuleRow("global", profile="full"),))).total == 1
 
 
 def test_a_call_that_was_never_judged_is_left_out(called):
     ToolCall.objects.filter(pk=called("read").pk).update(query={}, verdict={})
-    assert replay(THEN).total == 0
+    assert replay_calls(THEN).total == 0
 
 
 def test_a_call_that_something_else_stopped_is_not_released_by_rules(called):
     """A person said no, or a hook: the policy had let it through, and would again."""
     ToolCall.objects.filter(pk=called("exec").pk).update(status=ToolCall.Status.REFUSED, refused_by="hook")
-    found = replay(PolicyRules(2, (RuleRow("global", profile="full"),)))
+    found = replay_calls(PolicyRules(2, (RuleRow("global", profile="full"),)))
     assert (found.total, found.released) == (1, 0)
 
 
@@ -105,17 +105,17 @@ def test_only_the_days_asked_for_are_looked_at(called):
     for days in (40, 8, 6, 1):
         called("exec", days=days)
     deny = PolicyRules(2, (RuleRow("global", deny=("*",)),))
-    assert [replay(deny, days=days).blocked for days in (0, 2, 7, 30, 365)] == [0, 1, 2, 3, 4]
-    assert replay(deny).days == 7
+    assert [replay_calls(deny, days=days).blocked for days in (0, 2, 7, 30, 365)] == [0, 1, 2, 3, 4]
+    assert replay_calls(deny).days == 7
 
 
 def test_where_there_are_too_many_the_newest_are_looked_at_and_it_says_so(called):
     called("browser")
     for _ in range(3):
         called("exec")
-    found = replay(PolicyRules(2, (RuleRow("global", deny=("*",)),)), most=3)
+    found = replay_calls(PolicyRules(2, (RuleRow("global", deny=("*",)),)), most=3)
     assert (found.total, found.blocked, found.cut) == (3, 3, True)
-    assert replay(THEN, most=4).cut is False
+    assert replay_calls(THEN, most=4).cut is False
 
 
 def test_the_question_is_put_as_it_was_with_its_model_group_and_person(called):
@@ -130,7 +130,7 @@ def test_the_question_is_put_as_it_was_with_its_model_group_and_person(called):
         RuleRow("sandbox", deny=("exec",)),
         RuleRow("subagent", deny=("read",)),
     ]
-    found = replay(PolicyRules(2, tuple(rows)))
+    found = replay_calls(PolicyRules(2, tuple(rows)))
     assert [sample.step.row for sample in found.samples_blocked] == [
         *("subagent", "sandbox", "group:telegram/*#anna", "global@openai/gpt-5"),
     ]

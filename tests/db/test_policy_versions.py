@@ -10,10 +10,10 @@ from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_store.policies import (
-    FIRST_RULES,
-    broken_tests,
+    DEFAULT_RULES,
     current_rules,
     delete_policy,
+    find_broken_tests,
     install_policies,
     replace_policies,
     restore_version,
@@ -64,7 +64,7 @@ def test_a_version_says_what_was_done_and_by_whom(person):
     save_policy(scope="agent", subject="scout", profile="coding", changed_by=operator)
     delete_policy(scope="agent", subject="scout", changed_by=operator)
     restore_version(2, changed_by=operator)
-    replace_policies(FIRST_RULES, changed_by=operator)
+    replace_policies(DEFAULT_RULES, changed_by=operator)
     told = list(PolicyVersion.objects.order_by("number").values_list("number", "change", "changed_by"))
     words = ["saved agent:scout", "deleted agent:scout", "restored version 2", "imported"]
     assert told[1:] == [(number, change, operator.pk) for number, change in enumerate(words, 2)]
@@ -87,7 +87,7 @@ def test_an_earlier_version_comes_back_as_a_new_one_and_nothing_in_between_is_lo
     save_policy(scope="group", channel="telegram", group="*", deny=["exec"])
     save_policy(scope="agent", subject="main", profile="minimal")
     assert restore_version(1) == 4
-    assert set(current_rules().rows) == stored_rows() == set(FIRST_RULES)
+    assert set(current_rules().rows) == stored_rows() == set(DEFAULT_RULES)
     assert rules_at(3).row("agent", "main").profile == "minimal"
     assert restore_version(3) == 5
     assert set(current_rules().rows) == stored_rows() == set(rules_at(3).rows)
@@ -130,7 +130,7 @@ def test_all_rows_at_once_replace_all_there_were():
 def test_all_or_nothing(rows, words):
     with pytest.raises(InvalidRequest, match=words):
         replace_policies(rows)
-    assert (stored_rows(), numbers()) == (set(FIRST_RULES), [1])
+    assert (stored_rows(), numbers()) == (set(DEFAULT_RULES), [1])
 
 
 def test_the_longest_place_there_can_be_is_saved():
@@ -173,7 +173,7 @@ def test_of_several_operators_who_saw_the_same_version_one_saves_and_the_others_
     assert [type(outcome) for outcome in refused] == [Conflict] * 5
     assert all("it is at version 2, not 1" in str(outcome) for outcome in refused)
     assert numbers() == [1, 2]
-    assert stored_rows() == set(current_rules().rows) == {*FIRST_RULES, RuleRow("agent", saved, profile="coding")}
+    assert stored_rows() == set(current_rules().rows) == {*DEFAULT_RULES, RuleRow("agent", saved, profile="coding")}
 
 
 def test_changes_of_different_kinds_at_once_are_told_of_each_other_too():
@@ -195,7 +195,9 @@ def test_without_looking_first_nobodys_change_is_lost():
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     assert numbers() == list(range(1, 8))
     assert (
-        stored_rows() == set(current_rules().rows) == {*FIRST_RULES, *(RuleRow("agent", each, profile="coding") for each in agents)}
+        stored_rows()
+        == set(current_rules().rows)
+        == {*DEFAULT_RULES, *(RuleRow("agent", each, profile="coding") for each in agents)}
     )
     for number in range(2, 8):  # each version has all of the one before, and one row more
         assert set(rules_at(number - 1).rows) < set(rules_at(number).rows)
@@ -215,7 +217,7 @@ def test_what_breaks_a_policy_test_is_not_published_and_leaves_nothing(never_exe
     assert str(refusal.value) == (
         "Policy test “support never gets exec” would fail: exec for support is allowed: no layer refuses it."
     )
-    assert (stored_rows(), numbers()) == (set(FIRST_RULES), [1])
+    assert (stored_rows(), numbers()) == (set(DEFAULT_RULES), [1])
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,7 @@ def test_every_way_of_changing_goes_through_the_tests(change):
 
 def test_what_keeps_the_tests_is_published(never_exec):
     save_policy(scope="agent", subject="support", profile="coding", deny=["group:runtime"])
-    assert broken_tests(current_rules()) == []
+    assert find_broken_tests(current_rules()) == []
 
 
 def test_a_test_names_the_model_and_the_person_that_would_break_it():
@@ -309,4 +311,4 @@ def test_the_first_rows_name_no_column_that_an_earlier_state_lacks():
         ("global", "", "minimal"),
         ("agent", "main", "coding"),
     ]
-    assert PolicyRules.from_snapshot(1, Earlier.made[2]).rows == FIRST_RULES
+    assert PolicyRules.from_snapshot(1, Earlier.made[2]).rows == DEFAULT_RULES

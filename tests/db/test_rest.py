@@ -8,7 +8,7 @@ import pytest
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.models import AccessToken
 from clawsite.accounts.tokens import issue_token
-from clawsite.api.rest.mount import openapi
+from clawsite.api.rest.mount import load_openapi
 from clawsite.infra import clock, db
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import Event, Run
@@ -78,7 +78,7 @@ async def test_a_run_is_stopped_once(me, run):
 
 
 async def test_a_run_that_a_worker_has_is_asked_to_stop(me, run):
-    await db.write(queue.claim, "hand", 1, alone=True)
+    await db.write(queue.claim_runs, "hand", 1, alone=True)
     assert (await me.post(f"/runs/{run.pk}/abort")).data["aborted"] is True
     run.refresh_from_db()
     assert (run.status, run.abort_reason) == ("running", "rpc")
@@ -325,7 +325,7 @@ async def test_no_operation_finds_what_belongs_to_somebody_else(person, session_
     names = {"session_id": session.pk, "run": question.run_id, "approval": question.pk}
     names |= {"token": issue_token(owner, "theirs", [READ])[0].pk}
     stranger, tried = program_of(person("User", "Operator")), 0
-    for path, methods in openapi()["paths"].items():
+    for path, methods in load_openapi()["paths"].items():
         parts = set(re.findall(r"{(\w+)}", path))
         if not parts or parts <= OF_EVERYBODY:
             continue

@@ -3,7 +3,7 @@
 import pytest
 
 from agents.models import Agent
-from sessions_app.keys import OPENAI
+from sessions_app.keys import OPENAI_CHANNEL
 from sessions_app.models import Event, Run, Session
 from sessions_app.sessions import members
 from sessions_app.sessions.service import create_session
@@ -73,7 +73,7 @@ async def test_pages_follow_each_other_without_gap_or_repetition(me, user, sessi
 
 
 async def test_a_session_of_a_single_request_is_not_listed_and_found_by_its_id(me, user):
-    made = create_session(user, key=f"agent:main:{OPENAI}:one", channel=OPENAI)
+    made = create_session(user, key=f"agent:main:{OPENAI_CHANNEL}:one", channel=OPENAI_CHANNEL)
     assert (await me.get("/sessions")).data["items"] == []
     assert (await me.get(f"/sessions/{made.pk}")).data["key"] == made.key
 
@@ -269,7 +269,7 @@ async def test_a_bug_is_told_by_a_reference_and_without_its_words(me, monkeypatc
     def broken(*_args, **_kwargs):
         raise RuntimeError("the secret words")
 
-    monkeypatch.setattr("sessions_app.sessions.selectors.list_rows", broken)
+    monkeypatch.setattr("sessions_app.sessions.selectors.build_session_rows", broken)
     answer = await me.get("/sessions")
     assert (answer.status_code, answer.data["code"]) == (500, "UNAVAILABLE")
     assert "reference" in answer.data["detail"]

@@ -13,13 +13,13 @@ from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from sessions_app.events.journal import NewEntry
 from sessions_app.models import Event, Run, Session, SessionMember, ToolCall, TranscriptEntry
 from sessions_app.runs import lifecycle, queue, tool_calls
-from sessions_app.runs.tool_calls import Decision
-from sessions_app.search import search
+from sessions_app.runs.tool_calls import CallDecision
+from sessions_app.search import search_sessions
 from sessions_app.sessions import forks, selectors
 from sessions_app.sessions import service as session_service
 from sessions_app.sessions.transfer import export_lines, import_transcript
-from sessions_app.transcript.history import history
-from sessions_app.transcript.messages import model_history
+from sessions_app.transcript.history import read_history
+from sessions_app.transcript.messages import read_model_history
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
@@ -32,10 +32,14 @@ def ask(user, session, prompt, *, replaces=None, run_id=""):
 @transaction.atomic
 def answer(text):
     """Claim the next run and end it with an answer."""
-    (claimed,) = queue.claim("w", 1).runs
+    (claimed,) = queue.claim_runs("w", 1).runs
     entry = NewEntry("message", "assistant", [{"type": "text", "text": text}], text, uuid.uuid4().hex[:16], {"stopReason": "stop"})
-    queue.step(
-        claimed, to=Run.Status.COMPLETED, reason="stop", entries=[entry], events=[lifecycle.end_event(Run.Status.COMPLETED, "stop")]
+    queue.write_step(
+        claimed,
+        to=Run.Status.COMPLETED,
+        reason="stop",
+        entries=[entry],
+        events=[lifecycle.build_end_event(Run.Status.COMPLETED, "stop")],
     )
     return claimed
 
@@ -47,15 +51,15 @@ def turn(user, session, prompt, **options):
 
 def shown(session, **options):
     session.refresh_from_db()
-    return [message["content"][0]["text"] for message in history(session, limit=100, **options).messages]
+    return [message["content"][0]["text"] for message in read_history(session, limit=100, **options).messages]
 
 
 def id_of(session, text):
-    return next(m["messageId"] for m in history(session, limit=1000).messages if m["content"][0]["text"] == text)
+    return next(m["messageId"] for m in read_history(session, limit=1000).messages if m["content"][0]["text"] == text)
 
 
 def modelled(session):
-    return [entry.text for entry in model_history(session.pk, session.generation)]
+    return [entry.text for entry in read_model_history(session.pk, session.generation)]
 
 
 @pytest.fixture
@@ -71,10 +75,10 @@ def test_a_replaced_message_and_all_after_it_are_hidden_everywhere(user, talk):
     turn(user, talk, "zwei", replaces=id_of(talk, "two"))
     seen = ["one", "to one", "zwei", "to zwei"]
     assert shown(talk) == modelled(talk) == seen
-    assert [item["text"] for item in selectors.preview(talk, limit=9, max_chars=9)] == seen
+    assert [item["text"] for item in selectors.read_preview(talk, limit=9, max_chars=9)] == seen
     assert selectors.list_sessions(user, include_last=True).rows[0]["lastMessagePreview"] == "to zwei"
-    assert [hit.message_id for hit in search(user, "three", limit=5)] == []
-    assert [hit.snippet.text for hit in search(user, "zwei", limit=5)] == ["to zwei", "zwei"]
+    assert [hit.message_id for hit in search_sessions(user, "three", limit=5)] == []
+    assert [hit.snippet.text for hit in search_sessions(user, "zwei", limit=5)] == ["to zwei", "zwei"]
     assert TranscriptEntry.objects.filter(session=talk).count() == 9
 
 
@@ -143,10 +147,10 @@ def test_history_is_what_a_list_that_is_cut_would_be(user, session_of, steps):
             turn(user, session, f"q{number}", replaces=id_of(session, questions[step]))
         expected = [*expected, f"q{number}", f"to q{number}"]
     assert shown(session) == modelled(session) == expected
-    assert [item["text"] for item in selectors.preview(session, limit=99, max_chars=9)] == expected
+    assert [item["text"] for item in selectors.read_preview(session, limit=99, max_chars=9)] == expected
     paged, before = [], None
     while True:
-        page = history(session, limit=3, before=before)
+        page = read_history(session, limit=3, before=before)
         paged = [*[message["content"][0]["text"] for message in page.messages], *paged]
         before = page.before
         if before is None:
@@ -165,7 +169,7 @@ def test_an_export_keeps_everything_and_its_import_hides_the_same(user, talk):
     assert kinds == ["message"] * 6 + ["rewind"] + ["message"] * 2
     copy = import_transcript(user, "agent:main:copy", io.BytesIO(lines)).session
     assert shown(copy) == ["one", "to one", "zwei", "to zwei"]
-    assert len(search(user, "zwei", limit=9)) == 4
+    assert len(search_sessions(user, "zwei", limit=9)) == 4
 
 
 def test_a_rewind_to_a_line_that_is_not_there_is_refused(user, talk):
@@ -181,38 +185,38 @@ def test_pages_around_a_message_and_on_from_there(user, session_of):
     for number in range(20):
         session_service.inject_message(user, session, f"m{number}")
     session.refresh_from_db()
-    page = history(session, limit=6, around=id_of(session, "m10"))
+    page = read_history(session, limit=6, around=id_of(session, "m10"))
     texts = [message["content"][0]["text"] for message in page.messages]
     assert texts == [f"m{number}" for number in range(7, 13)]
-    newer = history(session, limit=100, after=page.after)
+    newer = read_history(session, limit=100, after=page.after)
     assert newer.messages[0]["content"][0]["text"] == "m13"
     assert newer.after is None
-    older = history(session, limit=100, before=page.before)
+    older = read_history(session, limit=100, before=page.before)
     assert (older.messages[-1]["content"][0]["text"], older.before) == ("m6", None)
-    assert history(session, limit=6, around=id_of(session, "m19")).after is None
-    assert history(session, limit=6, around=id_of(session, "m0")).before is None
+    assert read_history(session, limit=6, around=id_of(session, "m19")).after is None
+    assert read_history(session, limit=6, around=id_of(session, "m0")).before is None
     with pytest.raises(NotFound):
-        history(session, limit=6, around="unheard-of")
+        read_history(session, limit=6, around="unheard-of")
 
 
 def test_messages_carry_facts_about_themselves(user, session_of):
     session = session_of(user)
     ask(user, session, "read it")
     with transaction.atomic():
-        (claimed,) = queue.claim("w", 1).runs
+        (claimed,) = queue.claim_runs("w", 1).runs
         usage = {"input": 10, "output": 5, "costMicroUsd": 1500}
         meta = {"model": "fake-1", "provider": "openai", "usage": usage}
         said = NewEntry("message", "assistant", [{"type": "toolCall", "id": "c1", "name": "read", "arguments": {}}], "", "a1", meta)
-        queue.step(claimed, entries=[said], model="openai/fake-1")
+        queue.write_step(claimed, entries=[said], model="openai/fake-1")
         trace = {"exec": [{"layer": "agent", "rule": "exec is denied", "effect": "deny"}]}
-        refused = Decision("c2", "exec", {}, ToolCall.Status.REFUSED, "agent", "no", verdict={"trace": trace})
-        tool_calls.record(claimed, [Decision("c1", "read", {}, ToolCall.Status.ALLOWED), refused])
-        tool_calls.start(claimed, "c1", "read", {})
-        tool_calls.finish(claimed, "c1", "read", {"content": [], "details": {}}, text="", is_error=False)
-        tool_calls.refuse(claimed, refused)
+        refused = CallDecision("c2", "exec", {}, ToolCall.Status.REFUSED, "agent", "no", verdict={"trace": trace})
+        tool_calls.record_decisions(claimed, [CallDecision("c1", "read", {}, ToolCall.Status.ALLOWED), refused])
+        tool_calls.mark_started(claimed, "c1", "read", {})
+        tool_calls.record_result(claimed, "c1", "read", {"content": [], "details": {}}, text="", is_error=False)
+        tool_calls.record_denial(claimed, refused)
         last = NewEntry("message", "assistant", [{"type": "text", "text": "done"}], "done", "a2", meta)
-        queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", entries=[last])
-    question, call, read, denied, done = history(session, limit=10).messages
+        queue.write_step(claimed, to=Run.Status.COMPLETED, reason="stop", entries=[last])
+    question, call, read, denied, done = read_history(session, limit=10).messages
     assert [message["position"] for message in (question, call, read, denied, done)] == [1, 2, 3, 4, 5]
     assert (call["model"], call["usage"]["costUsd"], "durationMs" in call) == ("fake-1", 0.0015, False)
     assert read["verdict"]["allowed"] is True
@@ -228,27 +232,27 @@ def test_notices_stand_where_they_happened(user, session_of):
     session_service.reset_session(user, session)
     ask(user, session, "one")
     with transaction.atomic():
-        (claimed,) = queue.claim("w", 1).runs
-        queue.end(claimed, Run.Status.FAILED, "rate_limit", "the model is busy")
+        (claimed,) = queue.claim_runs("w", 1).runs
+        queue.end_run(claimed, Run.Status.FAILED, "rate_limit", "the model is busy")
     ask(user, session, "two")
     with transaction.atomic():
-        (claimed,) = queue.claim("w", 1).runs
-        queue.end(claimed, Run.Status.ABORTED, "rpc")
+        (claimed,) = queue.claim_runs("w", 1).runs
+        queue.end_run(claimed, Run.Status.ABORTED, "rpc")
     session.refresh_from_db()
-    messages = history(session, limit=10, notices=True).messages
+    messages = read_history(session, limit=10, notices=True).messages
     assert [message.get("notice", message["role"]) for message in messages] == ["reset", "user", "failed", "user", "aborted"]
     assert (messages[2]["text"], messages[2]["errorKind"], messages[2]["role"]) == ("the model is busy", "rate_limit", "notice")
     assert messages[4]["errorKind"] == "rpc"
-    assert [message["role"] for message in history(session, limit=10).messages] == ["user", "user"]
+    assert [message["role"] for message in read_history(session, limit=10).messages] == ["user", "user"]
 
 
 def test_a_prompt_that_was_stopped_before_it_began_is_told(user, talk):
     ask(user, talk, "zwei", replaces=id_of(talk, "two"))
     lifecycle.request_abort(user=user, session=talk)
-    notice = history(talk, limit=10, notices=True).messages[-1]
+    notice = read_history(talk, limit=10, notices=True).messages[-1]
     assert (notice["notice"], notice["prompt"], notice["errorKind"]) == ("aborted", "zwei", "rpc")
     turn(user, talk, "on")
-    roles = [message["role"] for message in history(talk, limit=10, notices=True).messages]
+    roles = [message["role"] for message in read_history(talk, limit=10, notices=True).messages]
     assert roles == ["user", "assistant", "notice", "user", "assistant"]
 
 
@@ -259,9 +263,9 @@ def test_a_fork_has_what_is_visible_through_a_message(user, talk):
     assert (fork.forked_from_id, fork.title, fork.entry_count, fork.owner) == (talk.pk, "one", 3, user)
     row = next(row for row in selectors.list_sessions(user).rows if row["id"] == str(fork.pk))
     assert (row["forkedFrom"], row["unread"]) == (str(talk.pk), False)
-    assert [m["timestamp"] for m in history(fork, limit=9).messages] == [m["timestamp"] for m in history(talk, limit=9).messages][
-        :3
-    ]
+    assert [m["timestamp"] for m in read_history(fork, limit=9).messages] == [
+        m["timestamp"] for m in read_history(talk, limit=9).messages
+    ][:3]
     turn(user, fork, "on")
     assert shown(fork) == ["one", "to one", "zwei", "on", "to on"]
     assert shown(talk) == ["one", "to one", "zwei", "to zwei"]
@@ -269,7 +273,7 @@ def test_a_fork_has_what_is_visible_through_a_message(user, talk):
 
 def test_a_fork_keeps_what_was_known_of_its_messages(user, talk):
     fork = forks.fork_session(user, talk)
-    first, copy = (history(session, limit=9).messages[1] for session in (talk, fork))
+    first, copy = (read_history(session, limit=9).messages[1] for session in (talk, fork))
     assert copy["durationMs"] == first["durationMs"]
     assert "runId" not in copy
     assert Session.objects.get(pk=talk.pk).entry_count == 6
@@ -278,7 +282,7 @@ def test_a_fork_keeps_what_was_known_of_its_messages(user, talk):
 def noticed(session, **options):
     """The words of messages, and in brackets the prompts of runs that never began."""
     session.refresh_from_db()
-    page = history(session, notices=True, **{"limit": 100, **options})
+    page = read_history(session, notices=True, **{"limit": 100, **options})
     return [
         f"[{m['prompt']}]" if "prompt" in m else m["content"][0]["text"] for m in page.messages if m["content"] or "prompt" in m
     ]
@@ -306,7 +310,7 @@ def test_a_message_whose_turn_has_come_is_not_taken_back(talk, user):
     assert stop(user, talk, run, Run.WITHDRAWN) == []
     begun = ask(user, talk, "under way")
     with transaction.atomic():
-        queue.claim("w", 1)
+        queue.claim_runs("w", 1)
     assert stop(user, talk, begun, Run.WITHDRAWN) == []
     assert Run.objects.get(pk=begun.pk).abort_requested_at is None
 
@@ -322,7 +326,7 @@ def test_each_page_tells_its_own_unbegun_messages_and_each_is_told_once(user, se
     for limit in range(1, 6):
         backwards, before = [], None
         while True:
-            page = history(session, limit=limit, before=before, notices=True)
+            page = read_history(session, limit=limit, before=before, notices=True)
             backwards = noticed(session, limit=limit, before=before) + backwards
             if (before := page.before) is None:
                 break
@@ -330,7 +334,7 @@ def test_each_page_tells_its_own_unbegun_messages_and_each_is_told_once(user, se
         forwards, after = [], 0
         while after is not None:
             forwards += noticed(session, limit=limit, after=after)
-            after = history(session, limit=limit, after=after, notices=True).after
+            after = read_history(session, limit=limit, after=after, notices=True).after
         assert forwards == whole, limit
 
 
@@ -356,14 +360,17 @@ def test_in_a_shared_session_everybody_replaces_their_own_and_the_owner_any(talk
 
 def test_in_a_shared_session_messages_say_who_wrote_them(talk, user, person):
     guest = person()
-    assert not any("sender" in message for message in history(talk, limit=9).messages)
+    assert not any("sender" in message for message in read_history(talk, limit=9).messages)
     SessionMember.objects.create(session=talk, user=guest, role=SessionMember.Role.WRITER)
     turn(guest, talk, "of a guest")
-    senders = [m.get("sender") for m in history(talk, limit=100).messages if m["role"] == "user"]
+    senders = [m.get("sender") for m in read_history(talk, limit=100).messages if m["role"] == "user"]
     assert senders == [user.username] * 3 + [guest.username]
-    assert [(hit.role, hit.sender) for hit in search(user, "guest", limit=5)] == [("assistant", ""), ("user", guest.username)]
+    assert [(hit.role, hit.sender) for hit in search_sessions(user, "guest", limit=5)] == [
+        ("assistant", ""),
+        ("user", guest.username),
+    ]
     stop(guest, talk, ask(guest, talk, "never"))
-    assert history(talk, limit=100, notices=True).messages[-1]["sender"] == guest.username
+    assert read_history(talk, limit=100, notices=True).messages[-1]["sender"] == guest.username
 
 
 def test_what_was_stopped_in_the_queue_can_be_taken_back_later_by_its_author(talk, user, person):

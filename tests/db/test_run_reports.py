@@ -9,7 +9,7 @@ from clawsite.infra.errors import NotFound
 from sessions_app.models import Run, Session, SessionMember
 from sessions_app.reports import operations as operation_reports
 from sessions_app.reports import runs as run_reports
-from sessions_app.reports.redaction import without_words
+from sessions_app.reports.redaction import redact_event_data
 from sessions_app.runs import lifecycle
 from tests.web.recordings import record
 
@@ -20,9 +20,9 @@ def test_a_run_is_found_by_those_who_may_see_its_session(user, person, session_o
     run = record(user, session_of(user))
     member, stranger = person(), person()
     SessionMember.objects.create(session=run.session, user=member)
-    assert run_reports.look_at(member, pk=run.pk).words
+    assert run_reports.find_viewable_run(member, pk=run.pk).words
     with pytest.raises(NotFound):
-        run_reports.look_at(stranger, pk=run.pk)
+        run_reports.find_viewable_run(stranger, pk=run.pk)
 
 
 def test_of_two_runs_with_the_same_key_ones_own_is_meant(user, person, session_of):
@@ -30,23 +30,23 @@ def test_of_two_runs_with_the_same_key_ones_own_is_meant(user, person, session_o
     record(user, session_of(user), "same")
     own = record(auditor, session_of(auditor), "same")
     record(user, session_of(user), "other")
-    assert run_reports.look_at(auditor, run_id="same").run == own
-    assert run_reports.look_at(auditor, run_id="other").run.owner == user
+    assert run_reports.find_viewable_run(auditor, run_id="same").run == own
+    assert run_reports.find_viewable_run(auditor, run_id="other").run.owner == user
 
 
 def test_a_deleted_session_is_gone_for_people_and_not_for_operators(user, person, session_of):
     run = record(user, session_of(user))
     Session.objects.filter(pk=run.session_id).update(deleted_at=clock.now())
     with pytest.raises(NotFound):
-        run_reports.look_at(user, pk=run.pk)
+        run_reports.find_viewable_run(user, pk=run.pk)
     operator = person("Operator")
-    assert not run_reports.look_at(operator, pk=run.pk).words
+    assert not run_reports.find_viewable_run(operator, pk=run.pk).words
     with pytest.raises(NotFound):
-        run_reports.look_at(operator, pk=run.pk, operating=False)
+        run_reports.find_viewable_run(operator, pk=run.pk, operating=False)
 
 
 def test_the_time_of_a_run_is_told_apart(user, session_of):
-    report = run_reports.summary(run_reports.look_at(user, pk=record(user, session_of(user)).pk))
+    report = run_reports.summarize_run(run_reports.find_viewable_run(user, pk=record(user, session_of(user)).pk))
     times = report["timings"]
     assert times == {"queuedMs": 900, "waitingMs": 0, "toolsMs": 1500, "modelMs": 8050, "firstWordMs": 1900, "totalMs": 10450}
     assert (report["attempts"], [retry["kind"] for retry in report["retries"]]) == (2, ["rate_limit"])
@@ -58,17 +58,17 @@ def test_a_run_that_was_stopped_in_the_queue_never_met_a_model(user, session_of)
     session = session_of(user)
     accepted = lifecycle.accept_run(user=user, session=session, run_id="k", prompt="x")
     lifecycle.request_abort(user=user, session=session, run_id="k")
-    report = run_reports.summary(run_reports.look_at(user, pk=accepted.pk))
+    report = run_reports.summarize_run(run_reports.find_viewable_run(user, pk=accepted.pk))
     assert (report["run"]["status"], report["run"]["startedAt"], report["timings"]["modelMs"]) == ("aborted", None, 0)
 
 
 def test_what_is_not_known_to_be_harmless_is_not_told():
-    told = without_words({"phase": "accepted", "prompt": "secret", "attachments": [{"name": "secret"}], "newField": "secret"})
+    told = redact_event_data({"phase": "accepted", "prompt": "secret", "attachments": [{"name": "secret"}], "newField": "secret"})
     assert told == {"phase": "accepted", "characters": 6}
     message = {"role": "assistant", "content": [{"text": "secret"}], "usage": {"input": 1}}
     summed_up = {"phase": "end", "completed": True, "tokensBefore": 9, "tokensAfter": 3, "text": "secret"}
-    assert without_words(summed_up) == {"phase": "end", "completed": True, "tokensBefore": 9, "tokensAfter": 3, "characters": 6}
-    assert without_words({"final": True, "message": message}) == {
+    assert redact_event_data(summed_up) == {"phase": "end", "completed": True, "tokensBefore": 9, "tokensAfter": 3, "characters": 6}
+    assert redact_event_data({"final": True, "message": message}) == {
         "final": True,
         "message": {"role": "assistant", "usage": {"input": 1}},
     }
@@ -80,7 +80,7 @@ def test_usage_is_counted_by_day_agent_and_model(user, session_of):
     Run.objects.filter(pk=old.pk).update(accepted_at=clock.now() - dt.timedelta(days=3), model="openai/mini")
     forgotten = record(user, session_of(user), "c")
     Run.objects.filter(pk=forgotten.pk).update(accepted_at=clock.now() - dt.timedelta(days=40))
-    used = operation_reports.usage(30)
+    used = operation_reports.report_usage(30)
     assert len(used.days) == 30
     assert [day.runs for day in used.days.values() if day.runs] == [1, 1]
     assert (used.total.runs, used.total.failed, used.total.cost_microusd) == (2, 1, 16_800)

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from agents.context.workspace import place_of, workplace_of
+from agents.context.workspace import prepare_session_workspace, workspace_path
 from agents.models import Agent
 from tests.asking import allow_asking, claimed_run
 from tools_app.core.definition import CallRef, ToolEnv
-from tools_app.exec.planning import Wanted, make_plan
-from tools_app.exec.processes.running import Running
-from tools_app.exec.processes.spawn import start
+from tools_app.exec.planning import CommandRequest, make_plan
+from tools_app.exec.processes.running import RunningProcess
+from tools_app.exec.processes.spawn import start_process
 from tools_app.exec.rules import ExecRules
-from tools_app.exec.sandbox.types import Spawn
+from tools_app.exec.sandbox.types import SpawnRequest
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -27,7 +27,7 @@ def agent(settings, tmp_path):
 
 
 def place(agent, key, owner=7, session="s1", **rules):
-    return workplace_of(agent, owner, session, key, replace(ExecRules(), **rules))
+    return prepare_session_workspace(agent, owner, session, key, replace(ExecRules(), **rules))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_group_chats_and_webhooks_are_sandboxed_where_nobody_says_otherwise(agen
 
 def test_a_run_that_a_webhook_woke_is_sandboxed_wherever_it_is(agent):
     def woken(**rules):
-        return workplace_of(agent, 7, "s1", MAIN, replace(ExecRules(), **rules), from_hook=True).sandboxed
+        return prepare_session_workspace(agent, 7, "s1", MAIN, replace(ExecRules(), **rules), from_hook=True).sandboxed
 
     assert woken()
     assert not woken(sandbox_mode="off")
@@ -63,29 +63,31 @@ def test_the_scope_says_who_shares_the_directory_of_a_sandbox(agent, scope, shar
     first = place(agent, GROUP, sandbox_scope=scope).directory
     assert (place(agent, GROUP, session="s2", sandbox_scope=scope).directory == first) is shares["session"]
     assert (place(agent, GROUP, session="s2", owner=8, sandbox_scope=scope).directory == first) is shares["owner"]
-    assert first != place_of(agent, 7)
+    assert first != workspace_path(agent, 7)
 
 
 def test_with_write_access_the_sandbox_works_in_the_agents_own_workspace(agent):
     inside = place(agent, GROUP, workspace_access="rw")
-    assert (inside.sandboxed, inside.directory, inside.beside) == (True, place_of(agent, 7), None)
+    assert (inside.sandboxed, inside.directory, inside.beside) == (True, workspace_path(agent, 7), None)
 
 
 @pytest.mark.parametrize("access", ["none", "ro"])
 async def test_a_command_in_a_sandbox_sees_of_the_agents_workspace_what_the_rules_say(agent, user, session_of, access, tmp_path):
     allow_asking(sandbox_mode="all", workspace_access=access)
     inside = place(agent, MAIN, owner=user.pk, session=str(uuid.uuid4()), sandbox_mode="all", workspace_access=access)
-    own = place_of(agent, user.pk)
+    own = workspace_path(agent, user.pk)
     (own / "notes.txt").write_text("mine")
     claimed = claimed_run(user, session_of(user))
     env = ToolEnv(inside.directory, "main", user.pk, str(claimed.session_id), MAIN, run_pk=claimed.pk, beside=inside.beside)
     line = f"cat {own}/notes.txt; echo x > {own}/new; echo x > made; ls"
-    planned = await make_plan(Wanted(line), CallRef("c1", "exec", {}), env)
+    planned = await make_plan(CommandRequest(line), CallRef("c1", "exec", {}), env)
     from tools_app.exec.environment import build_environment
-    from tools_app.exec.planning import sandbox_of
+    from tools_app.exec.planning import sandbox_from_plan
 
-    sandbox = sandbox_of(planned.plan)
-    running: Running = await start(Spawn(line, inside.directory, build_environment(sandbox.home), sandbox, 30))
+    sandbox = sandbox_from_plan(planned.plan)
+    running: RunningProcess = await start_process(
+        SpawnRequest(line, inside.directory, build_environment(sandbox.home), sandbox, 30)
+    )
     running.close_stdin()
     printed = b"".join([chunk.data async for chunk in running.output()])
     await running.wait()

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from clawsite.infra import sql
 from sessions_app import search_index
 from sessions_app.models import Session, SessionMember, TranscriptEntry
-from sessions_app.search import search
+from sessions_app.search import search_sessions
 from sessions_app.sessions import service as session_service
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
@@ -21,7 +21,7 @@ def say(user, session, *texts):
 
 
 def found(user, query, **options):
-    return [hit.snippet.text for hit in search(user, query, **{"limit": 20, **options})]
+    return [hit.snippet.text for hit in search_sessions(user, query, **{"limit": 20, **options})]
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_titles_and_labels_are_found_and_come_first(user, session_of):
     session = session_of(user)
     say(user, session, "an invoice")
     session_service.patch_session(user, session, {"title": "Invoices of März", "label": "請求書"})
-    hits = search(user, "invoic", limit=9)
+    hits = search_sessions(user, "invoic", limit=9)
     assert [(hit.message_id is None, hit.snippet.text) for hit in hits] == [
         (True, "請求書 · Invoices of März"),
         (False, "an invoice"),
@@ -132,11 +132,11 @@ def test_titles_and_labels_are_found_and_come_first(user, session_of):
 def test_what_is_deleted_for_good_leaves_the_index(user, talk):
     TranscriptEntry.objects.filter(session=talk).delete()
     Session.objects.filter(pk=talk.pk).delete()
-    assert sql.row(f"SELECT count(*) FROM {search_index.WORDS}") == (0,)
+    assert sql.fetch_row(f"SELECT count(*) FROM {search_index.TABLE_NAME}") == (0,)
 
 
 def test_messages_from_before_the_index_are_added(user, talk):
-    sql.execute(f"DELETE FROM {search_index.WORDS}")
+    sql.execute(f"DELETE FROM {search_index.TABLE_NAME}")
     assert found(user, "lobster") == []
     migration = import_module("sessions_app.migrations.0006_earlier_sessions_are_known")
     with connection.schema_editor() as schema_editor:
@@ -150,18 +150,18 @@ def test_a_very_long_message_is_found_by_its_beginning(user, session_of):
 
 
 def test_a_search_uses_the_index(user, talk):
-    condition = search_index.matching(search_words_terms("lobster"), owner_id=user.pk)
-    match = f"{search_index.WORDS} MATCH" if connection.vendor == "sqlite" else "words @@"
+    condition = search_index.build_condition(search_words_terms("lobster"), owner_id=user.pk)
+    match = f"{search_index.TABLE_NAME} MATCH" if connection.vendor == "sqlite" else "words @@"
     cast = "" if connection.vendor == "sqlite" else "::tsquery"
     explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
     with transaction.atomic():
         if connection.vendor == "postgresql":
             sql.execute("SET LOCAL enable_seqscan = off")
-        plan = str(sql.rows(f"{explain} SELECT 1 FROM {search_index.WORDS} WHERE {match} %s{cast}", [condition]))
+        plan = str(sql.fetch_rows(f"{explain} SELECT 1 FROM {search_index.TABLE_NAME} WHERE {match} %s{cast}", [condition]))
     assert "VIRTUAL TABLE INDEX" in plan or "sessions_app_words_gin" in plan
 
 
 def search_words_terms(query):
-    from clawsite.infra.fulltext.tokenizer import terms_of
+    from clawsite.infra.fulltext.tokenizer import parse_query
 
-    return terms_of(query)
+    return parse_query(query)

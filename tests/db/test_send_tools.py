@@ -7,19 +7,19 @@ import threading
 import pytest
 from django.db import connection
 
-from agents.context.untrusted_history import recalled
+from agents.context.untrusted_history import filter_entry
 from agents.tools import nested_runs
 from clawsite.accounts.models import User
 from sessions_app.models import Outbox, Run, Session, ToolCall, TranscriptEntry
 from sessions_app.runs import lifecycle, outbox, queue, tool_calls
-from sessions_app.runs.tool_calls import Decision
+from sessions_app.runs.tool_calls import CallDecision
 from sessions_app.sessions import members
 from sessions_app.sessions import service as session_service
-from sessions_app.transcript.messages import model_history
+from sessions_app.transcript.messages import read_model_history
 from tests.asking import allow_asking
 from tests.platform_tools import env_in, use
 from tools_app.core.definition import ToolFailed
-from tools_app.exec.rules import rules_for, rules_of
+from tools_app.exec.rules import rules_for, rules_for_run
 
 
 @pytest.fixture
@@ -29,9 +29,9 @@ def running(user):
     def make(session: Session, *, sender=None, options=None):
         owner = sender or user
         lifecycle.accept_run(user=owner, session=session, run_id=f"of {session.key}", prompt="hi", options=options)
-        claimed = next(each for each in queue.claim("w", 10).runs if each.session_id == session.pk)
-        tool_calls.record(claimed, [Decision("c1", "sessions_send", {}, ToolCall.Status.ALLOWED)])
-        tool_calls.start(claimed, "c1", "sessions_send", {})
+        claimed = next(each for each in queue.claim_runs("w", 10).runs if each.session_id == session.pk)
+        tool_calls.record_decisions(claimed, [CallDecision("c1", "sessions_send", {}, ToolCall.Status.ALLOWED)])
+        tool_calls.mark_started(claimed, "c1", "sessions_send", {})
         return env_in(session, sender=sender, run_pk=claimed.pk)
 
     return make
@@ -167,7 +167,7 @@ async def test_an_abort_stops_the_waiting_and_not_the_other_run(user, session_of
 
 def waits(env, target: Session) -> None:
     """The call c1 of that run waits for a session, as the tool would write it."""
-    nested_runs.send(env, "c1", User.objects.get(pk=env.sender_id), target, "x", waits=True)
+    nested_runs.send_nested_message(env, "c1", User.objects.get(pk=env.sender_id), target, "x", waits=True)
 
 
 @pytest.mark.parametrize("length", [2, 3, 4])
@@ -212,16 +212,16 @@ async def test_whoever_has_stopped_waiting_is_in_no_circle(user, session_of, run
     first, second = session_of(user), session_of(user)
     waiting, other = running(first), running(second)
     waits(waiting, second)
-    assert nested_runs.waits_for(first.pk, second.pk)
+    assert nested_runs.is_waiting_for(first.pk, second.pk)
     ToolCall.objects.filter(run=waiting.run_pk).update(status=ToolCall.Status.INTERRUPTED)
-    assert not nested_runs.waits_for(first.pk, second.pk)
+    assert not nested_runs.is_waiting_for(first.pk, second.pk)
     result = await use(other, "sessions_send", session_key=first.key, message="x", timeout_seconds=0.05)
     assert result.details["status"] == "timeout"
 
 
 async def test_sessions_answer_each_other_five_times_at_most(user, session_of, running):
     here, there = session_of(user), session_of(user)
-    for depth, is_refused in ((nested_runs.DEEPEST - 1, False), (nested_runs.DEEPEST, True)):
+    for depth, is_refused in ((nested_runs.MAX_DEPTH - 1, False), (nested_runs.MAX_DEPTH, True)):
         Run.objects.all().delete()
         env = running(here, options={"sentBy": {"run": 1, "call": "c", "waits": False, "depth": depth}})
         result = await use(env, "sessions_send", session_key=there.key, message="x", timeout_seconds=0)
@@ -279,11 +279,11 @@ async def test_what_a_limited_run_says_is_material_to_runs_without_its_limits(
     here, there = session_of(user, key), session_of(user, "agent:main:there")
     target = {"target": there.key} if elsewhere else {}
     assert not (await use(running(here, options=options), "message", message="run rm for me", **target)).is_error
-    said = [each for each in model_history((there if elsewhere else here).pk, 1) if "run rm for me" in each.text]
+    said = [each for each in read_model_history((there if elsewhere else here).pk, 1) if "run rm for me" in each.text]
     assert [each.origin for each in said] == [origin]
-    told = recalled(said[0], {})
+    told = filter_entry(said[0], {})
     assert (told.role, told.text.startswith("Content from your answer ")) == ("user", True)
-    assert recalled(said[0], origin) == said[0]
+    assert filter_entry(said[0], origin) == said[0]
 
 
 async def test_a_message_on_another_channel_waits_in_the_outbox_beside_the_reply(user, session_of, running):
@@ -325,9 +325,9 @@ async def test_a_message_that_makes_no_sense_is_refused_in_words(user, session_o
 
 def test_outside_a_run_there_is_nowhere_to_speak_from(user, session_of):
     from agents.tools.message import make_message
-    from tools_app.core.definition import Declined
+    from tools_app.core.definition import ToolUnavailable
 
-    with pytest.raises(Declined, match="outside of a run"):
+    with pytest.raises(ToolUnavailable, match="outside of a run"):
         make_message.create(env_in(session_of(user)))
 
 
@@ -337,10 +337,10 @@ async def test_what_a_session_may_not_run_it_may_not_have_run_by_another(user, s
     allow_asking("session", str(here.pk), security="deny", ask="")
     await use(running(here), "sessions_send", session_key=there.key, message="run it for me", timeout_seconds=0)
     (sent,) = sent_to(there)
-    (claimed,) = (each for each in queue.claim("w", 10).runs if each.pk == sent.pk)
-    assert (rules_for("main", str(there.pk)).security, rules_of(claimed).security) == ("allowlist", "deny")
-    assert rules_of(claimed).said_by["security"] == f"session:{here.pk}"
+    (claimed,) = (each for each in queue.claim_runs("w", 10).runs if each.pk == sent.pk)
+    assert (rules_for("main", str(there.pk)).security, rules_for_run(claimed).security) == ("allowlist", "deny")
+    assert rules_for_run(claimed).said_by["security"] == f"session:{here.pk}"
     env = env_in(there, run_pk=claimed.pk)
     await use(env, "sessions_send", session_key=further.key, message="and you", timeout_seconds=0)
-    (onward,) = (each for each in queue.claim("w", 10).runs if each.session_id == further.pk)
-    assert rules_of(onward).security == "deny", "the rule goes along as far as the message does"
+    (onward,) = (each for each in queue.claim_runs("w", 10).runs if each.session_id == further.pk)
+    assert rules_for_run(onward).security == "deny", "the rule goes along as far as the message does"

@@ -77,7 +77,7 @@ def test_an_answer_is_unread_until_it_is_read(user, session_of):
 def test_ones_own_words_are_not_unread(user, session_of):
     session = session_of(user)
     lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi")
-    queue.claim("w", 1)
+    queue.claim_runs("w", 1)
     assert (row_of(user, session)["unread"], row_of(user, session)["status"]) == (False, "running")
 
 
@@ -94,8 +94,8 @@ def test_the_list_says_what_goes_on(user, session_of):
     for number, session in enumerate((busy, parked)):
         lifecycle.accept_run(user=user, session=session, run_id=f"k{number}", prompt="hi")
     assert row_of(user, busy)["status"] == "queued"
-    claimed = {one.session_id: one for one in queue.claim("w", 2).runs}
-    queue.park(claimed[parked.pk], "approval")
+    claimed = {one.session_id: one for one in queue.claim_runs("w", 2).runs}
+    queue.park_run(claimed[parked.pk], "approval")
     lifecycle.accept_run(user=user, session=parked, run_id="k3", prompt="behind it")
     facts = [(row_of(user, session)["status"], row_of(user, session)["waitingFor"]) for session in (busy, parked, idle)]
     assert facts == [("running", None), ("waiting", "approval"), (None, None)]
@@ -115,7 +115,7 @@ def test_a_deleted_session_is_restored_with_what_was_said(user, session_of):
     session_service.delete_session(user, session)
     restored, was_deleted = session_service.restore_session(user, str(session.generation_id))
     assert (restored.pk, was_deleted) == (session.pk, True)
-    assert selectors.preview(restored, limit=1, max_chars=20) == [{"role": "assistant", "text": "still here"}]
+    assert selectors.read_preview(restored, limit=1, max_chars=20) == [{"role": "assistant", "text": "still here"}]
     assert session_service.restore_session(user, str(session.pk))[1] is False
 
 
@@ -132,7 +132,7 @@ def test_only_ones_own_and_only_for_thirty_days(user, person, session_of):
     session_service.delete_session(user, session)
     with pytest.raises(NotFound):
         session_service.restore_session(person(), str(session.pk))
-    Session.objects.filter(pk=session.pk).update(deleted_at=clock.now() - session_service.RESTORABLE)
+    Session.objects.filter(pk=session.pk).update(deleted_at=clock.now() - session_service.RESTORE_PERIOD)
     with pytest.raises(NotFound):
         session_service.restore_session(user, str(session.pk))
 

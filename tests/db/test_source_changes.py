@@ -8,7 +8,7 @@ from tests.plugin_maker import TOOLS, forget, note
 from tests.seen_servers import seen
 from tools_app.models import McpServer, Plugin, PolicyTest
 from tools_app.policy_store import policy_tests, source_changes
-from tools_app.policy_store.policies import broken_tests, current_rules, save_policy
+from tools_app.policy_store.policies import current_rules, find_broken_tests, save_policy
 from tools_app.sources import tools as source_tools
 
 pytestmark = pytest.mark.usefixtures("database", "fresh_policy")
@@ -28,7 +28,7 @@ def main_has_only(source: str) -> None:
 
 
 def states() -> dict[str, str]:
-    return {each.test.name: each.state for each in policy_tests.checked_tests()}
+    return {each.test.name: each.state for each in policy_tests.check_all_tests()}
 
 
 # Refused, whoever does it.
@@ -40,7 +40,7 @@ def test_switching_a_plugin_off_is_refused_where_it_breaks_a_test(echo):
         source_changes.switch_plugins([echo], on=False)
     assert refused.value.message == MAIN_READS
     assert Plugin.objects.get().enabled
-    assert "echo_word" in source_tools.known_tools().tools
+    assert "echo_word" in source_tools.load_tools().tools
 
 
 def test_switching_a_plugin_on_is_refused_where_it_breaks_a_test(add_plugin):
@@ -50,7 +50,7 @@ def test_switching_a_plugin_on_is_refused_where_it_breaks_a_test(add_plugin):
     with pytest.raises(InvalidRequest, match="support never gets exec"):
         source_changes.switch_plugins([echo], on=True)
     assert not Plugin.objects.get().enabled
-    assert "echo_word" not in source_tools.known_tools().tools
+    assert "echo_word" not in source_tools.load_tools().tools
 
 
 def off(row: McpServer) -> McpServer:
@@ -73,7 +73,7 @@ def test_no_way_of_changing_a_server_breaks_a_test(weather, change):
         change(weather)
     assert refused.value.message == MAIN_READS
     assert McpServer.objects.get().enabled
-    assert "weather__forecast" in source_tools.known_tools().tools
+    assert "weather__forecast" in source_tools.load_tools().tools
 
 
 def test_a_server_whose_tests_were_about_it_is_deleted_after_them(weather):
@@ -91,11 +91,11 @@ def test_what_was_not_made_is_not_remembered(weather):
     seen(weather, "get_a", "get_b")
     tried, made = McpServer.objects.get(), McpServer.objects.get()
     tried.include, made.include = ["get_a"], ["get_b"]
-    source_changes.rehearse(source_changes.save_server, tried)
+    source_changes.dry_run(source_changes.save_server, tried)
     assert McpServer.objects.get().include == []
     source_changes.save_server(made)
     assert tried.revision == made.revision
-    assert {name for name in source_tools.known_tools().tools if "__" in name} == {"weather__get_b"}
+    assert {name for name in source_tools.load_tools().tools if "__" in name} == {"weather__get_b"}
 
 
 NO_DROP = "Policy test “nobody drops” would fail: {tool} for any-other-agent is allowed"
@@ -163,7 +163,7 @@ def test_a_test_about_a_plugin_that_is_off_neither_fails_nor_stops_a_publication
     expect("support never echoes", "never", "echo_word", "support")
     source_changes.switch_plugins([echo], on=False)
     assert states() == {"main echoes": "idle", "support never echoes": "holds"}
-    assert broken_tests(current_rules()) == []
+    assert find_broken_tests(current_rules()) == []
     save_policy(scope="global", deny=["cron"])
 
 

@@ -12,8 +12,8 @@ from sessions_app.models import Event, Lane, Run, Session, TranscriptEntry
 from sessions_app.runs import lifecycle, queue, tool_calls
 from sessions_app.sessions import selectors
 from sessions_app.sessions import service as session_service
-from sessions_app.transcript.history import QUEUED_CHARACTERS, history
-from sessions_app.transcript.messages import model_history
+from sessions_app.transcript.history import MAX_QUEUED_CHARACTERS, read_history
+from sessions_app.transcript.messages import read_model_history
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
@@ -24,12 +24,14 @@ def accept(user, session, run_id, prompt="hello", **kwargs):
 
 def claim(most=10, worker="w1"):
     with transaction.atomic():
-        return queue.claim(worker, most).runs
+        return queue.claim_runs(worker, most).runs
 
 
 def complete(claimed):
     with transaction.atomic():
-        queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", events=[lifecycle.end_event(Run.Status.COMPLETED, "stop")])
+        queue.write_step(
+            claimed, to=Run.Status.COMPLETED, reason="stop", events=[lifecycle.build_end_event(Run.Status.COMPLETED, "stop")]
+        )
 
 
 def test_an_accepted_run_has_its_first_event_and_the_session_its_title(user, session_of):
@@ -145,10 +147,10 @@ def test_a_thousand_cron_runs_do_not_keep_a_message_waiting(person, session_of, 
         accept(machine, session_of(machine), f"c{number}", lane="cron")
     accept(human, session_of(human), "m1")
     with transaction.atomic():
-        crowd = queue.claim("w1", 80)
+        crowd = queue.claim_runs("w1", 80)
     assert (len(crowd.runs), crowd.lane, crowd.others) == (5, "cron", ["main"])
     with transaction.atomic():
-        message = queue.claim("w1", 75, lanes=crowd.others)
+        message = queue.claim_runs("w1", 75, lanes=crowd.others)
     assert [claimed.run_id for claimed in message.runs] == ["m1"]
 
 
@@ -159,7 +161,7 @@ def test_a_small_worker_serves_the_lanes_in_turn(user, session_of):
     order, lane = [], ""
     for _ in range(6):
         with transaction.atomic():
-            turn = queue.claim("w1", 1, after=lane)
+            turn = queue.claim_runs("w1", 1, after=lane)
         order += [claimed.run_id for claimed in turn.runs]
         lane = turn.lane
     assert order == ["c0", "m0", "c1", "m1", "c2", "m2"]
@@ -173,12 +175,12 @@ def test_a_parked_run_holds_no_slot_but_keeps_the_turn(user, session_of):
     accept(user, session_of(user), "other")
     (parked,) = claim()
     with transaction.atomic():
-        queue.park(parked, "approval")
+        queue.park_run(parked, "approval")
     (other,) = claim()
     assert other.run_id == "other"
     complete(other)
     assert claim() == []
-    assert lifecycle.make_ready([parked.pk]) == 1
+    assert lifecycle.make_runs_ready([parked.pk]) == 1
     (resumed,) = claim()
     assert (resumed.run_id, resumed.first, resumed.lease) == ("k1", False, 2)
 
@@ -188,18 +190,18 @@ def test_a_stale_worker_writes_nothing(user, session_of):
     (stale,) = claim(worker="w1")
     Run.objects.filter(pk=stale.pk).update(lease_until=1.0)
     with transaction.atomic():
-        (rescued,) = queue.rescue("w2", 5)
+        (rescued,) = queue.recover_runs("w2", 5)
     before = Event.objects.count()
     for write in (
-        lambda: queue.step(stale, events=[NewEvent("assistant", {"delta": "x"})]),
+        lambda: queue.write_step(stale, events=[NewEvent("assistant", {"delta": "x"})]),
         lambda: complete(stale),
-        lambda: tool_calls.start(stale, "c1", "read", {}),
+        lambda: tool_calls.mark_started(stale, "c1", "read", {}),
     ):
         with pytest.raises(queue.LeaseLost), transaction.atomic():
             write()
     with transaction.atomic():
-        assert queue.append([(stale, [NewEvent("assistant", {"delta": "x"})])]) == set()
-        assert queue.renew([stale]) == {}
+        assert queue.append_events([(stale, [NewEvent("assistant", {"delta": "x"})])]) == set()
+        assert queue.renew_leases([stale]) == {}
     assert Event.objects.count() == before
     complete(rescued)
 
@@ -211,7 +213,7 @@ def test_append_leaves_out_the_run_whose_fence_fails_and_writes_the_others(user,
     Run.objects.filter(pk=bad.pk).update(lease_token=9)
     delta = [NewEvent("assistant", {"delta": "x"})]
     with transaction.atomic():
-        assert queue.append([(good, delta), (bad, delta)]) == {good.pk}
+        assert queue.append_events([(good, delta), (bad, delta)]) == {good.pk}
     assert Event.objects.filter(run=good.pk).count() == 3
     assert Event.objects.filter(run=bad.pk).count() == 2
 
@@ -222,7 +224,7 @@ def test_a_run_that_kills_its_workers_is_poisoned(user, session_of, settings):
     for _ in range(settings.MAX_RESCUES):
         Run.objects.filter(pk=claimed.pk).update(lease_until=1.0)
         with transaction.atomic():
-            queue.rescue("w2", 5)
+            queue.recover_runs("w2", 5)
     run = Run.objects.get(pk=claimed.pk)
     assert (run.status, run.reason) == ("error", "poisoned")
     last = Event.objects.filter(run=run).order_by("seq").last()
@@ -233,8 +235,8 @@ def test_a_lease_given_back_is_a_hand_over_and_not_a_death(user, session_of):
     accept(user, session_of(user), "k1")
     (claimed,) = claim()
     with transaction.atomic():
-        queue.give_back([claimed])
-        (next_owner,) = queue.rescue("w2", 5)
+        queue.release_runs([claimed])
+        (next_owner,) = queue.recover_runs("w2", 5)
     assert (next_owner.pk, next_owner.rescues) == (claimed.pk, 0)
 
 
@@ -247,7 +249,7 @@ def test_abort_ends_a_queued_run_at_once_and_asks_the_worker_of_a_running_one(us
     assert asked == {"k1": False, "k2": True}
     assert Run.objects.get(run_id="k2").status == "aborted"
     with transaction.atomic():
-        assert queue.renew([running]) == {running.pk: "rpc"}
+        assert queue.renew_leases([running]) == {running.pk: "rpc"}
 
 
 def test_seq_and_cursor_have_no_holes(user, session_of):
@@ -256,7 +258,7 @@ def test_seq_and_cursor_have_no_holes(user, session_of):
         accept(user, session, key)
         (claimed,) = claim()
         with transaction.atomic():
-            queue.append([(claimed, [NewEvent("assistant", {"delta": "a"}), NewEvent("assistant", {"delta": "b"})])])
+            queue.append_events([(claimed, [NewEvent("assistant", {"delta": "a"}), NewEvent("assistant", {"delta": "b"})])])
         complete(claimed)
     cursors = list(Event.objects.filter(session=session).order_by("cursor").values_list("cursor", flat=True))
     assert cursors == list(range(1, 11))
@@ -272,10 +274,10 @@ def test_time_without_a_worker_is_not_running_time(user, session_of):
     accept(user, session_of(user), "k1")
     (claimed,) = claim()
     with transaction.atomic():
-        queue.give_back([claimed])
+        queue.release_runs([claimed])
     Run.objects.filter(pk=claimed.pk).update(claimed_at=sql.db_now() - 43_200)  # half a day later
     with transaction.atomic():
-        (next_owner,) = queue.rescue("w2", 5)
+        (next_owner,) = queue.recover_runs("w2", 5)
     assert next_owner.running_seconds < 3600
 
 
@@ -285,8 +287,8 @@ def test_a_long_run_keeps_its_own_beginning_in_the_models_history(user, session_
     (claimed,) = claim()
     answers = [NewEntry("message", "assistant", [{"type": "text", "text": "x"}], f"x{n}", f"m{n}") for n in range(450)]
     with transaction.atomic():
-        queue.step(claimed, entries=answers)
-    history = model_history(session.pk, 1, claimed.pk)
+        queue.write_step(claimed, entries=answers)
+    history = read_model_history(session.pk, 1, claimed.pk)
     assert (len(history), history[0].text, history[-1].text) == (451, "the question", "x449")
 
 
@@ -295,7 +297,7 @@ def test_words_put_in_meanwhile_do_not_seem_to_answer_the_run(user, session_of):
     accept(user, session, "k1", "the question")
     (claimed,) = claim()
     session_service.inject_message(user, session, "by the way")
-    assert [entry.text for entry in model_history(session.pk, 1, claimed.pk)] == ["by the way", "the question"]
+    assert [entry.text for entry in read_model_history(session.pk, 1, claimed.pk)] == ["by the way", "the question"]
 
 
 def test_after_a_reset_the_list_shows_nothing_of_what_was_said_before(user, session_of):
@@ -310,12 +312,12 @@ def test_a_run_can_be_asked_for_after_its_session_was_deleted(user, person, sess
     session = session_of(user)
     accept(user, session, "k1")
     session_service.delete_session(user, session)
-    assert selectors.run_state(user, "k1").status == "aborted"
+    assert selectors.read_run_state(user, "k1").status == "aborted"
     with pytest.raises(NotFound):
-        selectors.run_state(person(), "k1")
+        selectors.read_run_state(person(), "k1")
 
 
 def test_long_prompts_that_wait_do_not_fill_a_reply(user, session_of):
     session = session_of(user)
     accept(user, session, "k1", "y" * 100_000)
-    assert len(history(session, limit=10).queued[0]["text"]) == QUEUED_CHARACTERS
+    assert len(read_history(session, limit=10).queued[0]["text"]) == MAX_QUEUED_CHARACTERS

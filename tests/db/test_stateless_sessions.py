@@ -7,33 +7,33 @@ import pytest
 from agents import maintenance, session_cleanup
 from clawsite.infra import clock, db
 from sessions_app.events.journal import NewEntry
-from sessions_app.keys import OPENAI
+from sessions_app.keys import OPENAI_CHANNEL
 from sessions_app.models import Attachment, Event, Run, Session, TranscriptEntry
 from sessions_app.runs import queue
 from sessions_app.runs.lifecycle import accept_run
 from sessions_app.sessions import marks, members
-from sessions_app.sessions.service import begin_with, create_session
+from sessions_app.sessions.service import create_session, insert_first_entries
 from tools_app.models import Approval, Command
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
-def make(user, name="one", *, days=31, ended=True, channel=OPENAI):
+def make(user, name="one", *, days=31, ended=True, channel=OPENAI_CHANNEL):
     """A session with a past, a run and its events, last used so many days ago."""
     session = create_session(user, key=f"agent:main:{channel}:{name}", channel=channel)
-    begin_with(
+    insert_first_entries(
         session, [NewEntry("message", "user", [{"type": "text", "text": f"m{n}"}], f"m{n}", f"m-{name}-{n}", {}) for n in range(3)]
     )
     accept_run(user=user, session=session, run_id=name, prompt="hi")
     if ended:
-        (claimed,) = queue.claim("test", 1).runs
-        queue.end(claimed, Run.Status.FAILED, "unavailable", "it was not there")
+        (claimed,) = queue.claim_runs("test", 1).runs
+        queue.end_run(claimed, Run.Status.FAILED, "unavailable", "it was not there")
     Session.objects.filter(pk=session.pk).update(updated_at=clock.now() - dt.timedelta(days=days))
     return session
 
 
 async def keep_house():
-    await maintenance.forget_stateless_sessions()
+    await maintenance.delete_stateless_sessions()
 
 
 def left():
@@ -41,7 +41,7 @@ def left():
 
 
 async def test_it_goes_with_all_its_rows_and_its_directory(user, monkeypatch, settings, tmp_path):
-    monkeypatch.setattr(session_cleanup, "STEP", 2)
+    monkeypatch.setattr(session_cleanup, "BATCH_SIZE", 2)
     session = await db.write(make, user)
     settings.HOME = tmp_path
     for name in (f"session-{session.pk}", "session-of-another"):
@@ -103,17 +103,17 @@ async def test_what_somebody_made_their_own_stays(user, person):
 async def test_a_message_that_comes_meanwhile_keeps_it(user):
     session = await db.write(make, user)
     before = clock.now() - dt.timedelta(days=30)
-    assert await db.read(session_cleanup.due, before) == [session.pk]
+    assert await db.read(session_cleanup.list_expired, before) == [session.pk]
     await db.write(accept_run, user=user, session=session, run_id="two", prompt="again")
-    assert await db.write(session_cleanup.hide, session.pk, before) is False
+    assert await db.write(session_cleanup.hide_session, session.pk, before) is False
     assert await db.read(Session.objects.get, pk=session.pk, deleted_at=None)
 
 
 async def test_what_a_worker_left_half_done_is_finished(user):
     session = await db.write(make, user)
     before = clock.now() - dt.timedelta(days=30)
-    assert await db.write(session_cleanup.hide, session.pk, before)
-    await db.write(session_cleanup.shrink, session.pk)
+    assert await db.write(session_cleanup.hide_session, session.pk, before)
+    await db.write(session_cleanup.delete_batch, session.pk)
     await keep_house()
     assert not await db.read(left)
 

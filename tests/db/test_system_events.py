@@ -8,15 +8,15 @@ import importlib
 import pytest
 from django.apps import apps
 
-from agents.context.untrusted_history import recalled
+from agents.context.untrusted_history import filter_entry
 from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
-from clawsite.routing.wake import PROMPT, main_session, tell_now, wake
+from clawsite.routing.wake import WAKE_PROMPT, open_main_session, start_webhook_run, wake
 from sessions_app.events.journal import NewEntry
 from sessions_app.models import Run, SessionMember, SystemEvent, TranscriptEntry
 from sessions_app.runs import claim_sql, queue, system_events
 from sessions_app.runs.lifecycle import accept_run, request_abort
 from sessions_app.sessions.service import delete_session
-from sessions_app.transcript.messages import model_history
+from sessions_app.transcript.messages import read_model_history
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
@@ -32,7 +32,7 @@ def happen(session, *texts, hook=""):
 
 def ask(user, session, prompt="and now?", run_id="r1", **options):
     accept_run(user=user, session=session, run_id=run_id, prompt=prompt, options=options)
-    return queue.claim("w1", 1).runs[0]
+    return queue.claim_runs("w1", 1).runs[0]
 
 
 def told(session):
@@ -49,7 +49,7 @@ def test_the_next_run_is_told_in_order_and_the_one_after_it_is_not(user, session
     content = TranscriptEntry.objects.get(session=session).content
     assert content[1] == {"type": "text", "text": "and now?"}
     assert not SystemEvent.objects.exists()
-    queue.end(claimed, Run.Status.COMPLETED, "stop")
+    queue.end_run(claimed, Run.Status.COMPLETED, "stop")
     ask(user, session, "again", "r2")
     assert told(session)[1] == "again"
 
@@ -69,11 +69,11 @@ def test_what_waits_is_listed_for_the_owner_of_the_session_only_and_bounded(user
     SessionMember.objects.create(session=session, user=(guest := person()))
     happen(session, "one", "x" * 900)
     happen(session_of(user), "three")
-    assert system_events.waiting_for(user, most=2, characters=100) == ["one", "x" * 100]
-    assert system_events.waiting_for(user, most=9, characters=100)[2:] == ["three"]
-    assert system_events.waiting_for(guest, most=9, characters=100) == []
+    assert system_events.list_pending_texts(user, most=2, characters=100) == ["one", "x" * 100]
+    assert system_events.list_pending_texts(user, most=9, characters=100)[2:] == ["three"]
+    assert system_events.list_pending_texts(guest, most=9, characters=100) == []
     delete_session(user, session)
-    assert system_events.waiting_for(user, most=9, characters=100) == ["three"]
+    assert system_events.list_pending_texts(user, most=9, characters=100) == ["three"]
 
 
 def test_another_session_is_told_nothing(user, session, session_of):
@@ -88,7 +88,7 @@ def test_a_call_by_hand_leaves_them_for_a_model(user, session):
     happen(session, "read me")
     claimed = ask(user, session, "Run the tool", invoke={"name": "read", "args": {}})
     assert told(session) == ["Run the tool"]
-    queue.end(claimed, Run.Status.COMPLETED, "invoked")
+    queue.end_run(claimed, Run.Status.COMPLETED, "invoked")
     ask(user, session, "what is new?", "r2")
     assert "read me" in told(session)[1]
 
@@ -99,7 +99,7 @@ def test_a_claim_that_is_rolled_back_leaves_them_where_they_are(user, session):
     happen(session, "not lost")
     accept_run(user=user, session=session, run_id="r1", prompt="hello")
     with pytest.raises(ZeroDivisionError), transaction.atomic():
-        assert queue.claim("w1", 1).runs
+        assert queue.claim_runs("w1", 1).runs
         assert not SystemEvent.objects.exists()
         1 / 0  # noqa: B018
     assert SystemEvent.objects.count() == 1
@@ -120,16 +120,16 @@ def test_a_deleted_session_takes_none(user, session):
 
 
 def test_waking_now_starts_one_run_however_many_wake(user):
-    session = main_session(user, "main")
+    session = open_main_session(user, "main")
     first, second = (wake(user, session, text, mode="now", source="test") for text in ("one", "two"))
     assert (first.outcome, bool(first.run), second.outcome, second.run) == ("queued", True, "queued", None)
-    assert Run.objects.get(session=session).prompt == PROMPT
-    queue.claim("w1", 1)
-    assert [word in told(session)[0] for word in ("one", "two", PROMPT)] == [True, True, True]
+    assert Run.objects.get(session=session).prompt == WAKE_PROMPT
+    queue.claim_runs("w1", 1)
+    assert [word in told(session)[0] for word in ("one", "two", WAKE_PROMPT)] == [True, True, True]
 
 
 def test_a_call_by_hand_that_waits_is_no_reason_not_to_start_one(user):
-    session = main_session(user, "main")
+    session = open_main_session(user, "main")
     accept_run(
         user=user, session=session, run_id="by-hand", prompt="Run the tool", options={"invoke": {"name": "read", "args": {}}}
     )
@@ -137,7 +137,7 @@ def test_a_call_by_hand_that_waits_is_no_reason_not_to_start_one(user):
 
 
 def test_waking_later_starts_none(user):
-    session = main_session(user, "main")
+    session = open_main_session(user, "main")
     assert wake(user, session, "one", mode="next-heartbeat", source="test").run is None
     assert not Run.objects.filter(session=session).exists()
 
@@ -179,7 +179,7 @@ def test_a_run_for_a_webhook_is_told_its_words_and_nobody_elses(user, session):
     happen(session, "of mail", hook="mail")
     claimed = ask(user, session, hook="news")
     assert [word in told(session)[0] for word in ("of news", "for you alone", "of mail")] == [True, False, False]
-    queue.end(claimed, Run.Status.COMPLETED, "stop")
+    queue.end_run(claimed, Run.Status.COMPLETED, "stop")
     ask(user, session, "and now?", "r2")
     assert [word in told(session)[1] for word in ("for you alone", "of mail")] == [True, False]
 
@@ -192,7 +192,7 @@ def test_many_words_of_a_webhook_push_out_none_of_somebody_elses(session):
 
 
 def test_a_webhook_that_wakes_starts_a_run_with_its_limits_although_an_ordinary_one_waits(user):
-    session = main_session(user, "main")
+    session = open_main_session(user, "main")
     accept_run(user=user, session=session, run_id="mine", prompt="hello")
     assert wake(user, session, "one", mode="now", source="test", hook="news").run
     assert wake(user, session, "two", mode="now", source="test", hook="news").run is None
@@ -202,26 +202,26 @@ def test_a_webhook_that_wakes_starts_a_run_with_its_limits_although_an_ordinary_
 
 
 def test_a_webhook_that_waits_for_the_next_run_is_told_after_it_in_a_run_of_its_own(user):
-    session = main_session(user, "main")
+    session = open_main_session(user, "main")
     wake(user, session, "later", mode="next-heartbeat", source="test", hook="news")
-    assert system_events.left_waiting(10) == []
+    assert system_events.list_undelivered(10) == []
     claimed = ask(user, session)
-    assert system_events.left_waiting(10) == []  # not while somebody is at work
-    queue.end(claimed, Run.Status.COMPLETED, "stop")
-    assert system_events.left_waiting(10) == [(session.pk, "news")]
-    tell_now(session.pk, "news")
-    tell_now(session.pk, "news")  # by another process
+    assert system_events.list_undelivered(10) == []  # not while somebody is at work
+    queue.end_run(claimed, Run.Status.COMPLETED, "stop")
+    assert system_events.list_undelivered(10) == [(session.pk, "news")]
+    start_webhook_run(session.pk, "news")
+    start_webhook_run(session.pk, "news")  # by another process
     assert limited_runs(session) == [{"hook": "news"}]
-    queue.claim("w1", 1)
+    queue.claim_runs("w1", 1)
     assert [("later" in text) for text in told(session)] == [False, True]
     assert not SystemEvent.objects.exists()
 
 
 def test_who_stops_the_run_for_a_webhook_before_it_starts_is_not_given_another(user):
-    session = main_session(user, "main")
+    session = open_main_session(user, "main")
     wake(user, session, "one", mode="now", source="test", hook="news")
     request_abort(user=user, session=session)
-    assert system_events.left_waiting(10) == []
+    assert system_events.list_undelivered(10) == []
 
 
 def test_what_was_said_about_a_webhooks_words_is_material_to_every_other_run(user, session):
@@ -234,17 +234,17 @@ def test_what_was_said_about_a_webhooks_words_is_material_to_every_other_run(use
         NewEntry("tool_result", "toolResult", [], "from a file", "m2", result),
         NewEntry("message", "assistant", [{"type": "text", "text": "I must run rm"}], "I must run rm", "m3"),
     ]
-    queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", entries=said)
+    queue.write_step(claimed, to=Run.Status.COMPLETED, reason="stop", entries=said)
     later = ask(user, session, "what now?", "r2")
-    history = model_history(session.pk, 1, later.pk)
+    history = read_model_history(session.pk, 1, later.pk)
     assert [entry.origin for entry in history] == [{"hook": "news"}] * 4 + [{}]
     for reader in ({}, {"hook": "mail"}):
-        seen = [entry for each in history if (entry := recalled(each, reader))]
+        seen = [entry for each in history if (entry := filter_entry(each, reader))]
         assert [entry.role for entry in seen] == ["user", "user", "user"]
         assert "foreign" in seen[0].text
         assert seen[1].text.startswith("Content from your answer in a run for the webhook 'news'")
         assert seen[1].text.split("\n")[-2] == "I must run rm"
-    assert [recalled(entry, {"hook": "news"}) for entry in history] == history
+    assert [filter_entry(entry, {"hook": "news"}) for entry in history] == history
     assert TranscriptEntry.objects.get(message_id="m3").meta == {"hook": "news"}
 
 

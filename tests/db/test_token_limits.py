@@ -5,7 +5,7 @@ from django.test import Client
 from django.urls import reverse
 
 from clawsite.accounts.models import AccessToken
-from clawsite.accounts.tokens import issue_token, principal_for
+from clawsite.accounts.tokens import find_principal, issue_token
 from clawsite.infra.errors import Forbidden, InvalidRequest
 from clawsite.infra.models import AuditEntry
 from tests.db.test_cli_token import claw_token
@@ -28,7 +28,7 @@ def test_the_command_line_takes_lists_and_tells_of_names_that_nothing_has(person
     said = capsys.readouterr()
     assert "'exce'" in said.err
     assert "'read'" not in said.err
-    limits = principal_for(said.out.splitlines()[0]).user.key_limits
+    limits = find_principal(said.out.splitlines()[0]).user.key_limits
     assert (limits["allow"], limits["deny"]) == (["read", "group:web"], ["exce"])
     claw_token("list", "--user", "ada")
     assert "allow read,group:web" in capsys.readouterr().out
@@ -69,4 +69,4 @@ def test_a_pattern_that_could_not_match_is_refused(user):
 def test_a_limited_token_makes_no_token_without_limits(user):
     _token, secret = issue_token(user, "ci", ["operator.write"], deny_tools=["exec"])
     with pytest.raises(Forbidden, match="tool limits"):
-        issue_token(principal_for(secret).user, "free", ["operator.write"])
+        issue_token(find_principal(secret).user, "free", ["operator.write"])

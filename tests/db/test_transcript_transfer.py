@@ -9,16 +9,16 @@ import sys
 import pytest
 from django.core.management import CommandError, call_command
 
-from agents.context.history import message_of
+from agents.context.history import to_message
 from agents.llm.messages import UserMessage
-from agents.loop import unanswered, well_formed
+from agents.loop import find_unanswered_calls, normalize_history
 from clawsite.infra.errors import Conflict, InvalidRequest
 from sessions_app.models import Event, Run, Session, TranscriptEntry
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import service as session_service
 from sessions_app.sessions import transfer
 from sessions_app.sessions.transfer import export_lines, import_transcript
-from sessions_app.transcript.messages import model_history
+from sessions_app.transcript.messages import read_model_history
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
@@ -72,7 +72,7 @@ def test_an_imported_session_reads_as_the_file_says(user):
 
 
 def test_export_gives_what_was_imported(user, monkeypatch):
-    monkeypatch.setattr(transfer, "PAGE", 2)
+    monkeypatch.setattr(transfer, "PAGE_SIZE", 2)
     first = exported(import_transcript(user, "agent:main:one", file_of(*SENT)).session)
     file = io.BytesIO("\n".join(map(json.dumps, first)).encode())
     second = exported(import_transcript(user, "agent:main:two", file).session)
@@ -97,8 +97,8 @@ async def test_listeners_hear_of_an_import(user, bus_messages, eventually):
 
 def test_a_tool_call_in_a_file_is_never_carried_out(user):
     session = import_transcript(user, "agent:main:copy", file_of(*SENT[:2])).session
-    history = [message_of(entry) for entry in model_history(session.pk, 1)]
-    assert unanswered(well_formed([*history, UserMessage("and now?")])) == []
+    history = [to_message(entry) for entry in read_model_history(session.pk, 1)]
+    assert find_unanswered_calls(normalize_history([*history, UserMessage("and now?")])) == []
 
 
 def test_one_can_go_on_in_an_imported_session(user):
@@ -179,7 +179,7 @@ def test_a_reset_stays_one_through_export_and_import(user, session_of, words_aft
     copy = import_transcript(user, "agent:main:copy", file).session
     assert texts(exported(copy)) == left
     assert texts(exported(copy, all_generations=True)) == ["first", "second", *left]
-    assert [entry.text for entry in model_history(copy.pk, copy.generation)] == left
+    assert [entry.text for entry in read_model_history(copy.pk, copy.generation)] == left
 
 
 def test_entries_of_one_moment_are_written_in_pages(user, monkeypatch):
@@ -187,7 +187,7 @@ def test_entries_of_one_moment_are_written_in_pages(user, monkeypatch):
     monkeypatch.setattr(transfer.journal, "insert_entries", lambda batch, now: (sizes.append(len(batch)), insert(batch, now)))
     lines = file_of(*[SENT[0]] * 50).getvalue().splitlines()
     same = [json.dumps({**json.loads(line), "timestamp": "2026-02-01T10:15:00Z"}) for line in lines[1:]]
-    monkeypatch.setattr(transfer, "PAGE", 20)
+    monkeypatch.setattr(transfer, "PAGE_SIZE", 20)
     import_transcript(user, "agent:main:long", io.BytesIO("\n".join([lines[0].decode(), *same]).encode()))
     assert [size for size in sizes if size] == [20, 20, 10]
 

@@ -26,31 +26,31 @@ def talk(user, session_of):
         NewEntry("tool_result", "toolResult", [{"type": "text", "text": "x" * 5_000}], "x" * 5_000, "m2", {"toolCallId": "t1"}),
         NewEntry("message", "assistant", [], "Much.", "m3", {"usage": {"input": 1, "output": 1, "costMicroUsd": None}}),
     ]
-    claimed = queue.claim("w1", 1).runs[0]
-    queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", entries=entries)
+    claimed = queue.claim_runs("w1", 1).runs[0]
+    queue.write_step(claimed, to=Run.Status.COMPLETED, reason="stop", entries=entries)
     session.refresh_from_db()
     return session
 
 
 def test_each_message_says_who_spoke_and_what_it_has_used(talk):
-    question, call, result, answer = usage_reports.usage_log(talk, 10)
+    question, call, result, answer = usage_reports.read_usage_log(talk, 10)
     assert (question["role"], question["content"], "tokens" in question) == ("user", "what is in it?", False)
     assert call == {**call, "role": "assistant", "content": "I look.\n[Tool: read]", "tokens": 42, "cost": 0.0015}
-    assert (result["role"], result["content"]) == ("toolResult", "x" * usage_reports.CHARACTERS)
+    assert (result["role"], result["content"]) == ("toolResult", "x" * usage_reports.MAX_CHARACTERS)
     assert (answer["content"], answer["tokens"], "cost" in answer) == ("Much.", 2, False)
     assert question["timestamp"] <= answer["timestamp"]
 
 
 def test_only_the_newest_are_told_and_only_as_many_as_fit(talk, monkeypatch):
-    assert [entry["content"] for entry in usage_reports.usage_log(talk, 1)] == ["Much."]
+    assert [entry["content"] for entry in usage_reports.read_usage_log(talk, 1)] == ["Much."]
     monkeypatch.setattr(usage_reports, "LARGEST_REPLY", 500)
-    assert [entry["content"] for entry in usage_reports.usage_log(talk, 10)] == ["Much."]
+    assert [entry["content"] for entry in usage_reports.read_usage_log(talk, 10)] == ["Much."]
 
 
 def test_what_was_taken_back_or_was_before_a_reset_is_not_told(user, talk):
     accept_run(user=user, session=talk, run_id="k2", prompt="and now?")
-    queue.step(queue.claim("w1", 1).runs[0], to=Run.Status.COMPLETED, reason="stop")
+    queue.write_step(queue.claim_runs("w1", 1).runs[0], to=Run.Status.COMPLETED, reason="stop")
     second = talk.entries.get(text="and now?").message_id
     rewinds.rewind_before(user, talk, second)
-    assert [entry["content"] for entry in usage_reports.usage_log(talk, 1)] == ["Much."]
-    assert usage_reports.usage_log(reset_session(user, talk), 10) == []
+    assert [entry["content"] for entry in usage_reports.read_usage_log(talk, 1)] == ["Much."]
+    assert usage_reports.read_usage_log(reset_session(user, talk), 10) == []

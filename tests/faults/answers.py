@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from sessions_app.events.replay import RunView, ToolView, replay
+from sessions_app.events.replay import RunView, ToolView, replay_events
 from tests.fake_llm import plan
 from tests.faults.record import EventRow, History, Rows, RunRow
 
@@ -65,7 +65,7 @@ def torn(events: list[EventRow]) -> Iterator[str]:
 def replay_is_what_the_rows_say(rows: Rows, _: History) -> Iterator[str]:
     events = rows.events_of_runs()
     for run in rows.runs:
-        told = replay({"seq": event.seq, "stream": event.stream, "data": event.data} for event in events[run.pk])
+        told = replay_events({"seq": event.seq, "stream": event.stream, "data": event.data} for event in events[run.pk])
         told.attempt = 1  # of the message that is open, and none is
         if run.ended and told != (stored := view_of_rows(rows, run)):
             yield f"run {run.run_id} is told as {told} and stored as {stored}"

@@ -8,13 +8,13 @@ from typing import Any
 from agents import maintenance
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
-from clawsite.gateway.delivery.hub_queries import DatabaseRows
+from clawsite.gateway.delivery.hub_queries import DatabaseQueries
 from clawsite.gateway.server import runtime
 from clawsite.infra import bus, clock, db
 from sessions_app.events import epoch
 from sessions_app.models import Event, Run
 from sessions_app.runs import queue
-from sessions_app.runs.queue import Claimed
+from sessions_app.runs.queue import ClaimedRun
 from tests.faults.actors import Ear
 from tests.faults.line import Line
 from tests.faults.record import Probed, Watched
@@ -88,7 +88,7 @@ async def a_transaction_is_rolled_back(story: Story) -> None:
         await story.send(session, f"{session.key}-1")
         (claimed,) = await story.claim()
         await clients.heard(2)
-        await db.write(rolled_back, queue.append, [(claimed, [delta("m0", "never stored")])])
+        await db.write(rolled_back, queue.append_events, [(claimed, [delta("m0", "never stored")])])
         await story.say(claimed, "m1", "".join(WORDS))
         await story.finish(claimed, "m1", say=False)
         await clients.follow("came late", session.key)
@@ -132,30 +132,30 @@ async def the_bus_loses_a_message(story: Story) -> None:
 async def the_bus_loses_another_while_the_rows_are_read(story: Story) -> None:
     """What the rows did not have when they were read may have been written since."""
     session = story.session()
-    read = DatabaseRows.events_after
+    read = DatabaseQueries.events_after
     async with audience(story) as clients:
         await clients.follow("there from the beginning", session.key)
         await story.send(session, f"{session.key}-1")
         (claimed,) = await story.claim()
         await clients.heard(2)
 
-        async def slowly(rows: DatabaseRows, session_id: str, cursor: int) -> Any:
-            DatabaseRows.events_after = read
+        async def slowly(rows: DatabaseQueries, session_id: str, cursor: int) -> Any:
+            DatabaseQueries.events_after = read
             found = await read(rows, session_id, cursor)
             await _say_unheard(story, claimed, WORDS[1], offset=3)
             await story.say(claimed, "m1", "hm", stream="thinking")
             await asyncio.sleep(0.05)  # the bus brings the second, while the rows of before are still on their way
             return found
 
-        DatabaseRows.events_after = slowly
+        DatabaseQueries.events_after = slowly
         await _say_unheard(story, claimed, WORDS[0])
-        await (await runtime.running()).hub.poll()
+        await (await runtime.get_runtime()).hub.poll()
         await clients.heard(5)
         await story.finish(claimed, "m1", say=False)
         await clients.heard(7)
 
 
-async def _say_unheard(story: Story, claimed: Claimed, text: str, offset: int = 0) -> None:
+async def _say_unheard(story: Story, claimed: ClaimedRun, text: str, offset: int = 0) -> None:
     publish, bus.publish = bus.publish, lambda message: None
     await story.say(claimed, "m1", text, offset)
     bus.publish = publish
@@ -190,7 +190,7 @@ async def a_place_from_before_a_restore(story: Story) -> None:
         await story.send(session, f"{session.key}-1")
         (claimed,) = await story.claim()
         await story.finish(claimed, "m1")
-        await db.write(epoch.begin_epoch)
+        await db.write(epoch.start_new_epoch)
         await clients.probe(session.key, 2, epoch=before)
 
 
@@ -205,7 +205,7 @@ async def old_events_are_forgotten(story: Story) -> None:
         long_ago = clock.now() - dt.timedelta(days=365)
         await db.write(Run.objects.filter(pk=claimed.pk).update, ended_at=long_ago)
         await db.write(Event.objects.filter(session=session).update, ts=clock.to_ms(long_ago))
-        await maintenance.forget_old_events()
+        await maintenance.delete_old_events()
         for place in range(5):
             await clients.read(session.key, place, head=6)
         (waiting,) = await story.claim()
@@ -226,7 +226,7 @@ async def one_client_does_not_read(story: Story) -> None:
         (claimed,) = await story.claim()
         for number in range(FLOOD // 50):
             pieces = [delta("m1", PIECE, (number * 50 + i) * len(PIECE), "thinking") for i in range(50)]
-            await db.write(queue.append, [(claimed, pieces)], alone=True)
+            await db.write(queue.append_events, [(claimed, pieces)], alone=True)
             await clients.heard(2 + len(pieces) * (number + 1), of=reads)
         await story.finish(claimed, "m1")
         deaf.resume()

@@ -18,7 +18,7 @@ from clawsite.infra.errors import ClawError
 from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Lane, Run, Session
 from sessions_app.runs import lifecycle, queue
-from sessions_app.runs.queue import Claimed, LeaseLost
+from sessions_app.runs.queue import ClaimedRun, LeaseLost
 from tests.faults import rows as stored
 from tests.faults.record import History, Rows, Sent
 
@@ -53,25 +53,25 @@ class Story:
         self.history.sent.append(Sent("ok", self.user.pk, key, session.key, prompt, answer))
         return accepted.pk
 
-    async def claim(self, most: int = 10, worker: str = "first") -> list[Claimed]:
-        return (await db.write(queue.claim, worker, most, alone=True)).runs
+    async def claim(self, most: int = 10, worker: str = "first") -> list[ClaimedRun]:
+        return (await db.write(queue.claim_runs, worker, most, alone=True)).runs
 
-    async def die_of(self, claimed: Claimed) -> None:
+    async def die_of(self, claimed: ClaimedRun) -> None:
         """Its worker is gone, and the lease runs out."""
         await db.write(_expire, claimed.pk)
 
-    async def rescue(self, worker: str = "second") -> list[Claimed]:
-        return await db.write(queue.rescue, worker, 10, alone=True)
+    async def rescue(self, worker: str = "second") -> list[ClaimedRun]:
+        return await db.write(queue.recover_runs, worker, 10, alone=True)
 
-    async def say(self, claimed: Claimed, message: str, text: str, offset: int = 0, stream: str = "assistant") -> bool:
+    async def say(self, claimed: ClaimedRun, message: str, text: str, offset: int = 0, stream: str = "assistant") -> bool:
         """-> whether it could be written."""
-        return claimed.pk in await db.write(queue.append, [(claimed, [delta(message, text, offset, stream)])], alone=True)
+        return claimed.pk in await db.write(queue.append_events, [(claimed, [delta(message, text, offset, stream)])], alone=True)
 
-    async def void(self, claimed: Claimed, message: str) -> None:
+    async def void(self, claimed: ClaimedRun, message: str) -> None:
         reset = NewEvent("assistant", {"messageId": message, "attempt": 2, "reset": True})
-        await db.write(queue.step, claimed, events=[reset], key=str(claimed.session_id))
+        await db.write(queue.write_step, claimed, events=[reset], key=str(claimed.session_id))
 
-    async def finish(self, claimed: Claimed, message: str, *, say: bool = True) -> bool:
+    async def finish(self, claimed: ClaimedRun, message: str, *, say: bool = True) -> bool:
         """The whole answer and the end; -> whether it could be written."""
         try:
             await db.write(_finish, claimed, message, say, key=str(claimed.session_id))
@@ -91,13 +91,13 @@ def _expire(pk: int) -> None:
     Run.objects.filter(pk=pk).update(lease_until=1.0)
 
 
-def _finish(claimed: Claimed, message: str, say: bool) -> None:
+def _finish(claimed: ClaimedRun, message: str, say: bool) -> None:
     text = "".join(WORDS)
     content = [{"type": "text", "text": text}]
     final = NewEvent("assistant", {"messageId": message, "attempt": 1, "final": True, "message": {"content": content}})
-    new = [*([delta(message, text)] if say else []), final, lifecycle.end_event(Run.Status.COMPLETED, "stop")]
+    new = [*([delta(message, text)] if say else []), final, lifecycle.build_end_event(Run.Status.COMPLETED, "stop")]
     entry = NewEntry("message", "assistant", content, text, message)
-    queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", events=new, entries=[entry])
+    queue.write_step(claimed, to=Run.Status.COMPLETED, reason="stop", events=new, entries=[entry])
 
 
 @contextmanager
@@ -214,7 +214,7 @@ async def a_neighbour_in_the_commit_fails(story: Story) -> None:
     await story.send(story.session(), f"{story.keys[0]}-1")
     (claimed,) = await story.claim()
     said = [(claimed, [delta("m1", "".join(WORDS))])]
-    await _in_one_commit(db.write(queue.append, said, key="a"), db.write(_refuse, key="b"))
+    await _in_one_commit(db.write(queue.append_events, said, key="a"), db.write(_refuse, key="b"))
     await story.finish(claimed, "m1", say=False)
 
 
@@ -229,7 +229,9 @@ async def the_answer_to_a_commit_is_lost(story: Story) -> None:
         await story.send(session, f"{session.key}-1")
     owners = await story.claim()
     with _unanswered_commit():
-        await _in_one_commit(*(db.write(queue.append, [(owner, [delta("m1", WORDS[0])])], key=str(owner.pk)) for owner in owners))
+        await _in_one_commit(
+            *(db.write(queue.append_events, [(owner, [delta("m1", WORDS[0])])], key=str(owner.pk)) for owner in owners)
+        )
     for owner in owners:
         await story.die_of(owner)
     for owner in await story.rescue():

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.context.workspace import workspace_of
+from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError
@@ -25,7 +25,7 @@ from tools_app.exec import planning
 from tools_app.exec.environment import build_environment
 from tools_app.exec.plan import ExecPlan
 from tools_app.exec.processes import commands, keeper, spawn
-from tools_app.exec.processes.keeper import CommandKeeper
+from tools_app.exec.processes.keeper import CommandManager
 from tools_app.models import Approval, Command
 
 _numbers = itertools.count(1)
@@ -42,7 +42,7 @@ class Telling:
 
     def __post_init__(self) -> None:
         self.number = next(_numbers)
-        self.home: Path = workspace_of(Agent.objects.get(slug="main"), self.shop.user.pk).resolve()
+        self.home: Path = ensure_workspace(Agent.objects.get(slug="main"), self.shop.user.pk).resolve()
         self.program = self.home / f"tool-{self.number}.sh"
         self.program.write_text(f"#!/bin/bash\necho ran >> log-{self.number}\n")
         self.program.chmod(0o755)
@@ -64,7 +64,7 @@ class Telling:
 
     def answer(self, question: Approval, decision: str = "allow-once") -> bool:
         try:
-            approval_requests.resolve(question.pk, by=self.approver, decision=decision)
+            approval_requests.resolve_approval(question.pk, by=self.approver, decision=decision)
         except ClawError:
             return False
         return True
@@ -90,9 +90,9 @@ async def a_frozen_worker_has_a_command(it: Telling) -> set[str]:
     plan = replace(ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
     sandbox = keeper.sandbox_of(plan)
     env = keeper.build_environment(sandbox.home)
-    async with await spawn.start(spawn.Spawn(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
+    async with await spawn.start_process(spawn.Spawn(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
         await it.eventually(lambda: left_of(mark))
-        row = commands.begin(uuid.uuid4(), plan, worker="frozen", process=identity_of(running.pid))
+        row = commands.record_start(uuid.uuid4(), plan, worker="frozen", process=identity_of(running.pid))
         await it.eventually(lambda: Command.objects.get(pk=row.pk).status == "lost")
         return {"R7"} if left_of(mark) else set()
 
@@ -106,10 +106,10 @@ async def another_process_has_the_number_of_one_that_is_gone(it: Telling) -> set
     plan = replace(ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
     sandbox = keeper.sandbox_of(plan)
     env = keeper.build_environment(sandbox.home)
-    async with await spawn.start(spawn.Spawn(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
+    async with await spawn.start_process(spawn.Spawn(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
         await it.eventually(lambda: left_of(mark))
         earlier = replace(identity_of(running.pid), started="1")
-        row = commands.begin(uuid.uuid4(), plan, worker="gone", process=earlier)
+        row = commands.record_start(uuid.uuid4(), plan, worker="gone", process=earlier)
         await it.eventually(lambda: Command.objects.get(pk=row.pk).status == "lost")
         return set() if left_of(mark) else {"stranger"}
 
@@ -137,7 +137,7 @@ async def an_answer_is_used(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
     it.answer(question)
     await it.shop.ended(run_pk)
-    again = approval_requests.consume(run_pk, question.call_id, question.plan_hash)
+    again = approval_requests.use_approval(run_pk, question.call_id, question.plan_hash)
     question.refresh_from_db()
     return set() if (question.status, again, it.times_run) == ("used", None, 1) else {"R15"}
 
@@ -209,14 +209,14 @@ async def the_program_changes_at_the_last_moment(it: Telling) -> set[str]:
 
 async def the_program_changes_while_its_sandbox_is_made(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
-    begin = commands.begin
+    begin = commands.record_start
 
     def changed_behind_the_walls(*args: Any, **more: Any) -> Any:
         it.program.write_text(it.program.read_text() + "echo and more\n")
         return begin(*args, **more)
 
     with pytest.MonkeyPatch.context() as meanwhile:
-        meanwhile.setattr(commands, "begin", changed_behind_the_walls)
+        meanwhile.setattr(commands, "record_start", changed_behind_the_walls)
         it.answer(question)
         await it.shop.ended(run_pk)
     return {"L8"} if it.times_run else set()
@@ -224,10 +224,12 @@ async def the_program_changes_while_its_sandbox_is_made(it: Telling) -> set[str]
 
 def repeats_what_was_in_flight(monkeypatch) -> None:
     """And does without the row that would tell: a call has one command."""
-    begin = commands.begin
+    begin = commands.record_start
     monkeypatch.setattr(tool_calls, "interrupt_started", lambda claimed: None)
     monkeypatch.setattr(
-        commands, "begin", lambda id, plan, **more: begin(id, replace(plan, call=f"{plan.call}-{uuid.uuid4().hex[:6]}"), **more)
+        commands,
+        "record_start",
+        lambda id, plan, **more: begin(id, replace(plan, call=f"{plan.call}-{uuid.uuid4().hex[:6]}"), **more),
     )
 
 
@@ -241,7 +243,7 @@ def goes_by_the_pid_alone(monkeypatch) -> None:
 
 
 def forgets_questions_when_it_ends(monkeypatch) -> None:
-    close = CommandKeeper.close
+    close = CommandManager.close
 
     async def forgetful(self, *args):
         from clawsite.infra import db
@@ -249,13 +251,13 @@ def forgets_questions_when_it_ends(monkeypatch) -> None:
         await db.write(Approval.objects.filter(status="pending").update, status="void")
         await close(self, *args)
 
-    monkeypatch.setattr(CommandKeeper, "close", forgetful)
+    monkeypatch.setattr(CommandManager, "close", forgetful)
 
 
 def lets_the_last_answer_win(monkeypatch) -> None:
     every = list(Approval.Status)
     monkeypatch.setattr(Approval, "ENTERED_FROM", dict.fromkeys(every, every))
-    monkeypatch.setattr(approval_requests, "_still_wanted", lambda approval: approval.refresh_from_db())
+    monkeypatch.setattr(approval_requests, "_check_run_active", lambda approval: approval.refresh_from_db())
 
 
 def any_answer_of_the_call(run_pk: int, call_id: str, plan_hash: str) -> Approval:
@@ -263,25 +265,25 @@ def any_answer_of_the_call(run_pk: int, call_id: str, plan_hash: str) -> Approva
 
 
 def does_not_use_answers_up(monkeypatch) -> None:
-    monkeypatch.setattr(approval_requests, "consume", any_answer_of_the_call)
+    monkeypatch.setattr(approval_requests, "use_approval", any_answer_of_the_call)
 
 
 def leaves_questions_of_stopped_runs_open(monkeypatch) -> None:
-    monkeypatch.setattr(approval_requests, "void_of_run", lambda run_pk, reason: None)
-    monkeypatch.setattr(approval_requests, "_still_wanted", lambda approval: approval.refresh_from_db())
+    monkeypatch.setattr(approval_requests, "void_for_run", lambda run_pk, reason: None)
+    monkeypatch.setattr(approval_requests, "_check_run_active", lambda approval: approval.refresh_from_db())
 
 
 def compares_no_hashes(monkeypatch) -> None:
     monkeypatch.setattr(
         supervise,
-        "_answered",
+        "_apply_approval",
         lambda answer, planned, *_: supervise.Supervision("allow", plan=planned.plan, approval=str(answer.pk)),
     )
-    monkeypatch.setattr(approval_requests, "consume", any_answer_of_the_call)
+    monkeypatch.setattr(approval_requests, "use_approval", any_answer_of_the_call)
 
 
 def believes_every_answer_for_good(monkeypatch) -> None:
-    monkeypatch.setattr(approvers, "lapsed", lambda answer, rules: "")
+    monkeypatch.setattr(approvers, "why_approval_lapsed", lambda answer, rules: "")
 
 
 def takes_bad_names_out_of_the_servers_environment(monkeypatch) -> None:

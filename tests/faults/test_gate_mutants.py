@@ -17,8 +17,8 @@ from tools_app.exec.gate import verdict as gate
 from tools_app.exec.gate.programs import code as rules_code
 from tools_app.exec.gate.programs import invocation, registry, wrappers
 from tools_app.exec.gate.shell import line, variables
-from tools_app.exec.gate.types import AllowEntry, GateRules, Place
-from tools_app.exec.gate.verdict import analyse, narrow_entry
+from tools_app.exec.gate.types import AllowEntry, ExecContext, GateRules
+from tools_app.exec.gate.verdict import analyze, make_grant_entries
 
 EVERYTHING = GateRules("full", "off")
 UNSEEN = ["ls \u202e x", "ls \u200bx", "ls\u00a0x", "ls \u2066x", "ls \u3164", "ls \U000e0041"]
@@ -57,7 +57,7 @@ LINES = {
 NEVER_ALWAYS = ["bash f", "python3 script.py", "env ls", "busybox ls", "find . -name x", "make test", "vim f"]
 
 
-async def allowed_against(place: Place) -> AsyncIterator[tuple[str, str]]:
+async def allowed_against(place: ExecContext) -> AsyncIterator[tuple[str, str]]:
     """(lesson, what got through)."""
     for each in UNSEEN:
         if (await verdict(each, place, EVERYTHING)).effect != "deny":
@@ -67,7 +67,7 @@ async def allowed_against(place: Place) -> AsyncIterator[tuple[str, str]]:
             if (await verdict(each, place)).effect == "allow":
                 yield lesson, each
     for each in NEVER_ALWAYS:
-        if isinstance(narrow_entry(await analyse(each, place)), tuple):
+        if isinstance(make_grant_entries(await analyze(each, place)), tuple):
             yield "L3", each
     async for what in untrusted_programs(place):
         yield "L8", what
@@ -76,13 +76,13 @@ async def allowed_against(place: Place) -> AsyncIterator[tuple[str, str]]:
             yield "L10", each
 
 
-async def untrusted_programs(place: Place) -> AsyncIterator[str]:
+async def untrusted_programs(place: ExecContext) -> AsyncIterator[str]:
     """Files that are on the list by some reading of it, and must not be."""
     changeable = place.cwd.parent / "tools" / "tool"
     changeable.parent.mkdir(exist_ok=True)
     changeable.write_text("#!/bin/sh\n")
     changeable.chmod(0o777)
-    in_workspace = Place(
+    in_workspace = ExecContext(
         Path("/usr/bin"), (Path("/usr/bin"),), SEARCH
     )  # one whose files belong to root, so that only the place tells
     for where, name, pattern in (
@@ -99,7 +99,7 @@ def takes_every_character_for_visible(monkeypatch) -> None:
 
 
 def takes_a_wrapper_for_an_ordinary_program(monkeypatch) -> None:
-    for name in (*wrappers.SIMPLE, "env", "xargs", "find"):
+    for name in (*wrappers.SIMPLE_WRAPPERS, "env", "xargs", "find"):
         monkeypatch.delitem(registry.RULES, name)
 
 
@@ -108,12 +108,12 @@ def allows_anything_always(monkeypatch) -> None:
 
 
 def does_not_ask_about_code_in_the_line(monkeypatch) -> None:
-    for name in [name for name, rule in registry.RULES.items() if rule in (rules_code.shell, rules_code.interpreter)]:
+    for name in [name for name, rule in registry.RULES.items() if rule in (rules_code.check_shell, rules_code.check_interpreter)]:
         monkeypatch.setitem(registry.RULES, name, lambda call: None)
 
 
 def takes_any_file_for_one_of_the_workspace(monkeypatch) -> None:
-    monkeypatch.setattr(invocation, "outside", lambda target, cwds, place: "")
+    monkeypatch.setattr(invocation, "why_outside_workspace", lambda target, cwds, place: "")
 
 
 def looks_at_each_command_alone(monkeypatch) -> None:
@@ -143,19 +143,19 @@ def goes_by_a_list_of_bad_variables(monkeypatch) -> None:
 
 
 def trusts_files_of_anybody(monkeypatch) -> None:
-    monkeypatch.setattr(executables, "changeable_by_others", lambda path: "")
+    monkeypatch.setattr(executables, "why_changeable_by_others", lambda path: "")
 
 
 def lets_a_star_cross_a_slash(monkeypatch) -> None:
-    monkeypatch.setattr(allowlist, "_pattern", lambda glob: re.compile(re.escape(glob).replace(r"\*", ".*")))
+    monkeypatch.setattr(allowlist, "_compile_glob", lambda glob: re.compile(re.escape(glob).replace(r"\*", ".*")))
 
 
 def trusts_programs_of_the_workspace(monkeypatch) -> None:
-    monkeypatch.setattr(executables, "_inside_writable", lambda path, real, place: "")
+    monkeypatch.setattr(executables, "_why_inside_writable", lambda path, real, place: "")
 
 
 def lets_the_agent_call_claw(monkeypatch) -> None:
-    monkeypatch.setattr(blocklist, "DANGERS", tuple(danger for danger in blocklist.DANGERS if danger.code != "own-guard"))
+    monkeypatch.setattr(blocklist, "BLOCK_RULES", tuple(danger for danger in blocklist.BLOCK_RULES if danger.code != "own-guard"))
 
 
 MUTANTS = [

@@ -5,7 +5,7 @@ from django.db.models import QuerySet
 
 from clawsite.gateway.delivery import catch_up
 from clawsite.gateway.delivery.connection import Connection
-from clawsite.gateway.delivery.hub import Hub, Stream
+from clawsite.gateway.delivery.hub import Hub, SessionStream
 from clawsite.gateway.delivery.send_queue import SendQueue
 from sessions_app.events import announce, retention
 from sessions_app.models import Event
@@ -34,8 +34,8 @@ def overlooks_holes(monkeypatch):
     async def poll(self):
         pass
 
-    cannot_take = Stream.cannot_take
-    monkeypatch.setattr(Stream, "cannot_take", lambda self, event: not self.views and cannot_take(self, event))
+    cannot_take = SessionStream.needs_rows
+    monkeypatch.setattr(SessionStream, "needs_rows", lambda self, event: not self.views and cannot_take(self, event))
     monkeypatch.setattr(Hub, "poll", poll)
 
 
@@ -45,12 +45,14 @@ def takes_every_hole_for_real(monkeypatch):
 
 
 def believes_every_place(monkeypatch):
-    monkeypatch.setattr(catch_up, "_cursor", lambda session, place, epoch: int(place.at))
+    monkeypatch.setattr(catch_up, "_resolve_cursor", lambda session, place, epoch: int(place.at))
 
 
 def believes_every_epoch(monkeypatch):
-    cursor = catch_up._cursor
-    monkeypatch.setattr(catch_up, "_cursor", lambda session, place, epoch: cursor(session, place._replace(epoch=epoch), epoch))
+    cursor = catch_up._resolve_cursor
+    monkeypatch.setattr(
+        catch_up, "_resolve_cursor", lambda session, place, epoch: cursor(session, place._replace(epoch=epoch), epoch)
+    )
 
 
 def forgets_from_the_middle(monkeypatch):

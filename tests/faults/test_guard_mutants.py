@@ -27,8 +27,8 @@ from tools_app.builtin.files import tree
 from tools_app.builtin.files.workspace import Workspace
 from tools_app.core.definition import ToolFailed
 from tools_app.exec.processes import spawn
-from tools_app.exec.rules import let_ask, save_rule
-from tools_app.exec.sandbox.types import Level, SpawnFailed
+from tools_app.exec.rules import enable_asking, save_rule
+from tools_app.exec.sandbox.types import SandboxLevel, SpawnFailed
 from tools_app.models import Approval, ExecRule
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
@@ -78,7 +78,7 @@ def shows_the_beginning_only(monkeypatch) -> None:
 
 
 def shows_hidden_letters_as_they_are(monkeypatch) -> None:
-    monkeypatch.setattr(visible_text, "_kind", lambda character, before: "plain")
+    monkeypatch.setattr(visible_text, "_classify", lambda character, before: "plain")
 
 
 # Where names lead
@@ -90,7 +90,7 @@ async def a_directory_became_a_link(scene: Scene) -> set[str]:
     there.unlink(missing_ok=True)
     there.symlink_to(scene.shell.outside)
     try:
-        ran = await scene.shell.run(Level.NONE, "pwd -P", cwd=there)
+        ran = await scene.shell.run(SandboxLevel.NONE, "pwd -P", cwd=there)
     except SpawnFailed:
         return set()
     return {"L9"} if ran.out.strip() == str(scene.shell.outside) else set()
@@ -118,11 +118,11 @@ def the_file_tools_meet_links(scene: Scene) -> set[str]:
 
 
 def enters_directories_by_name(monkeypatch) -> None:
-    monkeypatch.setattr(spawn, "_working_directory", lambda spawn, opened: str(spawn.cwd))
+    monkeypatch.setattr(spawn, "_open_working_directory", lambda spawn, opened: str(spawn.cwd))
 
 
 def follows_links(monkeypatch) -> None:
-    monkeypatch.setattr(tree, "DIRECTORY", tree.DIRECTORY & ~os.O_NOFOLLOW)
+    monkeypatch.setattr(tree, "DIRECTORY_FLAGS", tree.DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
 
 
 # Who changes the guard, and who approves
@@ -134,10 +134,12 @@ def a_program_tries_to_weaken_its_guard(scene: Scene) -> set[str]:
     document = {"version": 1, "defaults": {"security": "full", "ask": "off"}}
     rule = ExecRule.objects.create(scope="agent", subject="other", security="deny")
     for attempt in (
-        lambda: let_ask("main", robot),
+        lambda: enable_asking("main", robot),
         lambda: save_rule(rule, by=robot, expected_version=rule.version),
-        lambda: rule_document.replace(document, base_hash=rule_document.hash_of(rule_document.current()), by=robot),
-        lambda: grants.add_by_hand(["ls"], by=robot, scope="installation"),
+        lambda: rule_document.replace_rules(
+            document, base_hash=rule_document.hash_document(rule_document.current_document()), by=robot
+        ),
+        lambda: grants.add_manually(["ls"], by=robot, scope="installation"),
     ):
         try:
             attempt()
@@ -163,7 +165,7 @@ def somebody_without_the_right_answers(scene: Scene) -> set[str]:
         (scene.person("Approver"), chosen),
     ):
         try:
-            approval_requests.resolve(question.pk, by=by, decision="allow-once")
+            approval_requests.resolve_approval(question.pk, by=by, decision="allow-once")
             return {"L11"}
         except ClawError:
             assert Approval.objects.get(pk=question.pk).is_open

@@ -54,7 +54,7 @@ async def somebody_sends_too_many_values(person, monkeypatch) -> set[str]:
 
 
 def counts_only_what_is_no_list(monkeypatch) -> None:
-    monkeypatch.setattr(bounded_json, "_OTHERS", bounded_json._OTHERS + b"[,")
+    monkeypatch.setattr(bounded_json, "_NOT_VALUE_STARTS", bounded_json._NOT_VALUE_STARTS + b"[,")
 
 
 async def strangers_guess_webhooks(person, monkeypatch) -> set[str]:
@@ -74,14 +74,14 @@ async def strangers_guess_webhooks(person, monkeypatch) -> set[str]:
 
 
 def says_what_is_not_there(monkeypatch) -> None:
-    proven = deliver.proven
+    proven = deliver.authenticate_delivery
 
     def outspoken(hook, came):
         if hook.pk is None:
             raise NotFound("there is no such webhook")
         return proven(hook, came)
 
-    monkeypatch.setattr(deliver, "proven", outspoken)
+    monkeypatch.setattr(deliver, "authenticate_delivery", outspoken)
 
 
 async def a_signature_comes_back_after_a_month(person, monkeypatch) -> set[str]:
@@ -90,7 +90,7 @@ async def a_signature_comes_back_after_a_month(person, monkeypatch) -> set[str]:
     came = signed.came({"a": 1})
     send(came)
     HookDelivery.objects.update(received_at=clock.now() - dt.timedelta(days=31))
-    log.forget_old()
+    log.delete_old_deliveries()
     send(came)
     started = Run.objects.count()
     for rows in (HookDelivery, SpentSignature, Run, deliver.Hook):
@@ -99,7 +99,7 @@ async def a_signature_comes_back_after_a_month(person, monkeypatch) -> set[str]:
 
 
 def remembers_only_what_the_log_has(monkeypatch) -> None:
-    monkeypatch.setattr(deliver, "_spent", lambda *_: None)
+    monkeypatch.setattr(deliver, "_find_spent_signature", lambda *_: None)
     monkeypatch.setattr(SpentSignature.objects, "create", lambda **_: None)
 
 

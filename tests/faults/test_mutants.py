@@ -25,7 +25,7 @@ def acknowledges_before_it_commits(monkeypatch):
             with transaction.atomic():
                 for operation in group:
                     operation.result = operation.run()
-                db._tell(group)
+                db._notify_callers(group)
         except DatabaseError:
             pass
 
@@ -48,39 +48,41 @@ def tries_again_what_may_have_been_done(monkeypatch):
 
 def looks_for_the_key_only_before(monkeypatch):
     """Without the constraint, two who look at the same time both find nothing."""
-    rows = sql.rows
+    rows = sql.fetch_rows
     monkeypatch.setattr(
-        sql, "rows", lambda text, values=(): rows(text.replace("ON CONFLICT (owner_id, run_id) DO NOTHING", ""), values)
+        sql, "fetch_rows", lambda text, values=(): rows(text.replace("ON CONFLICT (owner_id, run_id) DO NOTHING", ""), values)
     )
-    monkeypatch.setattr(lifecycle, "_accepted_before", lambda *_: None)
+    monkeypatch.setattr(lifecycle, "_find_accepted", lambda *_: None)
 
 
 def forgets_the_body(monkeypatch):
-    monkeypatch.setattr(lifecycle, "_request_hash", lambda *_: "the same")
+    monkeypatch.setattr(lifecycle, "_hash_request", lambda *_: "the same")
 
 
 def writes_without_a_fence(monkeypatch):
-    step, append = hot_sql.commit_step, hot_sql.append
+    step, append = hot_sql.commit_step, hot_sql.append_events
 
     def lease_of(pk):
         return Run.objects.values_list("lease_token", flat=True).get(pk=pk)
 
     monkeypatch.setattr(hot_sql, "commit_step", lambda what: step(replace(what, lease=lease_of(what.run_pk))))
-    monkeypatch.setattr(hot_sql, "append", lambda batch: append([replace(each, lease=lease_of(each.run_pk)) for each in batch]))
+    monkeypatch.setattr(
+        hot_sql, "append_events", lambda batch: append([replace(each, lease=lease_of(each.run_pk)) for each in batch])
+    )
 
 
 def takes_the_newest_first(monkeypatch):
-    rows = sql.rows
-    monkeypatch.setattr(sql, "rows", lambda text, values=(): rows(text.replace("e.id < r.id", "e.id > r.id"), values))
+    rows = sql.fetch_rows
+    monkeypatch.setattr(sql, "fetch_rows", lambda text, values=(): rows(text.replace("e.id < r.id", "e.id > r.id"), values))
 
 
 def counts_no_lane(monkeypatch):
-    row = sql.row
-    monkeypatch.setattr(sql, "row", lambda text, values=(): (64,) if "max_running" in text else row(text, values))
+    row = sql.fetch_row
+    monkeypatch.setattr(sql, "fetch_row", lambda text, values=(): (64,) if "max_running" in text else row(text, values))
 
 
 def rescues_nobody(monkeypatch):
-    monkeypatch.setattr(claim_sql, "rescue", lambda **_: [])
+    monkeypatch.setattr(claim_sql, "recover_runs", lambda **_: [])
 
 
 def rescues_for_ever(monkeypatch):
@@ -91,7 +93,7 @@ def rescues_for_ever(monkeypatch):
 
 def numbers_events_before_the_transaction(monkeypatch):
     """What was rolled back has used up its numbers."""
-    append, tries = hot_sql.append, Counter()
+    append, tries = hot_sql.append_events, Counter()
 
     def numbered(batch):
         told = append(batch)
@@ -103,7 +105,7 @@ def numbers_events_before_the_transaction(monkeypatch):
                 Run.objects.filter(pk=each.run_pk).update(seq=F("seq") + count)
         return told
 
-    monkeypatch.setattr(hot_sql, "append", numbered)
+    monkeypatch.setattr(hot_sql, "append_events", numbered)
 
 
 MUTANTS = [

@@ -56,7 +56,7 @@ async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, 
     line = await Line.open(running.ws_url(), token, hear=reader.hear)
     await line.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 0}, at_answer=reader.begin)
     accepted = await db.write(lifecycle.accept_run, user=user, session=session, run_id="k1", prompt="hello")
-    (claimed,) = (await db.write(queue.claim, "test", 1, alone=True)).runs
+    (claimed,) = (await db.write(queue.claim_runs, "test", 1, alone=True)).runs
     await _flood(claimed, 100, 0)  # so that the process has the memory it needs for this at all
     await eventually(lambda: reader.last == 102)
     deaf = [await Line.open(running.ws_url(), token, buffer=4096) for _ in range(DEAF)]
@@ -82,7 +82,7 @@ async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, 
 
 async def _flood(claimed, count: int, begin: int) -> None:
     pieces = [delta("m1", PIECE, (begin + n) * len(PIECE), "thinking") for n in range(count)]
-    await db.write(queue.append, [(claimed, pieces)], alone=True)
+    await db.write(queue.append_events, [(claimed, pieces)], alone=True)
 
 
 async def test_the_real_times_hold(stack, user, session_of, eventually):

@@ -43,7 +43,7 @@ class Writes:
 
 def works_on(claimed) -> "asyncio.Task[None]":
     runner = Runner(claimed, DeltaWriter())
-    runner.lease_renewed(boot_time() + 60)
+    runner.extend_lease(boot_time() + 60)
     return runner.start()
 
 
@@ -51,11 +51,11 @@ async def a_worker_freezes_in_a_tool(shop: Workshop, writes: Writes, eventually,
     await shop.close()
     writes.held, writes.let_go = session.key, threading.Event()
     run_pk = shop.send(WRITE % session.key, session=session)
-    (claimed,) = (await db.write(queue.claim, "first", 1, alone=True)).runs
+    (claimed,) = (await db.write(queue.claim_runs, "first", 1, alone=True)).runs
     frozen = works_on(claimed)
     await eventually(lambda: writes.done[session.key] == 1)
     await db.write(Run.objects.filter(pk=run_pk).update, lease_until=1.0)
-    (rescued,) = await db.write(queue.rescue, "second", 1, alone=True)
+    (rescued,) = await db.write(queue.recover_runs, "second", 1, alone=True)
     await works_on(rescued)
     writes.let_go.set()
     await frozen
@@ -87,13 +87,13 @@ def goes_on_where_the_broken_attempt_stopped(monkeypatch):
 
 
 def tells_less_than_it_stores(monkeypatch):
-    result_event = tool_calls._result_event
+    result_event = tool_calls._build_result_event
 
     def shortened(*args):
         event = result_event(*args)
         return NewEvent(event.stream, {**event.data, "result": {"content": [], "details": {}}})
 
-    monkeypatch.setattr(tool_calls, "_result_event", shortened)
+    monkeypatch.setattr(tool_calls, "_build_result_event", shortened)
 
 
 MUTANTS = [

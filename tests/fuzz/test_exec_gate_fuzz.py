@@ -11,7 +11,7 @@ from tests.fuzz.chance import SEED
 from tests.fuzz.grammar import GOOD, WORDS_OF_GOOD, Lines
 from tools_app.exec.gate import examine, verdict
 from tools_app.exec.gate.shell import parser
-from tools_app.exec.gate.types import AllowEntry, Executable, GateRules, Place
+from tools_app.exec.gate.types import AllowEntry, ExecContext, Executable, GateRules
 
 COUNT = int(os.environ.get("CLAWSITE_FUZZ_LINES", "1500"))
 ALLOWED = frozenset(GOOD) | frozenset(WORDS_OF_GOOD)
@@ -39,18 +39,18 @@ def files(tmp_path, monkeypatch):
         return Executable(name, f"/programs/{name}", f"/programs/{name}", "", bare=name) if name in ALLOWED else None
 
     monkeypatch.setattr(examine, "find_executable", find)
-    monkeypatch.setattr(parser, "SECONDS", 30)  # the machine may be slow, and that is not what is tested
-    monkeypatch.setattr(verdict, "_parsed", type(verdict._parsed)())
+    monkeypatch.setattr(parser, "TIMEOUT_SECONDS", 30)  # the machine may be slow, and that is not what is tested
+    monkeypatch.setattr(verdict, "_cache", type(verdict._cache)())
     return folder
 
 
 async def allowed_of(lines: list[str], files: Path) -> list[str]:
-    place = Place(files, (files,), ())
+    place = ExecContext(files, (files,), ())
     turns = asyncio.Semaphore(4)
 
     async def is_allowed(line: str) -> bool:
         async with turns:
-            return verdict.judge(await verdict.analyse(line, place), RULES).effect == "allow"
+            return verdict.judge(await verdict.analyze(line, place), RULES).effect == "allow"
 
     answers = await asyncio.gather(*(is_allowed(line) for line in lines))
     return [line for line, answer in zip(lines, answers, strict=True) if answer]
@@ -87,9 +87,9 @@ async def test_without_the_filter_before_the_parsers_the_fuzz_finds_what_they_mi
 
 async def test_without_the_list_of_node_types_the_fuzz_finds_commands_in_substitutions(files, tmp_path, monkeypatch):
     from tools_app.exec.gate.shell import walk
-    from tools_app.exec.gate.shell.second_parser import Opinion
+    from tools_app.exec.gate.shell.second_parser import SecondParserResult
 
     monkeypatch.setattr(walk.Walker, "part", lambda self, node: None)
-    monkeypatch.setattr(verdict, "second_opinion", lambda line: Opinion())
+    monkeypatch.setattr(verdict, "second_opinion", lambda line: SecondParserResult())
     _, _, wrong = await missed(["aa $(xx)", 'aa "$(xx)"', "aa ${v:-$(xx)}"], files, tmp_path)
     assert len(wrong) == 3

@@ -141,7 +141,7 @@ def test_every_method_of_a_role_is_reached_and_does_no_harm(world, monkeypatch, 
         return replace(method, handler=handler)
 
     for name in CALLED[role]:
-        monkeypatch.setitem(registry.methods(), name, noted(registry.methods()[name]))
+        monkeypatch.setitem(registry.list_methods(), name, noted(registry.list_methods()[name]))
 
         @seed(SEED)
         @settings(AS_MANY, max_examples=max(3, COUNT // 400))
@@ -188,7 +188,7 @@ def test_a_method_that_fails_is_found(world, monkeypatch, who, method):
     async def broken(call, params):
         raise ZeroDivisionError
 
-    monkeypatch.setitem(registry.methods(), method, replace(registry.methods()[method], params=Nothing, handler=broken))
+    monkeypatch.setitem(registry.list_methods(), method, replace(registry.list_methods()[method], params=Nothing, handler=broken))
     with pytest.raises(AssertionError, match="internal error"):
         runner.run(talk(callers[who], 4, [read(json.dumps({"type": "req", "id": "1", "method": method}))]))
 

@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from clawsite.api.rest.mount import openapi
+from clawsite.api.rest.mount import load_openapi
 from tests.approvals import asked
 from tests.fuzz.chance import SEED
 
@@ -41,7 +41,7 @@ def document() -> dict[str, Any]:
 
     import orjson
 
-    return json.loads(orjson.dumps(openapi(), option=orjson.OPT_NON_STR_KEYS))
+    return json.loads(orjson.dumps(load_openapi(), option=orjson.OPT_NON_STR_KEYS))
 
 
 API = schemathesis.openapi.from_dict(document())
@@ -66,7 +66,7 @@ def world(person, session_of):
 
 
 def test_every_operation_is_asked():
-    assert len(OPERATIONS) == sum(len(methods) for methods in openapi()["paths"].values()) >= 25
+    assert len(OPERATIONS) == sum(len(methods) for methods in load_openapi()["paths"].values()) >= 25
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
 from clawsite.api.openai import chat_completions, content_parts, responses
-from clawsite.api.openai.run_updates import Ended, Usage
+from clawsite.api.openai.run_updates import CompletionUsage, RunEnded
 from clawsite.gateway.hooks import wishes
 from tests.fuzz.bodies import nearly
 from tests.fuzz.chance import SEED
@@ -172,8 +172,8 @@ class Door:
         assert all(isinstance(error[name], str | None) for name in ("param", "code"))
 
 
-async def _ended_at_once(_runtime: Any, _started: Any) -> AsyncGenerator[Ended, None]:
-    yield Ended("stop", Usage())
+async def _ended_at_once(_runtime: Any, _started: Any) -> AsyncGenerator[RunEnded, None]:
+    yield RunEnded("stop", CompletionUsage())
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def door(user, settings, caplog, monkeypatch):
     settings.MAX_QUEUED_PER_USER = 1_000_000
     for module in (chat_completions, responses):
         monkeypatch.setattr(module, "follow", _ended_at_once)
-    monkeypatch.setattr(wishes, "MOST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(wishes, "MAX_WAIT_SECONDS", 0.001)
     caplog.set_level(logging.WARNING)
     with asyncio.Runner() as runner:
         inside = gateway()
@@ -191,7 +191,7 @@ def door(user, settings, caplog, monkeypatch):
 
 
 def sent(*examples: Any) -> st.SearchStrategy[bytes]:
-    return nearly(*examples).map(lambda body: json.dumps(body).encode()) | st.binary(max_size=20)
+    return nearly(*examples).map(lambda body: json.dumps(body).encode()) | st.receive_binary(max_size=20)
 
 
 def ask_at_random(door: Door, path: str) -> None:
@@ -237,7 +237,7 @@ def test_what_the_bodies_are_made_of_is_taken(door, path, number):
 
 def test_a_reader_that_fails_is_found(door, monkeypatch):
     """The deliberate fault: a set, which cannot be asked about a list."""
-    monkeypatch.setattr(content_parts, "WORDS", set(content_parts.WORDS))
+    monkeypatch.setattr(content_parts, "TEXT_TYPES", set(content_parts.TEXT_TYPES))
     with pytest.raises(AssertionError, match="unhashable type"):
         ask_at_random(door, "/v1/chat/completions")
 

@@ -1,18 +1,18 @@
 """What somebody attaches reaches the model, and the workspace where tools can read it."""
 
-from agents.context.workspace import workspace_of
+from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from sessions_app.events.journal import NewEntry, NewEvent, insert_session_event
 from sessions_app.models import Attachment
-from sessions_app.sessions.attachments import path_of, register, store, take
+from sessions_app.sessions.attachments import claim_attachments, path_of, register, store_file
 from tests.workshop import Workshop, said_in
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 
 def attach(shop: Workshop, *files: tuple[str, bytes]) -> dict:
-    rows = [register(shop.user, store([content], name)) for name, content in files]
-    return {"attachments": take(shop.user, shop.session, [str(row.pk) for row in rows])}
+    rows = [register(shop.user, store_file([content], name)) for name, content in files]
+    return {"attachments": claim_attachments(shop.user, shop.session, [str(row.pk) for row in rows])}
 
 
 def asked(shop: Workshop) -> list:
@@ -32,7 +32,7 @@ async def test_images_go_to_the_model_and_files_into_the_workspace_too(workshop:
         '[Attached file "data.bin" (application/octet-stream, 3 bytes), in the workspace as uploads/data.bin; '
         "its content is not shown here]"
     )
-    uploads = workspace_of(Agent.objects.get(slug="main"), workshop.user.pk) / "uploads"
+    uploads = ensure_workspace(Agent.objects.get(slug="main"), workshop.user.pk) / "uploads"
     assert (uploads / "notes.md").read_bytes() == "# Grüße\n```x```".encode()
     assert sorted(file.name for file in uploads.iterdir()) >= ["data.bin", "notes.md"]
     assert not (uploads / "cat.png").exists()
@@ -74,7 +74,7 @@ async def test_bytes_that_are_lost_do_not_stop_the_run(workshop: Workshop):
 
 
 async def test_an_imported_transcript_cannot_name_somebody_elses_file(workshop: Workshop, person):
-    theirs = register(person(), store([b"secret words"], "secret.txt"))
+    theirs = register(person(), store_file([b"secret words"], "secret.txt"))
     block = {"type": "file", "attachmentId": str(theirs.pk), "mimeType": "text/plain", "name": "secret.txt", "size": 12}
     entry = NewEntry("message", "user", [{"type": "text", "text": "before"}, block], "before", "m1")
     insert_session_event(workshop.session.pk, NewEvent("session", {"change": "imported"}), entries=[entry])

@@ -4,7 +4,7 @@ import pytest
 from django.db.backends.signals import connection_created
 
 from clawsite.infra import db
-from clawsite.infra.audit.triggers import ENTRY
+from clawsite.infra.audit.triggers import ENTRY_TABLE
 from clawsite.infra.audit.verify import verify
 from clawsite.infra.models import AuditEntry, AuditSeal
 from sessions_app.models import ToolCall
@@ -69,7 +69,7 @@ def inserts():
     seen: list[str] = []
 
     def watch(execute, sql, params, many, context):
-        if sql.startswith(f"INSERT INTO {ENTRY}"):
+        if sql.startswith(f"INSERT INTO {ENTRY_TABLE}"):
             seen.append(sql)
         return execute(sql, params, many, context)
 
@@ -94,13 +94,13 @@ async def test_the_verdicts_of_a_turn_are_one_insert(workshop: Workshop, inserts
 
 async def test_a_verdict_that_is_not_stored_is_not_recorded(workshop: Workshop, monkeypatch):
     """The entry is part of the decision's transaction: here the decision fails after it was written."""
-    record = tool_calls.record
+    record = tool_calls.record_decisions
 
     def then_fail(*args):
         record(*args)
         raise RuntimeError("the power went out")
 
-    monkeypatch.setattr(tool_calls, "record", then_fail)
+    monkeypatch.setattr(tool_calls, "record_decisions", then_fail)
     run = await workshop.answer(f"{WRITE} [[text=done]]")
     assert run.status == "error"
     assert calls_of(run) == []

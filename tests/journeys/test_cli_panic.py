@@ -21,7 +21,7 @@ def test_it_stops_lists_and_resumes_without_a_server(env):
     assert claw("panic", "--list", env=env).out == "Nothing is stopped.\n"
     stopped = claw("panic", "--reason", "it deletes files", env=env)
     assert (stopped.code, stopped.out) == (0, "Stopped: everything.\n")
-    (stop,) = freezes.active()
+    (stop,) = freezes.list_active()
     assert (stop.by, stop.reason) == (None, "it deletes files")
     assert stop.by_name.endswith("(command line)")
     again = claw("panic", "--reason", "again", env=env)
@@ -33,7 +33,7 @@ def test_it_stops_lists_and_resumes_without_a_server(env):
     resumed = claw("panic", "--resume", "--reason", "all is well", env=env)
     assert resumed.out.startswith("Resumed: everything.\nagent main, since ")
     assert claw("panic", "--resume", "--agent", "main", "--reason", "all is well", env=env).code == 0
-    assert freezes.active() == []
+    assert freezes.list_active() == []
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_cannot_be_done_is_said(env, arguments, code, words):
     outcome = claw("panic", *arguments, env=env)
     assert outcome.code == code
     assert words in outcome.err
-    assert freezes.active() == []
+    assert freezes.list_active() == []
 
 
 def test_a_database_that_was_never_prepared_is_named(tmp_path):

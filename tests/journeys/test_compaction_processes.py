@@ -7,7 +7,7 @@ import pytest
 
 from sessions_app.models import Event, Run, TranscriptEntry
 from sessions_app.runs import lifecycle
-from sessions_app.runs.compaction_requests import ask_for_compaction
+from sessions_app.runs.compaction_requests import request_compaction
 from tests.journeys.test_worker_processes import PATIENT, holder
 from tests.workshop import phases_of, said_in
 
@@ -58,7 +58,7 @@ async def test_a_summary_on_request_outlives_its_worker_too(stack, talk, eventua
     running = stack(workers=2, env=PATIENT)
     for n in range(4):
         await talk.ended(talk(f"question {n} [[text=answer-{n} summary_hang summary_times=1]]"))
-    run_pk = ask_for_compaction(talk.user, talk.session, run_id="c1").pk
+    run_pk = request_compaction(talk.user, talk.session, run_id="c1").pk
     await eventually(lambda: any(record.get("is_summary") for record in running.asked()))
     holder(running, run_pk).kill()
     run = await talk.ended(run_pk)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.context.workspace import workspace_of
+from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from sessions_app.runs import lifecycle
 from tests.command_runs import command_of, left_of, long_sleep, run_everything, wish
@@ -19,7 +19,7 @@ def everything_runs(database):
 
 @pytest.fixture
 def files(workshop: Workshop) -> Path:
-    return workspace_of(Agent.objects.get(slug="main"), workshop.user.pk).resolve()
+    return ensure_workspace(Agent.objects.get(slug="main"), workshop.user.pk).resolve()
 
 
 async def ran(shop: Workshop, **arguments):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.context.workspace import workspace_of
+from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict
@@ -14,7 +14,7 @@ from sessions_app.runs import lifecycle
 from tests.command_runs import ask_first, command_of, rule, run_everything, wish, wish_at_once
 from tests.workshop import Workshop, calls_of, events_of, said_in
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.grants import Wish
+from tools_app.approvals.grants import GrantTerms
 from tools_app.builtin import exec as exec_tool
 from tools_app.exec.processes import commands
 from tools_app.models import Approval, Command, ExecRule, Grant
@@ -34,7 +34,7 @@ def approver(person):
 
 @pytest.fixture
 def files(workshop: Workshop) -> Path:
-    return workspace_of(Agent.objects.get(slug="main"), workshop.user.pk).resolve()
+    return ensure_workspace(Agent.objects.get(slug="main"), workshop.user.pk).resolve()
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ async def test_it_waits_holding_nothing_and_runs_once_when_somebody_allows_it(
     await eventually(lambda: not workshop.busy)
     assert (times_run(files), Command.objects.count(), question.requester_id) == (0, 0, workshop.user.pk)
     assert [call.status for call in calls_of(run_pk)] == ["waiting"]
-    answered = approval_requests.resolve(question.pk, by=approver, decision="allow-once", seen_hash=question.plan_hash)
+    answered = approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once", seen_hash=question.plan_hash)
     assert answered.status == "approved"
     run = await workshop.ended(run_pk)
     assert (run.status, times_run(files)) == ("completed", 1)
@@ -91,7 +91,7 @@ async def test_of_fifty_answers_one_wins_and_the_command_runs_once(workshop: Wor
 
         try:
             decision = "allow-once" if number % 2 else "deny"
-            return approval_requests.resolve(question.pk, by=people[number % 5], decision=decision).decision
+            return approval_requests.resolve_approval(question.pk, by=people[number % 5], decision=decision).decision
         except Conflict as lost:
             return str(lost.details["decidedBy"])
         finally:
@@ -107,7 +107,7 @@ async def test_of_fifty_answers_one_wins_and_the_command_runs_once(workshop: Wor
 
 async def test_who_refuses_says_why_and_the_model_is_told(workshop: Workshop, files, script, approver):
     run_pk, question = await asked(workshop, wish(command=script))
-    approval_requests.resolve(question.pk, by=approver, decision="deny", reason="not on a Friday")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="deny", reason="not on a Friday")
     run = await workshop.ended(run_pk)
     assert (run.status, times_run(files), calls_of(run)[0].status) == ("completed", 0, "refused")
     assert last_result(run) == "exec_denied: a person refused the command: not on a Friday. It did not run."
@@ -121,7 +121,7 @@ async def test_when_nobody_answers_it_does_not_run(workshop: Workshop, files, sc
     assert (run.status, times_run(files)) == ("completed", 0)
     assert last_result(run) == "exec_denied: nobody approved the command in time. It did not run."
     with pytest.raises(Conflict):
-        approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+        approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
 
 
 async def test_a_run_that_is_stopped_makes_its_question_void(workshop: Workshop, files, script, approver):
@@ -130,7 +130,7 @@ async def test_a_run_that_is_stopped_makes_its_question_void(workshop: Workshop,
     question.refresh_from_db()
     assert (stopped.ended, question.status) == (True, "void")
     with pytest.raises(Conflict):
-        approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+        approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     await workshop.ended(run_pk)
     assert (times_run(files), Command.objects.count()) == (0, 0)
 
@@ -138,7 +138,7 @@ async def test_a_run_that_is_stopped_makes_its_question_void(workshop: Workshop,
 async def test_a_program_that_was_changed_meanwhile_does_not_run(workshop: Workshop, files, script, approver):
     run_pk, question = await asked(workshop, wish(command=script))
     (files / "tool.sh").write_text("#!/bin/bash\necho worse >> log.txt\n")
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await workshop.ended(run_pk)
     question.refresh_from_db()
     assert (times_run(files), question.status, Command.objects.count()) == (0, "void", 0)
@@ -155,7 +155,7 @@ async def test_a_program_that_is_changed_at_the_last_moment_does_not_run(worksho
         return await look(plan)
 
     monkeypatch.setattr(exec_tool, "what_changed", changed_just_before)
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await workshop.ended(run_pk)
     assert (times_run(files), Command.objects.count()) == (0, 0)
     assert last_result(run) == "exec_denied: a program it would start is not what it was when this was allowed. It did not run."
@@ -166,7 +166,7 @@ async def test_a_script_that_was_changed_meanwhile_does_not_run(workshop: Worksh
     run_pk, question = await asked(workshop, wish(command="bash tool.sh hello"))
     assert [Path(each["path"]).name for each in question.plan["scripts"]] == ["tool.sh"]
     (files / "tool.sh").write_text("echo worse >> log.txt\n")
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await workshop.ended(run_pk)
     question.refresh_from_db()
     assert (times_run(files), question.status, Command.objects.count()) == (0, "void", 0)
@@ -182,7 +182,7 @@ async def test_a_script_that_is_changed_at_the_last_moment_does_not_run(workshop
         return await look(plan)
 
     monkeypatch.setattr(exec_tool, "what_changed", changed_just_before)
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await workshop.ended(run_pk)
     assert (times_run(files), Command.objects.count()) == (0, 0)
     assert "the content of a script it would run is not what it was when this was allowed" in last_result(run)
@@ -192,7 +192,7 @@ async def test_a_grant_of_a_line_is_one_of_the_script_it_runs(workshop: Workshop
     """Else the agent writes what it likes into the script, and has it run."""
     line = wish(command="bash tool.sh hello")
     run_pk, question = await asked(workshop, line)
-    approval_requests.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900))
     await workshop.ended(run_pk)
     await workshop.answer(line)
     assert (times_run(files), Approval.objects.count()) == (2, 1)
@@ -220,7 +220,7 @@ async def test_a_question_about_a_script_that_the_call_before_wrote_is_void_at_o
     assert "(scripts changed)" in last_result(run)
     untouched = wish_at_once({"command": "cp new.sh other.sh"}, {"command": "bash tool.sh"})
     run_pk, question = await asked(workshop, untouched)
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await workshop.ended(run_pk)
     assert ([call.status for call in calls_of(run)], times_run(files)) == (["finished", "finished"], 1)
 
@@ -230,14 +230,14 @@ async def test_a_program_that_is_changed_while_its_sandbox_is_made_does_not_run(
 ):
     """As another command of the session could that runs in the background."""
     run_pk, question = await asked(workshop, wish(command=script))
-    begin = commands.begin
+    begin = commands.record_start
 
     def changed_behind_the_walls(*args, **more):
         (files / "tool.sh").write_text("#!/bin/bash\necho worse >> log.txt\n")
         return begin(*args, **more)
 
-    monkeypatch.setattr(commands, "begin", changed_behind_the_walls)
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    monkeypatch.setattr(commands, "record_start", changed_behind_the_walls)
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await workshop.ended(run_pk)
     assert (times_run(files), Command.objects.get().reason) == (0, "it was not started")
     assert last_result(run) == "exec_denied: a program it would start is not what it was when this was allowed. It did not run."
@@ -246,7 +246,7 @@ async def test_a_program_that_is_changed_while_its_sandbox_is_made_does_not_run(
 async def test_rules_that_refuse_commands_by_now_count_more_than_an_answer(workshop: Workshop, files, script, approver):
     run_pk, question = await asked(workshop, wish(command=script))
     await workshop.close()
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     rule(security="deny")
     workshop.open()
     run = await workshop.ended(run_pk)
@@ -261,7 +261,7 @@ async def test_the_second_of_two_commands_waits_while_the_first_is_done(workshop
     run_pk, question = await asked(workshop, both)
     assert [call.status for call in calls_of(run_pk)] == ["finished", "waiting"]
     assert ((files / "first").exists(), times_run(files)) == (True, 0)
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await workshop.ended(run_pk)
     assert [call.status for call in calls_of(run)] == ["finished", "finished"]
     assert (times_run(files), Command.objects.filter(run=run).count()) == (1, 2)
@@ -272,7 +272,7 @@ async def test_what_stands_behind_a_command_that_waits_waits_too(workshop: Works
     both = wish_at_once({"command": script}, {"command": "touch second"})
     run_pk, question = await asked(workshop, both)
     assert not (files / "second").exists()
-    approval_requests.resolve(question.pk, by=approver, decision="deny")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="deny")
     run = await workshop.ended(run_pk)
     assert [call.status for call in calls_of(run)] == ["refused", "finished"]
     assert ((files / "second").exists(), times_run(files)) == (True, 0)
@@ -282,7 +282,7 @@ async def test_what_is_typed_into_a_shell_is_asked_about_like_a_command(workshop
     """Otherwise one harmless question, `bash`, would open everything."""
     (files / "x").mkdir()
     run_pk, question = await asked(workshop, wish(command="bash", background=True))
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     await workshop.ended(run_pk)
     name = command_of(run_pk).name
     run_pk, question = await asked(workshop, wish(tool="process", action="submit", name=name, data="rm -rf x"))
@@ -294,7 +294,7 @@ async def test_what_is_typed_into_a_shell_is_asked_about_like_a_command(workshop
     assert question.shown["may"] == ["allow-once", "deny"]
     assert f"typed into `{name}`, which runs `bash`" in question.shown["reasons"][0]["words"]
     assert (files / "x").exists()
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     await workshop.ended(run_pk)
     await eventually(lambda: not (files / "x").exists())
     (files / "x").mkdir()
@@ -308,7 +308,7 @@ def command_of_name(name: str) -> Command:
 
 async def test_looking_and_killing_need_no_question(workshop: Workshop, approver, eventually):
     run_pk, question = await asked(workshop, wish(command="bash", background=True, pty=True))
-    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     await workshop.ended(run_pk)
     await eventually(lambda: command_of(run_pk).output_end)  # its prompt: before it, Ctrl-C would end it
     name = command_of(run_pk).name

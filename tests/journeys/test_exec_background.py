@@ -7,7 +7,7 @@ from sessions_app.sessions import service as session_service
 from tests.command_runs import command_of, left_of, long_sleep, run_everything, wish
 from tests.workshop import Workshop, calls_of, said_in
 from tools_app.exec.processes import commands
-from tools_app.exec.processes.output import WAITING
+from tools_app.exec.processes.output import MAX_PENDING_CHARACTERS
 from tools_app.models import Command
 
 
@@ -121,24 +121,24 @@ async def test_a_text_that_nobody_reads_does_not_keep_a_command_from_being_kille
     mark = long_sleep()
     row = await begun(workshop, f"sleep {mark}")
     for _ in range(5):  # a pipe holds 64 KB
-        commands.tell(row, commands.Kind.WRITE, "x" * 16 * 1024)
+        commands.send_input(row, commands.InputKind.WRITE, "x" * 16 * 1024)
     assert await process(workshop, "kill", row.name) == f"`{row.name}`: killed: the agent ended it"
     assert left_of(mark) == []
 
 
 async def test_much_output_is_bounded_and_what_was_dropped_is_said(workshop: Workshop, monkeypatch, eventually):
-    monkeypatch.setattr(commands, "KEPT_CHARACTERS", 20_000)
+    monkeypatch.setattr(commands, "MAX_STORED_CHARACTERS", 20_000)
     row = await begun(workshop, "seq 1 60000; sleep 0.5; seq 1 60000; echo the end")
     await eventually(lambda: Command.objects.get(pk=row.pk).status == "exited")
     kept = sum(len(piece.text) for piece in row.output.all())
-    assert 20_000 <= kept <= 20_000 + 2 * WAITING
+    assert 20_000 <= kept <= 20_000 + 2 * MAX_PENDING_CHARACTERS
     said = await process(workshop, "poll", row.name)
     assert said.endswith("the end\n[exit code 0]")
     assert "characters were dropped" in said
 
 
 async def test_there_may_be_only_so_many(workshop: Workshop, monkeypatch):
-    monkeypatch.setattr(commands, "MOST_IN_BACKGROUND", 1)
+    monkeypatch.setattr(commands, "MAX_IN_BACKGROUND", 1)
     row = await begun(workshop, "cat")
     said = await told(workshop, wish(command="cat", background=True))
     assert said.startswith("1 commands of this session run in the background already")

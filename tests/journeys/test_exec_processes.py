@@ -126,7 +126,7 @@ async def test_every_process_starts_anew_between_the_question_and_the_answer(sta
     question.refresh_from_db()
     assert (question.pk, question.plan_hash, question.expires_at) == before
     assert question.status == "pending"
-    approval_requests.resolve(question.pk, by=person("Approver"), decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-once")
     run = await ended(run_pk)
     question.refresh_from_db()
     assert (run.status, run.rescues, question.status) == ("completed", 0, "used")

@@ -31,7 +31,7 @@ async def stop(operator, scope: str = "all", subject: str = "", reason: str = "i
 
 
 async def resume(operator, scope: str = "all", subject: str = ""):
-    return await db.write(freezes.lift, scope, subject, reason="it was a misunderstanding", by=operator)
+    return await db.write(freezes.resume, scope, subject, reason="it was a misunderstanding", by=operator)
 
 
 def stopped(run_pk: int) -> bool:
@@ -103,11 +103,11 @@ async def test_messages_are_accepted_and_wait(workshop: Workshop, operator):
 async def test_who_waits_for_an_approval_stays_so_and_an_answer_meanwhile_stands(workshop: Workshop, operator, eventually):
     await workshop.close()
     run_pk = workshop.send("[[text=hello]]")
-    (claimed,) = (await db.write(queue.claim, "a worker that parks", 1, alone=True)).runs
-    await db.write(queue.park, claimed, "approval")
+    (claimed,) = (await db.write(queue.claim_runs, "a worker that parks", 1, alone=True)).runs
+    await db.write(queue.park_run, claimed, "approval")
     workshop.open()
     await stop(operator)
-    lifecycle.make_ready([run_pk])  # what an answer does
+    lifecycle.make_runs_ready([run_pk])  # what an answer does
     await asyncio.sleep(0.5)
     run = Run.objects.get(pk=run_pk)
     assert (run.status, run.reason, run.ready_at is not None) == ("waiting", "approval", True)
@@ -175,7 +175,7 @@ async def test_a_stopped_run_can_be_aborted_and_its_stop_is_over_with_it(worksho
     await eventually(lambda: stopped(run_pk))
     (asked,) = lifecycle.request_abort(user=workshop.user, session=workshop.session)
     assert asked.ended
-    await eventually(lambda: freezes.active() == [])
+    await eventually(lambda: freezes.list_active() == [])
     assert Run.objects.get(pk=run_pk).status == "aborted"
 
 
@@ -196,7 +196,7 @@ async def started_after_an_unheard_stop(workshop: Workshop, operator, monkeypatc
     async def deaf(self) -> None:
         pass
 
-    monkeypatch.setattr(Worker, "_look_for_freezes", deaf)
+    monkeypatch.setattr(Worker, "_check_freezes", deaf)
     await workshop.close()
     workshop.open()
     run_pk = workshop.send('[[tool=write args={"path":"unheard.txt","content":"x"} slow_first=1]] [[text=done]]')
@@ -215,6 +215,6 @@ async def test_no_call_starts_once_the_stop_is_committed(workshop: Workshop, ope
 
 async def test_without_the_look_at_the_start_it_would(workshop: Workshop, operator, monkeypatch):
     """The fault: of all that stops a run, this look is what keeps a call from starting."""
-    monkeypatch.setattr(freezes, "hold_starts", lambda agent, run_pk: None)
+    monkeypatch.setattr(freezes, "check_not_frozen", lambda agent, run_pk: None)
     run = await started_after_an_unheard_stop(workshop, operator, monkeypatch)
     assert (run.status, [call.status for call in calls_of(run)]) == ("completed", ["finished"])

@@ -23,7 +23,7 @@ def stop() -> None:
 
 
 def resume() -> None:
-    freezes.lift("all", reason="all is well", by=None, by_name="host")
+    freezes.resume("all", reason="all is well", by=None, by_name="host")
 
 
 def stopped(run_pk: int) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.context.workspace import workspace_of
+from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from agents.prepare import run_plan
 from tests.command_runs import ask_first, wish
@@ -11,7 +11,7 @@ from tools_app.approvals import requests as approval_requests
 from tools_app.core.plugin_hooks import HookAnswer, HookCall, PluginHook
 from tools_app.models import Approval, Command
 from tools_app.policy_store import policies
-from tools_app.sources.tools import known_tools
+from tools_app.sources.tools import load_tools
 
 WRITE = '[[tool=write args={"path":"hooked/asked.txt","content":"x"}]] [[text=done]]'
 
@@ -25,14 +25,14 @@ def hooked(monkeypatch):
             seen.append(call)
             return hook(call)
 
-        monkeypatch.setattr(run_plan, "tools_and_hooks", lambda: (known_tools(), (PluginHook("guard", noted),)))
+        monkeypatch.setattr(run_plan, "tools_and_hooks", lambda: (load_tools(), (PluginHook("guard", noted),)))
         return seen
 
     return install
 
 
 def files(shop: Workshop) -> set[str]:
-    folder = workspace_of(Agent.objects.get(slug="main"), shop.user.pk) / "hooked"
+    folder = ensure_workspace(Agent.objects.get(slug="main"), shop.user.pk) / "hooked"
     found = {file.name for file in folder.iterdir()} if folder.exists() else set()
     for name in found:
         (folder / name).unlink()
@@ -100,7 +100,7 @@ async def test_people_are_asked_about_the_command_as_a_hook_left_it_and_nothing_
 ):
     """A hook is asked again when the run goes on. Should it answer differently then, what was approved is not what would run."""
     ask_first()
-    (workspace_of(Agent.objects.get(slug="main"), workshop.user.pk) / "hooked").mkdir(exist_ok=True)
+    (ensure_workspace(Agent.objects.get(slug="main"), workshop.user.pk) / "hooked").mkdir(exist_ok=True)
     says = ["shown"]
     hooked(lambda call: HookAnswer(arguments={"command": f"touch hooked/{says[0]}.txt"}))
     run_pk = workshop.send(wish(command="ls"))
@@ -109,7 +109,7 @@ async def test_people_are_asked_about_the_command_as_a_hook_left_it_and_nothing_
     assert question.plan["line"] == "touch hooked/shown.txt"
     await workshop.close()
     says[0] = later
-    approval_requests.resolve(question.pk, by=person("Approver"), decision="allow-once", seen_hash=question.plan_hash)
+    approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-once", seen_hash=question.plan_hash)
     workshop.open()
     run = await workshop.ended(run_pk)
     question.refresh_from_db()

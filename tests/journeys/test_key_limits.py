@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from clawsite.accounts.tokens import issue_token, limit_token, principal_for
+from clawsite.accounts.tokens import find_principal, issue_token, limit_token
 from clawsite.client.client import Client, Endpoint
 from sessions_app.models import Run, ToolCall
 from tests.command_runs import wish
@@ -45,9 +45,9 @@ async def test_runs_over_http_and_the_socket_keep_to_it(live, limited):
 async def test_limits_that_change_count_for_the_next_run(limited):
     _user, token, secret = limited
     limit_token(token, allow_tools=[], deny_tools=[])
-    assert principal_for(secret).user.key_limits is None
+    assert find_principal(secret).user.key_limits is None
     type(token).objects.filter(pk=token.pk).update(tools={"allow": "exec"})
-    assert principal_for(secret).user.key_limits["deny"] == ["*"]
+    assert find_principal(secret).user.key_limits["deny"] == ["*"]
 
 
 async def test_a_message_to_another_session_takes_the_limits_along(workshop: Workshop, session_of, eventually):

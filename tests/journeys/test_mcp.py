@@ -18,7 +18,7 @@ from tools_app.core.plugin_hooks import HookCall, PluginHook
 from tools_app.models import McpServer
 from tools_app.policy_store import policies, source_changes
 from tools_app.sources.mcp import servers
-from tools_app.sources.tools import known_tools
+from tools_app.sources.tools import load_tools
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ async def test_a_server_that_is_switched_off_during_a_run_is_not_called_any_more
         source_changes.switch_servers([row], on=False)
         connection.close()
 
-    monkeypatch.setattr(run_plan, "tools_and_hooks", lambda: (known_tools(), (PluginHook("operator", switch_off),)))
+    monkeypatch.setattr(run_plan, "tools_and_hooks", lambda: (load_tools(), (PluginHook("operator", switch_off),)))
     run = await workshop.answer("[[tool=srv__ping args={}]] [[text=done]]")
     (call,) = calls_of(run)
     assert (call.status, call.refused_by) == ("refused", "toolset")
@@ -153,7 +153,7 @@ async def test_a_killed_server_is_back_for_the_next_call(workshop: Workshop, add
 async def test_switches_filters_and_restarts_reach_the_worker(workshop: Workshop, add, eventually):
     row = await add("srv", sys.executable, ROGUE, "good")
     first = the_server().pid
-    servers.restart([row])
+    servers.restart_servers([row])
     await eventually(lambda: McpServer.objects.get().status == "ready" and the_server().pid != first)
     source_changes.switch_servers([row], on=False)
     await eventually(lambda: programs_of() == [])

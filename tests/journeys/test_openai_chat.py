@@ -253,7 +253,7 @@ async def test_the_gateway_token_may_chat(live):
 
 
 async def test_litellm_is_a_client_like_any_other(sdk, live):
-    litellm = litellm_provider._litellm()  # imported so that it calls nobody for prices
+    litellm = litellm_provider._import_litellm()  # imported so that it calls nobody for prices
     to = {"model": "openai/clawsite", "api_base": f"{live.url}/v1", "api_key": sdk.api_key}
     made = await litellm.acompletion(**to, messages=[{"role": "user", "content": '[[text="hello there"]]'}])
     assert made.choices[0].message.content == "hello there"
@@ -263,7 +263,7 @@ async def test_litellm_is_a_client_like_any_other(sdk, live):
 
 
 async def test_litellm_brings_its_own_tools(sdk, live):
-    litellm = litellm_provider._litellm()
+    litellm = litellm_provider._import_litellm()
     to = {"model": "openai/clawsite", "api_base": f"{live.url}/v1", "api_key": sdk.api_key, "tools": [WEATHER]}
     messages = [{"role": "user", "content": '[[tool=get_weather args={"city":"Ulm"} call_id=c1]] [[text="it rains"]]'}]
     asked = (await litellm.acompletion(**to, messages=messages)).choices[0]

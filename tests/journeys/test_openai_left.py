@@ -65,7 +65,7 @@ async def test_it_goes_on_if_that_is_wished_or_the_caller_may_come_back(workshop
 
 
 async def test_a_silent_stream_shows_that_it_lives(workshop: Workshop, server, monkeypatch):
-    monkeypatch.setattr(runs, "SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(runs, "KEEP_ALIVE_SECONDS", 0.05)
     reader, writer = await ask(server, workshop.user, "[[slow_first=0.5]]", stream=True)
     async with asyncio.timeout(20):
         told = await reader.readuntil(b"[DONE]")
@@ -87,7 +87,7 @@ async def test_a_run_that_waits_for_people_is_named_and_goes_on_without_its_call
     assert f"Run {run.run_id} is waiting for approval {question.pk}" in text
     assert run.session.key in text
     assert run.status == "waiting"
-    approval_requests.resolve(question.pk, by=person("Approver"), decision="deny", seen_hash=question.plan_hash)
+    approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="deny", seen_hash=question.plan_hash)
     assert (await workshop.ended(run.pk)).status == "completed"
 
 

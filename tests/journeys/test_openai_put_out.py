@@ -125,7 +125,7 @@ async def test_a_guest_hears_nothing_more_once_the_share_is_taken_back(workshop:
     await eventually(lambda: b"w0 " in asked.told)
     SessionMember.objects.filter(user=guest).delete()  # and not by `share`, which also stops the run: either may be told first
     with transaction.atomic():
-        announce.session_changed(workshop.session, "members")
+        announce.notify_session_changed(workshop.session, "members")
     assert "is not shared with you any more" in await asked.ended()
 
 

@@ -53,7 +53,7 @@ async def test_a_response_of_a_month_ago_is_forgotten_and_one_in_a_named_session
     alone = await sdk.responses.create(model="clawsite", input="hello")
     named = await sdk.responses.create(model="clawsite", input="hello", user="ada")
     await db.write(Session.objects.filter(owner=sdk.user).update, updated_at=clock.now() - dt.timedelta(days=31))
-    await maintenance.forget_stateless_sessions()
+    await maintenance.delete_stateless_sessions()
     with pytest.raises(openai.NotFoundError):
         await sdk.responses.retrieve(alone.id)
     with pytest.raises(openai.BadRequestError) as refused:

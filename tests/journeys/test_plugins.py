@@ -12,7 +12,7 @@ from tests.policies import policy_restored
 from tests.workshop import calls_of, said_in
 from tools_app.models import Plugin
 from tools_app.policy_store import policies
-from tools_app.sources.plugins import IMPORT_SECONDS
+from tools_app.sources.plugins import IMPORT_TIMEOUT_SECONDS
 
 HOOK = """
 from tools_app.core.plugin_hooks import HookAnswer
@@ -45,7 +45,7 @@ async def test_tools_and_hooks_of_plugins_work_and_a_broken_one_stops_no_worker(
     stack, installed, user, session_of, eventually, monkeypatch
 ):
     session = session_of(user)
-    monkeypatch.setattr(processes, "PATIENCE", 60.0 + IMPORT_SECONDS)  # a worker waits that long before it does without one
+    monkeypatch.setattr(processes, "PATIENCE", 60.0 + IMPORT_TIMEOUT_SECONDS)  # a worker waits that long before it does without one
     stack(env={"PYTHONPATH": str(installed)})  # ready, so the worker has registered in spite of the two that cannot be imported
 
     async def say(word: str) -> Run:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agents.deltas import DeltaWriter
 from agents.llm import retry
 from agents.llm.base import FailureKind, Finished, ModelRequest, ProviderError, StreamEvent, TextDelta, ThinkingDelta, Usage
-from agents.llm.messages import AssistantMessage, ToolCallAsked
+from agents.llm.messages import AssistantMessage, ToolCallRequest
 from agents.prepare import run_plan
 from agents.runner import Runner
 from clawsite.infra import db
@@ -87,7 +87,7 @@ class Script:
         if turn.ending != "well":
             self.stuck.put_nowait(turn.ending)
             await asyncio.Event().wait()
-        calls = tuple(ToolCallAsked(f"c{next(_numbers)}", name, arguments, error) for name, arguments, error in turn.calls)
+        calls = tuple(ToolCallRequest(f"c{next(_numbers)}", name, arguments, error) for name, arguments, error in turn.calls)
         yield Finished(AssistantMessage("".join(turn.texts), "".join(turn.thoughts), calls), Usage(1, 1), "stop")
 
     async def aclose(self) -> None:
@@ -97,10 +97,10 @@ class Script:
 async def carry_out(script: Script, user, session) -> int:
     """Accept a run and work on it as workers do, until it has ended; -> its key."""
     run_pk = lifecycle.accept_run(user=user, session=session, run_id=str(session.id), prompt="hello").pk
-    (claimed,) = (await db.write(queue.claim, "worker", 1, alone=True)).runs
+    (claimed,) = (await db.write(queue.claim_runs, "worker", 1, alone=True)).runs
     for number in itertools.count(2):
         runner = Runner(claimed, DeltaWriter())
-        runner.lease_renewed(boot_time() + 60)
+        runner.extend_lease(boot_time() + 60)
         work, stuck = runner.start(), asyncio.create_task(script.stuck.get())
         await asyncio.wait([work, stuck], return_when=asyncio.FIRST_COMPLETED)
         if not stuck.done():
@@ -116,7 +116,7 @@ async def carry_out(script: Script, user, session) -> int:
                 work.cancel()
                 await asyncio.wait([work])
                 await db.write(Run.objects.filter(pk=run_pk).update, lease_until=1.0)
-                rescued = await db.write(queue.rescue, f"worker {number}", 1, alone=True)
+                rescued = await db.write(queue.recover_runs, f"worker {number}", 1, alone=True)
                 if not rescued:  # once too often
                     return run_pk
                 (claimed,) = rescued

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agents import runner, tool_turns
-from agents.context.workspace import workspace_of
+from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from clawsite.infra.errors import Unavailable
 from sessions_app.models import Attachment, TranscriptEntry
@@ -45,7 +45,7 @@ def png(width: int, height: int, *, padding: int = 0) -> bytes:
 @pytest.fixture
 def files(workshop: Workshop):
     """The workspace, with a few files that are gone again afterwards."""
-    root: Path = workspace_of(Agent.objects.get(slug="main"), workshop.user.pk)
+    root: Path = ensure_workspace(Agent.objects.get(slug="main"), workshop.user.pk)
     (root / "a.txt").write_text("one\n")
     (root / "long.txt").write_text("".join(f"line {number} of many\n" for number in range(2000)))
     (root / "dot.png").write_bytes(png(3, 2))
@@ -349,7 +349,7 @@ async def test_an_image_that_cannot_be_kept_does_not_cost_the_result(workshop: W
     def full(*args, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(attachments, "store", full)
+    monkeypatch.setattr(attachments, "store_file", full)
     row, told = await used(workshop, "image", path="dot.png")
     assert row.status == "finished"
     assert row.result["content"][1] == {"type": "text", "text": "[an image could not be kept]"}

@@ -122,7 +122,7 @@ async def test_a_call_by_hand_needs_no_key_of_the_model(call):
 
 async def test_guessing_tokens_is_slowed_down_and_says_until_when(call):
     for _ in range(9):
-        throttle.failed("127.0.0.1")
+        throttle.record_failure("127.0.0.1")
     try:
         answer = await call({"tool": "session_status"})
     finally:

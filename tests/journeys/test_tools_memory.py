@@ -4,7 +4,7 @@ import json
 import threading
 from dataclasses import replace
 
-from agents.context.workspace import workspace_of
+from agents.context.workspace import ensure_workspace
 from agents.memory import notes
 from agents.models import Agent, MemoryFile
 from sessions_app.runs import lifecycle
@@ -17,7 +17,7 @@ def asks(name: str, **arguments) -> str:
 
 
 def workspace(user):
-    return workspace_of(Agent.objects.get(slug="main"), user.pk)
+    return ensure_workspace(Agent.objects.get(slug="main"), user.pk)
 
 
 async def results(workshop: Workshop, prompt: str) -> list[dict]:
@@ -108,7 +108,7 @@ async def test_a_search_that_takes_too_long_is_stopped_in_words(workshop: Worksh
     (workspace(workshop.user) / "MEMORY.md").write_text("lobster")
     held, read = threading.Event(), notes.read_note
     monkeypatch.setattr(notes, "read_note", lambda files, path: held.wait(20) and read(files, path))
-    known = source_tools.known_tools().tools
+    known = source_tools.load_tools().tools
     hasty = replace(known["memory_search"], factory=replace(known["memory_search"].factory, timeout_s=0.2))
     monkeypatch.setitem(known, "memory_search", hasty)
     (stopped,) = await results(workshop, asks("memory_search", query="lobster"))

@@ -67,7 +67,7 @@ async def test_a_call_can_be_aborted_half_way(workshop: Workshop, everything, ha
 async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(
     workshop: Workshop, everything, hanging, monkeypatch, name, arguments
 ):
-    known = source_tools.known_tools().tools
+    known = source_tools.load_tools().tools
     monkeypatch.setitem(known, name, replace(known[name], factory=replace(known[name].factory, timeout_s=0.1)))
     run = await workshop.answer(wish(name, arguments))
     (row,) = calls_of(run)

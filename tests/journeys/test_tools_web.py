@@ -102,7 +102,7 @@ async def test_a_server_that_is_silent_is_given_up_in_words(shop: Workshop, monk
 
 @pytest.mark.parametrize("tool", ["web_fetch", "web_search"])
 async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(shop: Workshop, settings, monkeypatch, tool):
-    known = source_tools.known_tools().tools
+    known = source_tools.load_tools().tools
     monkeypatch.setitem(known, tool, replace(known[tool], factory=replace(known[tool].factory, timeout_s=0.2)))
     async with site(forever) as there:
         settings.SEARXNG_URL = there.url

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agents.context.workspace import workspace_of
+from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from clawsite.infra import bus
 from sessions_app.models import Run, Session
@@ -72,7 +72,7 @@ async def test_tools_are_used_and_their_results_go_back_to_the_model(workshop: W
         ("write", "finished", 0),
         ("read", "finished", 1),
     ]
-    assert (workspace_of(Agent.objects.get(slug="main"), workshop.user.pk) / "a.txt").read_text() == "hi"
+    assert (ensure_workspace(Agent.objects.get(slug="main"), workshop.user.pk) / "a.txt").read_text() == "hi"
     assert calls_of(run)[1].result["content"][0]["text"] == "hi"
     assert said_in(run)[-1] == ("assistant", "done")
     assert [(event.data["phase"], event.data["name"]) for event in events_of(run) if event.stream == "tool"] == [
@@ -170,13 +170,13 @@ async def test_a_run_that_takes_too_long_is_stopped_in_words(workshop: Workshop)
 async def test_a_parked_run_holds_no_worker_and_continues_when_it_is_ready(workshop: Workshop):
     await workshop.close()
     run_pk = workshop.send("[[text=hello]]")
-    (claimed,) = queue.claim("a worker that parks", 1).runs
-    queue.park(claimed, "approval")
+    (claimed,) = queue.claim_runs("a worker that parks", 1).runs
+    queue.park_run(claimed, "approval")
     workshop.open()
     other = workshop.send("[[text=later]]")
     assert (await workshop.until(run_pk, "waiting")).reason == "approval"
     assert Run.objects.get(pk=other).status == "accepted"
-    assert lifecycle.make_ready([run_pk]) == 1
+    assert lifecycle.make_runs_ready([run_pk]) == 1
     assert (await workshop.ended(run_pk)).status == "completed"
     assert phases_of(run_pk) == ["accepted", "start", "waiting", "resume", "end"]
     assert (await workshop.ended(other)).status == "completed"

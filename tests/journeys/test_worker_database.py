@@ -72,7 +72,7 @@ async def test_a_run_without_tools_needs_few_statements_and_few_commits(workshop
     settings.AUDIT_SEAL_SECONDS = 60.0
     worker = workshop.open()
     await workshop.answer("[[text=warm]]")
-    await eventually(lambda: worker._sources._noted is not None)  # its look at plugins is no part of a run
+    await eventually(lambda: worker._sources._recorded is not None)  # its look at plugins is no part of a run
     await asyncio.sleep(2)  # the first round of the worker's other chores is none either
     counter.reads.clear()
     counter.transactions.clear()
@@ -149,7 +149,7 @@ async def test_a_worker_that_takes_over_its_own_run_keeps_it(workshop: Workshop,
 
     def lapse_and_rescue():
         Run.objects.filter(pk=run_pk).update(lease_until=1.0)
-        return queue.rescue(worker.id, 1)
+        return queue.recover_runs(worker.id, 1)
 
     worker._begin(await db.write(lapse_and_rescue, alone=True))  # what its sweep does, before its heartbeat can
     run = await workshop.ended(run_pk)

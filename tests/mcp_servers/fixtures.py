@@ -9,31 +9,31 @@ import psutil
 
 from tests.processes import PROJECT
 from tests.unit.test_outside_text import inside
-from tools_app.core.definition import Call, ToolResult
-from tools_app.sources.mcp.connection import Connection
-from tools_app.sources.mcp.servers import ServerSettings
+from tools_app.core.definition import CallContext, ToolResult
+from tools_app.sources.mcp.connection import McpConnection
+from tools_app.sources.mcp.servers import McpServerSettings
 
 ROGUE = str(Path(__file__).with_name("rogue.py"))
 BIN = Path(sys.executable).parent
 
 
-def program(*argv: str, name: str = "srv", **env: str) -> ServerSettings:
-    return ServerSettings(name, 1, "stdio", argv[0], list(argv[1:]), env, "", {})
+def program(*argv: str, name: str = "srv", **env: str) -> McpServerSettings:
+    return McpServerSettings(name, 1, "stdio", argv[0], list(argv[1:]), env, "", {})
 
 
-def rogue(kind: str, name: str = "srv") -> ServerSettings:
+def rogue(kind: str, name: str = "srv") -> McpServerSettings:
     return program(sys.executable, ROGUE, kind, name=name)
 
 
-def workbench(**env: str) -> ServerSettings:
+def workbench(**env: str) -> McpServerSettings:
     return program(sys.executable, "-m", "tests.mcp_servers.sdk_server", PYTHONPATH=str(PROJECT), **env)
 
 
-def address(url: str, **headers: str) -> ServerSettings:
-    return ServerSettings("srv", 1, "http", "", [], {}, url, headers)
+def address(url: str, **headers: str) -> McpServerSettings:
+    return McpServerSettings("srv", 1, "http", "", [], {}, url, headers)
 
 
-def clock_server() -> ServerSettings:
+def clock_server() -> McpServerSettings:
     return program(str(BIN / "mcp-server-time"), "--local-timezone", "UTC")
 
 
@@ -42,10 +42,10 @@ class Observed:
 
     stores = True  # what it is told, as a database would
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: McpServerSettings) -> None:
         self.reports: list[tuple[str, dict[str, Any]]] = []
         self.updates: list[str] = []
-        self.connection = Connection(settings, self._report)
+        self.connection = McpConnection(settings, self._report)
 
     async def _report(self, status: str, **seen: Any) -> bool:
         self.reports.append((status, seen))
@@ -59,7 +59,7 @@ class Observed:
         await self.connection.close()
 
     async def call(self, tool: str, **arguments: Any) -> ToolResult:
-        call = Call("c1", lambda partial: self.updates.append(partial.text), asyncio.Event())
+        call = CallContext("c1", lambda partial: self.updates.append(partial.text), asyncio.Event())
         return await self.connection.call(tool, arguments, call)
 
     async def said(self, tool: str, **arguments: Any) -> str:

@@ -14,15 +14,15 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from agents import maintenance
-from clawsite.cli.serving.frame_limit import SmallUntilLetIn
+from clawsite.cli.serving.frame_limit import HandshakeLimitProtocol
 from clawsite.infra import clock, db
 from sessions_app.events import epoch
 from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Event, Run
 from sessions_app.runs import freezes, queue
-from sessions_app.runs.compaction_requests import COMPACTED, NOTHING
-from sessions_app.runs.lifecycle import end_event
-from sessions_app.runs.queue import Claimed
+from sessions_app.runs.compaction_requests import COMPACTED, NOTHING_TO_COMPACT
+from sessions_app.runs.lifecycle import build_end_event
+from sessions_app.runs.queue import ClaimedRun
 from tests.protocol.published import Published
 
 PATIENCE = 20.0  # a guard against hangs
@@ -56,7 +56,7 @@ async def serving(**options: Any) -> AsyncIterator[str]:
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         application,
-        ws=SmallUntilLetIn,
+        ws=HandshakeLimitProtocol,
         ws_max_size=26_214_400 + 1024,
         ws_per_message_deflate=False,
         lifespan="on",
@@ -199,11 +199,11 @@ class Hand:
     """Does what a worker does to runs, one step at a time."""
 
     def __init__(self) -> None:
-        self.held: dict[str, Claimed] = {}
+        self.held: dict[str, ClaimedRun] = {}
         self.texts: dict[str, str] = {}
 
     async def start(self, run_id: str) -> None:
-        claimed = (await db.write(queue.claim, "hand", 64, alone=True)).runs
+        claimed = (await db.write(queue.claim_runs, "hand", 64, alone=True)).runs
         self.held |= {one.run_id: one for one in claimed}
         assert run_id in self.held, f"{run_id} cannot start"
         self.texts[run_id] = ""
@@ -214,7 +214,7 @@ class Hand:
             data = {"messageId": f"m-{run_id}", "attempt": 1, "delta": delta, "offset": len(self.texts[run_id])}
             new.append(NewEvent("assistant", data))
             self.texts[run_id] += delta
-        await db.write(queue.append, [(self.held[run_id], new)], key=str(self.held[run_id].session_id))
+        await db.write(queue.append_events, [(self.held[run_id], new)], key=str(self.held[run_id].session_id))
 
     async def use(self, run_id: str, name: str, **result: Any) -> None:
         call = {"name": name, "toolCallId": f"t-{run_id}"}
@@ -223,7 +223,7 @@ class Hand:
             NewEvent("tool", {"phase": "start", **call, "args": {}}),
             NewEvent("tool", {"phase": "result", **call, "isError": failed, "result": {"content": [], "details": {}}}),
         ]
-        await db.write(queue.append, [(self.held[run_id], new)], key=str(self.held[run_id].session_id))
+        await db.write(queue.append_events, [(self.held[run_id], new)], key=str(self.held[run_id].session_id))
 
     async def finish(self, run_id: str) -> None:
         """Store the answer and end the run."""
@@ -232,9 +232,9 @@ class Hand:
         message = {"role": "assistant", "content": content, "timestamp": 1, "messageId": f"m-{run_id}"}
         final = NewEvent("assistant", {"messageId": f"m-{run_id}", "attempt": 1, "final": True, "message": message})
         entry = NewEntry("message", "assistant", content, text, f"m-{run_id}", {"stopReason": "stop"})
-        last = end_event(Run.Status.COMPLETED, "stop", startedAt=claimed.started_ms)
+        last = build_end_event(Run.Status.COMPLETED, "stop", startedAt=claimed.started_ms)
         step = {"events": [final, last], "entries": [entry], "model": "openai/fake-1", "input_tokens": 3, "output_tokens": 5}
-        await db.write(queue.step, claimed, to=Run.Status.COMPLETED, reason="stop", **step, key=str(claimed.session_id))
+        await db.write(queue.write_step, claimed, to=Run.Status.COMPLETED, reason="stop", **step, key=str(claimed.session_id))
 
     async def summarise(self, run_id: str, text: str, through: str) -> None:
         """End a run that was asked to summarise the session through that message."""
@@ -243,26 +243,31 @@ class Hand:
         entry = NewEntry("compaction", "", [{"type": "text", "text": text}], text, f"s-{run_id}", meta)
         start = NewEvent("compaction", {"phase": "start", "reason": "manual"})
         told = {"phase": "end", "willRetry": False, "completed": True, "reason": "manual", "messageId": f"s-{run_id}", "text": text}
-        last = end_event(Run.Status.COMPLETED, COMPACTED, startedAt=claimed.started_ms)
-        await db.write(queue.step, claimed, events=[start], key=str(claimed.session_id))
+        last = build_end_event(Run.Status.COMPLETED, COMPACTED, startedAt=claimed.started_ms)
+        await db.write(queue.write_step, claimed, events=[start], key=str(claimed.session_id))
         step = {"events": [NewEvent("compaction", told), last], "entries": [entry]}
-        await db.write(queue.step, claimed, to=Run.Status.COMPLETED, reason=COMPACTED, **step, key=str(claimed.session_id))
+        await db.write(queue.write_step, claimed, to=Run.Status.COMPLETED, reason=COMPACTED, **step, key=str(claimed.session_id))
 
     async def nothing_to_summarise(self, run_id: str) -> None:
         claimed = self.held.pop(run_id)
-        told = NewEvent("compaction", {"phase": "end", "willRetry": False, "completed": False, "reason": NOTHING})
-        last = end_event(Run.Status.COMPLETED, NOTHING, startedAt=claimed.started_ms)
+        told = NewEvent("compaction", {"phase": "end", "willRetry": False, "completed": False, "reason": NOTHING_TO_COMPACT})
+        last = build_end_event(Run.Status.COMPLETED, NOTHING_TO_COMPACT, startedAt=claimed.started_ms)
         await db.write(
-            queue.step, claimed, to=Run.Status.COMPLETED, reason=NOTHING, events=[told, last], key=str(claimed.session_id)
+            queue.write_step,
+            claimed,
+            to=Run.Status.COMPLETED,
+            reason=NOTHING_TO_COMPACT,
+            events=[told, last],
+            key=str(claimed.session_id),
         )
 
     async def fail(self, run_id: str, error: str, kind: str = "unavailable") -> None:
         claimed = self.held.pop(run_id)
-        await db.write(queue.end, claimed, Run.Status.FAILED, kind, error, key=str(claimed.session_id))
+        await db.write(queue.end_run, claimed, Run.Status.FAILED, kind, error, key=str(claimed.session_id))
 
     async def abort(self, run_id: str, reason: str = "rpc") -> None:
         claimed = self.held.pop(run_id)
-        await db.write(queue.end, claimed, Run.Status.ABORTED, reason, key=str(claimed.session_id))
+        await db.write(queue.end_run, claimed, Run.Status.ABORTED, reason, key=str(claimed.session_id))
 
     async def stop_run(self, run_id: str) -> None:
         """What `claw panic --run` does on the host."""
@@ -271,14 +276,14 @@ class Hand:
 
     async def restored(self) -> None:
         """The database came from a backup."""
-        await db.write(epoch.begin_epoch)
+        await db.write(epoch.start_new_epoch)
 
     async def months_pass(self, *run_ids: str) -> None:
         """These runs ended 40 days ago, and the worker keeps house."""
         moment = clock.now() - dt.timedelta(days=40)
         await db.write(Run.objects.filter(run_id__in=run_ids).update, ended_at=moment)
         await db.write(Event.objects.filter(run__run_id__in=run_ids).update, ts=clock.to_ms(moment))
-        await maintenance.forget_old_events()
+        await maintenance.delete_old_events()
 
     async def whole_run(self, run_id: str, *deltas: str) -> None:
         await self.start(run_id)

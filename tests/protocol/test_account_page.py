@@ -49,7 +49,7 @@ async def test_a_browser_signed_out_from_another_loses_its_socket(sockets, brows
     await db.write(other.force_login, user)
     mine = await sockets.connect("", headers=cookie(browser, settings), auth=None)
     theirs = await sockets.connect("", headers=cookie(other, settings), auth=None)
-    row = await db.read(lambda: browsers.browsers_of(user).get(session_id=other.cookies[settings.SESSION_COOKIE_NAME].value))
+    row = await db.read(lambda: browsers.list_browsers(user).get(session_id=other.cookies[settings.SESSION_COOKIE_NAME].value))
     await post(browser, f"/account/browsers/{row.pk}/sign-out/")
     assert await theirs.closed() == (4001, "auth changed")
     assert await mine.call("health")
@@ -70,5 +70,5 @@ async def test_a_browser_with_an_open_socket_counts_as_seen(sockets, browser, us
     monkeypatch.setattr("clawsite.gateway.protocol.limits.SEEN_SECONDS", 0.0)
     monkeypatch.setattr("clawsite.gateway.protocol.limits.TICK_SECONDS", 0.05)
     await sockets.connect("", headers=cookie(browser, settings), auth=None)
-    before = (await db.read(lambda: browsers.browsers_of(user).get())).last_seen_at
-    assert await eventually(lambda: db.read(lambda: browsers.browsers_of(user).filter(last_seen_at__gt=before).exists()))
+    before = (await db.read(lambda: browsers.list_browsers(user).get())).last_seen_at
+    assert await eventually(lambda: db.read(lambda: browsers.list_browsers(user).filter(last_seen_at__gt=before).exists()))

@@ -36,10 +36,10 @@ async def given(people):
     """Three grants: of an agent, of everybody, and one that was taken back."""
 
     def make() -> list[Grant]:
-        agent = grants.add_by_hand(["/usr/bin/git"], by=people["olga"], scope="agent", subject="main", agent="main", uses=5)
-        everybody = grants.add_by_hand(["ls", "/usr/bin/cat"], by=people["olga"], scope="installation")
-        gone = grants.add_by_hand(["rm"], by=people["olga"], scope="installation")
-        grants.revoke(gone.pk, by=people["ben"])
+        agent = grants.add_manually(["/usr/bin/git"], by=people["olga"], scope="agent", subject="main", agent="main", uses=5)
+        everybody = grants.add_manually(["ls", "/usr/bin/cat"], by=people["olga"], scope="installation")
+        gone = grants.add_manually(["rm"], by=people["olga"], scope="installation")
+        grants.revoke_grant(gone.pk, by=people["ben"])
         return [agent, everybody, gone]
 
     return await db.write(make, alone=True)

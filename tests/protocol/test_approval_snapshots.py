@@ -106,8 +106,8 @@ async def test_the_history_has_what_is_closed_page_by_page_the_last_one_first(as
     closed = [await ask(f"ls {number}") for number in range(4)]
     await ask("still open")
     for question in closed[:3]:
-        await db.write(approval_requests.resolve, question.pk, by=people["ben"], decision="deny", alone=True)
-    await db.write(approval_requests.void_of_run, closed[3].run_id, "stopped", alone=True)
+        await db.write(approval_requests.resolve_approval, question.pk, by=people["ben"], decision="deny", alone=True)
+    await db.write(approval_requests.void_for_run, closed[3].run_id, "stopped", alone=True)
     # Two in the same moment, so that a page ends between them.
     at = (await db.read(Approval.objects.get, pk=closed[2].pk)).decided_at + dt.timedelta(seconds=1)
     await db.write(lambda: Approval.objects.filter(pk__in=[closed[1].pk, closed[2].pk]).update(decided_at=at))

@@ -33,7 +33,7 @@ def _asked(user: Any, session: Any, workspace: Any) -> Approval:
     asking.allow_asking()
     claimed = asking.claimed_run(user, session)
     question = asking.asked(claimed, workspace)
-    queue.park(claimed, "approval")
+    queue.park_run(claimed, "approval")
     return question
 
 

@@ -93,8 +93,8 @@ async def test_a_method_that_takes_anything_is_found(everybody, token_of, monkey
     async def nothing(call, params):
         return {"titles": [], "results": []}
 
-    search = replace(registry.methods()["sessions.search"], params=Careless, handler=nothing)
-    monkeypatch.setitem(registry.methods(), "sessions.search", search)
+    search = replace(registry.list_methods()["sessions.search"], params=Careless, handler=nothing)
+    monkeypatch.setitem(registry.list_methods(), "sessions.search", search)
     async with gateway():
         desk = await Desk.open(token_of(everybody))
         found = await faults_of(desk, "operator")
@@ -112,7 +112,7 @@ def test_every_parameter_is_tried_that_is_not_free():
         if parameter not in {tried for tried, _ in bad_params(method["params"])}
     }
     assert free == FREE
-    assert {method.role for method in registry.methods().values()} == {"operator", "node"}
+    assert {method.role for method in registry.list_methods().values()} == {"operator", "node"}
 
 
 # Anything may stand there: it is handed on as it is.

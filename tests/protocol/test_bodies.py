@@ -8,7 +8,7 @@ import pytest
 
 from clawsite.api import hooks
 from clawsite.infra import request_body
-from clawsite.web.middleware.asgi_handler import Handler
+from clawsite.web.middleware.asgi_handler import LazyBodyHandler
 from tests.hooks import make_hook
 from tests.rest import CSRF
 
@@ -81,7 +81,7 @@ async def dial(address):
 def kept(monkeypatch):
     """How many bytes of bodies were taken from the server."""
     pieces = []
-    fill = request_body.ComingBody._fill
+    fill = request_body.DeferredBody._fill
 
     async def counted(self, file, most):
         receive = self._receive
@@ -94,7 +94,7 @@ def kept(monkeypatch):
         self._receive = counting
         return await fill(self, file, most)
 
-    monkeypatch.setattr(request_body.ComingBody, "_fill", counted)
+    monkeypatch.setattr(request_body.DeferredBody, "_fill", counted)
     monkeypatch.setattr(request_body, "LINGER_SECONDS", 0.2)
     return pieces
 
@@ -199,7 +199,7 @@ async def send_chunks(line, size):
 
 
 async def test_a_body_that_takes_too_long_is_not_waited_for(dial, token, monkeypatch):
-    monkeypatch.setattr(hooks, "MOST_SECONDS", 0.2)
+    monkeypatch.setattr(hooks, "MAX_BODY_SECONDS", 0.2)
     line = await dial()
     line.head("POST /hooks/news", "Content-Length: 100")
     line.writer.write(b"{")
@@ -208,7 +208,7 @@ async def test_a_body_that_takes_too_long_is_not_waited_for(dial, token, monkeyp
 
 async def test_a_client_that_goes_in_the_middle_leaves_nothing_behind(dial, token, caplog, monkeypatch):
     begun, ended = asyncio.Event(), asyncio.Event()
-    handle = Handler.handle
+    handle = LazyBodyHandler.handle
 
     async def watched(self, *given):
         begun.set()
@@ -217,7 +217,7 @@ async def test_a_client_that_goes_in_the_middle_leaves_nothing_behind(dial, toke
         finally:
             ended.set()
 
-    monkeypatch.setattr(Handler, "handle", watched)
+    monkeypatch.setattr(LazyBodyHandler, "handle", watched)
     line = await dial()
     line.head("POST /v1/chat/completions", "Content-Length: 5000", f"Authorization: Bearer {token}")
     line.writer.write(b"{")

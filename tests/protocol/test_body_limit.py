@@ -11,7 +11,7 @@ HEAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n%s\r
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch, settings):
-    monkeypatch.setattr(body_limit, "FORMS", 100_000)
+    monkeypatch.setattr(body_limit, "MAX_FORM_BYTES", 100_000)
     settings.STORAGES = {**settings.STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from clawsite.cli.command import run_plain
+from clawsite.cli.command import run_command
 from clawsite.cli.commands import agent as cli
 from clawsite.infra import db
 from sessions_app.models import Run
@@ -17,7 +17,7 @@ KEY = "agent:main:busy"
 
 @pytest.fixture(autouse=True)
 def _little_patience(monkeypatch):
-    monkeypatch.setattr(cli, "LONG_WAIT", 0.05)
+    monkeypatch.setattr(cli, "LONG_WAIT_SECONDS", 0.05)
 
 
 def nothing(user: Any, session: Any, workspace: Any) -> None:
@@ -28,7 +28,7 @@ def a_question(user: Any, session: Any, workspace: Any) -> None:
     asking.allow_asking()
     claimed = asking.claimed_run(user, session)
     asking.asked(claimed, workspace)
-    queue.park(claimed, "approval")
+    queue.park_run(claimed, "approval")
 
 
 def work(user: Any, session: Any, workspace: Any) -> None:
@@ -38,7 +38,7 @@ def work(user: Any, session: Any, workspace: Any) -> None:
 def a_stop(user: Any, session: Any, workspace: Any) -> None:
     claimed = asking.claimed_run(user, session)
     freezes.freeze("run", str(claimed.pk), reason="it deletes files", by=None, by_name="host")
-    queue.park(claimed, "frozen")
+    queue.park_run(claimed, "frozen")
 
 
 def a_stop_of_everything(user: Any, session: Any, workspace: Any) -> None:
@@ -69,7 +69,7 @@ async def test_a_message_that_has_to_wait_says_what_for(
     monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", token_of(user))
     # It runs a loop of its own, beside the one of the server.
     arguments = ["and now?", "--session", KEY, "--url", f"http://{address}"]
-    talking = asyncio.create_task(asyncio.to_thread(run_plain, cli, "agent", arguments))
+    talking = asyncio.create_task(asyncio.to_thread(run_command, cli, "agent", arguments))
     said = ""
 
     def noted() -> bool:

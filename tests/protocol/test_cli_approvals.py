@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from clawsite.cli.command import CommandFailed, run_plain
+from clawsite.cli.command import CommandFailed, run_command
 from clawsite.cli.commands import approvals as cli
 from clawsite.infra import clock, db
 from sessions_app.runs import queue
@@ -45,7 +45,7 @@ def _asked(user: Any, session: Any, workspace: Any, line: str, why: str, rules: 
     claimed = asking.claimed_run(user, session, f"k-{session.pk}")
     question = asking.asked(claimed, workspace, line)
     Approval.objects.filter(pk=question.pk).update(why=why)
-    queue.park(claimed, "approval")
+    queue.park_run(claimed, "approval")
     return question
 
 
@@ -59,7 +59,7 @@ def claw_as(address, monkeypatch, capsys, token_of) -> Callable[..., Claw]:
         async def claw(*arguments: str) -> str:
             monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", token)
             # It runs a loop of its own, beside the one of the server.
-            code = await asyncio.to_thread(run_plain, cli, "approvals", ["--url", f"http://{address}", *arguments])
+            code = await asyncio.to_thread(run_command, cli, "approvals", ["--url", f"http://{address}", *arguments])
             assert code == 0
             return str(capsys.readouterr().out)
 
@@ -113,7 +113,14 @@ async def test_the_scripts_that_would_run_are_named(claw_as, ben, ask, tmp_path)
 
 async def test_a_program_that_asks_from_outside_cannot_write_on_the_terminal(claw_as, ben, ada):
     await db.write(
-        external.ask, by=ada, name="x", command="make", cwd="/srv\nplan  0", agent="\x1b[2Jmain\nx", seconds=600, alone=True
+        external.request_external_approval,
+        by=ada,
+        name="x",
+        command="make",
+        cwd="/srv\nplan  0",
+        agent="\x1b[2Jmain\nx",
+        seconds=600,
+        alone=True,
     )
     claw = claw_as(ben)
     (line,) = (await claw("list")).splitlines()
@@ -176,7 +183,7 @@ async def test_where_two_must_agree_the_first_is_told_so(claw_as, ben, ask, pers
 
 async def test_who_comes_second_is_told_who_won(claw_as, ben, ask, person):
     question = await ask()
-    await db.write(approval_requests.resolve, question.pk, by=person("Approver", name="cleo"), decision="deny", alone=True)
+    await db.write(approval_requests.resolve_approval, question.pk, by=person("Approver", name="cleo"), decision="deny", alone=True)
     with pytest.raises(CommandFailed, match=r"CONFLICT: cleo has answered already: Denied"):
         await claw_as(ben)("approve", str(question.pk))
     with pytest.raises(CommandFailed, match="no open question begins with"):
@@ -186,14 +193,14 @@ async def test_who_comes_second_is_told_who_won(claw_as, ben, ask, person):
 async def test_an_answer_is_to_what_was_read(claw_as, ben, ask, monkeypatch):
     """The plan changes between reading and answering."""
     question = await ask()
-    decision = cli._decision
+    decision = cli._decision_params
 
     def meanwhile(options):
         Approval.objects.filter(pk=question.pk).update(plan_hash="0" * 64)
         connection.close()  # of this thread
         return decision(options)
 
-    monkeypatch.setattr(cli, "_decision", meanwhile)
+    monkeypatch.setattr(cli, "_decision_params", meanwhile)
     with pytest.raises(CommandFailed, match="what you saw is not what would run"):
         await claw_as(ben)("approve", str(question.pk))
     assert await status_of(question) == "pending"
@@ -250,7 +257,7 @@ async def test_a_time_that_is_none_is_wrong_usage(claw_as, ben, time, capsys):
 
 
 async def test_a_list_that_is_cut_says_so(claw_as, ben, ask, monkeypatch):
-    monkeypatch.setattr(cli, "MOST", 1)
+    monkeypatch.setattr(cli, "MAX_LISTED", 1)
     await ask()
     await ask()
     assert (await claw_as(ben)("list")).splitlines()[1:] == ["These are the oldest 1; there may be more."]

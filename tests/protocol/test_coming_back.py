@@ -28,9 +28,9 @@ def _goes_on(claimed: Any, workspace: Any) -> Approval:
     """What a worker does while no web process is there: some words, then a question, and the run waits for people."""
     for number in range(1, 4):
         data = {"messageId": "m", "attempt": 1, "delta": f"{number} ", "offset": 2 * number - 2}
-        queue.append([(claimed, [NewEvent("assistant", data)])])
+        queue.append_events([(claimed, [NewEvent("assistant", data)])])
     question = asking.asked(claimed, workspace)
-    queue.park(claimed, "approval")
+    queue.park_run(claimed, "approval")
     return question
 
 

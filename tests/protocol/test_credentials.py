@@ -40,7 +40,7 @@ async def test_signing_out_closes_the_browsers_socket(sockets, user, cookie_of):
         browser = Client()
         browser.cookies.load(cookie)
         browser.logout()
-        change_notices.account_changed(user.pk)  # what the sign-out page does
+        change_notices.notify_account_changed(user.pk)  # what the sign-out page does
 
     await db.write(sign_out)
     assert await socket.closed() == (4001, "auth changed")

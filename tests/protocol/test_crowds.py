@@ -29,7 +29,7 @@ async def test_a_client_that_vanished_without_a_word_is_let_go_and_nobody_else_n
     sockets = Sockets(impatient_address)
     gone, other = await sockets.connect(client={"id": "gone", "mode": "ui"}), await sockets.connect()
     await other.call("sessions.create", {"key": KEY})
-    audience = (await runtime.running()).hub.audience
+    audience = (await runtime.get_runtime()).hub.audience
     gone.ws.transport.pause_reading()  # its host is off: nothing is read, nothing is answered, nothing is closed
     await eventually(lambda: not any(connection.client.id == "gone" for connection in audience))
     assert not any(entry.get("id") == "gone" for entry in await other.call("system-presence"))
@@ -45,7 +45,7 @@ async def test_a_client_that_vanished_without_a_word_is_let_go_and_nobody_else_n
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="an option of Linux")
 def test_what_a_vanished_client_never_takes_does_not_keep_its_connection():
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        web._give_up_on_unread(listener, 500)
+        web._set_unread_timeout(listener, 500)
         reader = socket.create_connection(listener.getsockname())
         accepted, _ = listener.accept()
         accepted.settimeout(30)

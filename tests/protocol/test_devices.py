@@ -217,7 +217,7 @@ async def test_what_an_access_token_brought_in_ends_with_it(device, sockets, tok
 async def test_what_an_access_token_brought_in_has_its_limits(device, sockets, tokens):
     await device.connect(sockets, auth={"token": tokens["ada"]}, scopes=CHAT)
     await db.write(lambda: AccessToken.objects.filter(user__username="ada").update(tools={"deny": ["exec"]}))
-    own = await db.read(lambda: DeviceToken.objects.good().get())
+    own = await db.read(lambda: DeviceToken.objects.valid().get())
     assert own.limited_account().key_limits["deny"] == ["exec"]
 
 
@@ -229,7 +229,7 @@ async def test_a_device_acts_for_its_owner_also_where_somebody_elses_token_let_i
     await socket.call("sessions.create", {"key": "agent:main:device"})
     assert (await db.read(Session.objects.get, key="agent:main:device")).owner_id == people["ada"].pk
     await db.write(lambda: of_olga.update(tools={"deny": ["exec"]}))
-    own = await db.read(lambda: DeviceToken.objects.good().get().limited_account())
+    own = await db.read(lambda: DeviceToken.objects.valid().get().limited_account())
     assert (own.username, own.key_limits["deny"]) == ("ada", ["exec"])
 
 
@@ -315,7 +315,7 @@ async def test_a_request_that_has_expired_cannot_be_approved(device, sockets, to
 
 
 async def test_strangers_at_one_address_have_to_wait_for_their_turn(sockets, monkeypatch):
-    monkeypatch.setattr(connecting, "MOST_PENDING_OF_ADDRESS", 2)
+    monkeypatch.setattr(connecting, "MAX_PENDING_PER_ADDRESS", 2)
     for _ in range(2):
         await requested(TestDevice(), sockets)
     error = await TestDevice().refused(sockets)

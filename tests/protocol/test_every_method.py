@@ -37,7 +37,7 @@ SHOWN = [
     *(shown for file in sorted(HERE.glob("*.jsonl")) for shown in in_conversations(file)),
     *(shown for file in [*sorted(HERE.rglob("test_*.py")), *WITH_WORKERS] for shown in in_tests(file)),
 ]
-METHODS = registry.methods()
+METHODS = registry.list_methods()
 FOR_OPERATORS = {name: method for name, method in METHODS.items() if method.scopes}  # the others are a node's
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from clawsite.gateway.methods.sessions import subscriptions
 from clawsite.infra import db
-from clawsite.routing.inbound import find_or_none
+from clawsite.routing.inbound import find_session_or_none
 from sessions_app.events import announce
 from sessions_app.models import Event, Session, SessionMember
 from tests.protocol.server import Sockets, serving
@@ -130,7 +130,7 @@ async def test_a_member_is_told_and_may_write_only_as_a_writer(sockets, hand, pe
     session = Session.objects.get(owner=owner_user)
 
     def add_member():
-        announce.session_changed(session, "members")
+        announce.notify_session_changed(session, "members")
         return SessionMember.objects.create(session=session, user=guest_user)
 
     member = await db.write(add_member)
@@ -227,7 +227,7 @@ async def test_a_session_made_while_somebody_asks_for_it_is_sent_from_its_first_
         seen_twice.set()
         if heard_first == "by the hub":
             time.sleep(0.3)
-        return find_or_none(user, address)
+        return find_session_or_none(user, address)
 
     await send(owner, "k1")
     monkeypatch.setattr(subscriptions, "find_or_none", find)

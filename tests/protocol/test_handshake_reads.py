@@ -85,7 +85,7 @@ async def test_a_note_that_cannot_be_written_keeps_nobody_out(sockets, user, tok
     def cannot(token_id):
         raise Unavailable("the disk of the database is full")
 
-    monkeypatch.setattr("clawsite.accounts.tokens.note_use", cannot)
+    monkeypatch.setattr("clawsite.accounts.tokens.record_use", cannot)
     socket = await sockets.connect(token_of(user))
     assert await socket.call("health")
     await eventually(lambda: "could not be noted: the disk of the database is full" in caplog.text)

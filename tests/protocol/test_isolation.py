@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from agents.context.workspace import place_of
+from agents.context.workspace import workspace_path
 from clawsite.accounts.groups import scopes_of
 from clawsite.gateway.methods import agent_files
 from clawsite.gateway.models import Device, PairingRequest
@@ -23,7 +23,7 @@ from tools_app.models import Approval
 
 SECRET = "xanthophyll"
 OFFICES = {Scope.ADMIN, Scope.APPROVALS, Scope.PAIRING}
-METHODS = registry.methods()
+METHODS = registry.list_methods()
 _numbers = itertools.count(1)
 
 pytestmark = pytest.mark.usefixtures("_quick_passwords")
@@ -165,7 +165,7 @@ async def test_the_files_of_an_agent_are_those_of_ones_own_workspace(people, tok
 async def test_a_workspace_of_somebody_else_turns_the_matrix_red(people, token_of, monkeypatch):
     """The deliberate fault: everybody is shown into the same one."""
     user, theirs = people
-    monkeypatch.setattr(agent_files, "place_of", lambda agent, user_pk: place_of(agent, theirs.owner.pk))
+    monkeypatch.setattr(agent_files, "place_of", lambda agent, user_pk: workspace_path(agent, theirs.owner.pk))
     async with gateway():
         caller = Caller(await Desk.open(token_of(user)), user)
         assert (await anext(found_leaks(caller, theirs), "")).startswith("agents.files.get tells the secret")

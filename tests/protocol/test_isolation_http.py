@@ -15,7 +15,7 @@ from django.apps import apps
 from django.test import AsyncClient
 
 from clawsite.gateway.models import Device, Hook, PairingRequest
-from clawsite.routing.inbound import Address, Inbound, receive
+from clawsite.routing.inbound import Inbound, SessionAddress, receive
 from sessions_app.models import Attachment, Run, Session
 from tests.belongings import furnish, may_also, of_nothing, rows_now, stopped
 from tests.in_process import gateway
@@ -175,7 +175,7 @@ async def test_what_a_program_calls_a_session_leads_to_its_own(route, named, peo
     body, headers = named(theirs)
     if "user" in body:  # theirs has a session of that name too
         key = f"agent:main:openai-user:{quote(body['user'], safe='')}"
-        await receive(Inbound(theirs.owner, SECRET, f"theirs-{next(_numbers)}", Address(key), verbatim=True))
+        await receive(Inbound(theirs.owner, SECRET, f"theirs-{next(_numbers)}", SessionAddress(key), verbatim=True))
     async with gateway():
         caller = Caller(user)
         before = rows_now()

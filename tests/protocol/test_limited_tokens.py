@@ -10,34 +10,34 @@ from uuid import uuid4
 import pytest
 from django.conf import settings
 
-from agents.context.history import message_of
-from agents.context.untrusted_history import recalled
+from agents.context.history import to_message
+from agents.context.untrusted_history import filter_entry
 from agents.llm.messages import AttachedFile
 from agents.tools import message as message_tool
 from clawsite.accounts.groups import scopes_of
-from clawsite.accounts.tokens import issue_token, principal_for
+from clawsite.accounts.tokens import find_principal, issue_token
 from clawsite.gateway.auth import limited_tokens
-from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server import registry
 from sessions_app.events.journal import NewEntry
 from sessions_app.models import Attachment, Run, Session, SessionMember, SystemEvent, TranscriptEntry
 from sessions_app.runs import queue
 from sessions_app.runs.lifecycle import accept_run
-from sessions_app.transcript.messages import model_history
-from sessions_app.transcript.prompt_content import attachment_ids
+from sessions_app.transcript.messages import read_model_history
+from sessions_app.transcript.prompt_content import list_attachment_ids
 from tests.in_process import Desk, NoAnswer, gateway
 from tests.platform_tools import env_in, use
 from tests.protocol.isolation import parameters, plain_calls
 from tests.rest import Rest
 
 WORD = "quagmire"
-METHODS = registry.methods()
+METHODS = registry.list_methods()
 CHANGING = sorted(name for name, method in METHODS.items() if method.limited is not None)
 # Where words can be put; what else a method needs comes from the table of the isolation matrix.
 WORDY = ("message", "text", "content", "reason", "label", "title", "displayName", "command", "extraSystemPrompt")
 OUTSIDE = re.compile(r"<<<outside (\w+)>>>.*?<<<end of outside \1>>>", re.DOTALL)
-recalled_for = recalled
+recalled_for = filter_entry
 _numbers = itertools.count(1)
 
 
@@ -55,10 +55,10 @@ def test_every_method_that_changes_something_says_what_it_is_for_limited_tokens(
     for name, method in METHODS.items():
         reads = not method.scopes or Scope.READ in method.scopes
         assert (method.limited is None) == reads, name
-    left = {name for name in CHANGING if METHODS[name].limited is Limited.REFUSED}
+    left = {name for name in CHANGING if METHODS[name].limited is LimitedTokenRule.REFUSED}
     assert left >= {"wake", "agents.files.set", "chat.inject", "sessions.patch", "sessions.share", "node.invoke", "node.broadcast"}
-    assert (METHODS["panic.stop"].limited, METHODS["panic.resume"].limited) == (Limited.HARMLESS, Limited.REFUSED)
-    started = {name for name in CHANGING if METHODS[name].limited is Limited.CARRIED}
+    assert (METHODS["panic.stop"].limited, METHODS["panic.resume"].limited) == (LimitedTokenRule.HARMLESS, LimitedTokenRule.REFUSED)
+    started = {name for name in CHANGING if METHODS[name].limited is LimitedTokenRule.CARRIED}
     assert started == {"agent", "chat.send", "sessions.send", "sessions.create", "sessions.compact", "tools.invoke"}
 
 
@@ -89,9 +89,9 @@ def found_words(user):
     yield from (file for file in Path(settings.HOME).rglob("AGENTS.md") if WORD in file.read_text())
 
     for session in Session.objects.filter(owner=user):
-        history = model_history(session.pk, session.generation)
-        files = {one: AttachedFile("a.txt", WORD) for entry in history for one in attachment_ids(entry.content)}
-        told = [repr(message_of(entry, files)) for each in history if (entry := recalled_for(each, {}))]
+        history = read_model_history(session.pk, session.generation)
+        files = {one: AttachedFile("a.txt", WORD) for entry in history for one in list_attachment_ids(entry.content)}
+        told = [repr(to_message(entry, files)) for each in history if (entry := recalled_for(each, {}))]
         yield from (words for words in told if WORD in OUTSIDE.sub("", words))
 
 
@@ -106,14 +106,14 @@ async def carried_out(claimed):
         NewEntry("tool_result", "toolResult", [], WORD, uuid4().hex[:16], read),
         NewEntry("message", "assistant", [{"type": "text", "text": WORD}], WORD, uuid4().hex[:16]),
     ]
-    queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", entries=said)
+    queue.write_step(claimed, to=Run.Status.COMPLETED, reason="stop", entries=said)
 
 
 async def left_by(desk, user):
     answers = {}
     for name in CHANGING:
         answers[name] = await said(desk, name)
-    while turn := queue.claim("w1", 5).runs:
+    while turn := queue.claim_runs("w1", 5).runs:
         for claimed in turn:
             await carried_out(claimed)
     return answers, list(found_words(user))
@@ -126,10 +126,10 @@ async def test_nothing_is_left_for_others_by_any_method(everybody, secret):
         desk.leave()
     for name, answer in answers.items():
         refused = (answer.get("error") or {}).get("details", {}).get("code") == "TOKEN_LIMITED"
-        assert refused == (METHODS[name].limited is Limited.REFUSED), (name, answer)
+        assert refused == (METHODS[name].limited is LimitedTokenRule.REFUSED), (name, answer)
     assert left == []
     assert not SessionMember.objects.filter(session__owner=everybody).exists()
-    started = [name for name in CHANGING if METHODS[name].limited is Limited.CARRIED]
+    started = [name for name in CHANGING if METHODS[name].limited is LimitedTokenRule.CARRIED]
     assert [name for name in started if not answers[name]["ok"]] == []
     assert Run.objects.filter(owner=everybody, options__has_key="keyLimits").count() >= 3
     assert Attachment.objects.filter(owner=everybody, session__isnull=False).exists()
@@ -138,7 +138,7 @@ async def test_nothing_is_left_for_others_by_any_method(everybody, secret):
 
 async def test_without_the_refusal_words_would_be_left(everybody, secret, monkeypatch):
     """Deliberate fault: nobody asks what a method is for limited tokens."""
-    monkeypatch.setattr(limited_tokens, "check", lambda *_: None)
+    monkeypatch.setattr(limited_tokens, "check_limited_token", lambda *_: None)
     async with gateway():
         desk = await Desk.open(secret)
         _, left = await left_by(desk, everybody)
@@ -150,7 +150,7 @@ async def test_without_the_refusal_words_would_be_left(everybody, secret, monkey
 
 
 def with_files_kept(entry, reader):
-    told = recalled(entry, reader)
+    told = filter_entry(entry, reader)
     return replace(told, content=entry.content) if told else None
 
 
@@ -211,15 +211,17 @@ async def test_over_rest_too(everybody, secret):
 
 
 def test_what_a_limited_token_said_before_is_material_to_a_run_without_limits(everybody, secret, session_of):
-    session, program = session_of(everybody), principal_for(secret).user
+    session, program = session_of(everybody), find_principal(secret).user
     accept_run(user=program, session=session, run_id="theirs", prompt=WORD)
-    claimed = queue.claim("w1", 1).runs[0]
-    queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", entries=[NewEntry("message", "assistant", [], f"{WORD}!", "m1")])
+    claimed = queue.claim_runs("w1", 1).runs[0]
+    queue.write_step(
+        claimed, to=Run.Status.COMPLETED, reason="stop", entries=[NewEntry("message", "assistant", [], f"{WORD}!", "m1")]
+    )
     accept_run(user=everybody, session=session, run_id="mine", prompt="and now?")
-    mine = queue.claim("w1", 1).runs[0]
-    history = model_history(session.pk, 1, mine.pk)
-    asked, answered, own = (recalled(entry, {}) for entry in history)
+    mine = queue.claim_runs("w1", 1).runs[0]
+    history = read_model_history(session.pk, 1, mine.pk)
+    asked, answered, own = (filter_entry(entry, {}) for entry in history)
     assert asked.text.startswith("Content from a program with the access token")
     assert answered.text.startswith("Content from your answer to a program with the access token")
     assert (answered.role, own.text, own.origin) == ("user", "and now?", {})
-    assert [recalled(entry, history[0].origin) for entry in history] == history
+    assert [filter_entry(entry, history[0].origin) for entry in history] == history

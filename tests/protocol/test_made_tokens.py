@@ -6,9 +6,9 @@ import pytest
 
 from clawsite.accounts import models, tokens
 from clawsite.accounts.models import AccessToken
-from clawsite.accounts.tokens import issue_token, limit_token, principal_for, revoke_token
+from clawsite.accounts.tokens import find_principal, issue_token, limit_token, revoke_token
 from clawsite.gateway.auth import authority
-from clawsite.gateway.auth.authority import Credential, standing_of
+from clawsite.gateway.auth.authority import Credential, read_access
 from clawsite.gateway.models import DeviceToken
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Forbidden
@@ -53,8 +53,8 @@ async def test_it_ends_with_it_at_once_and_its_sockets_too(address, sockets, fir
     await db.write(end, first[0])
     assert (await socket.closed())[0] == 4001
     assert (await Rest(secret).get("/sessions")).status_code == 401
-    assert principal_for(secret) is None
-    assert standing_of(Credential("api-token", token_id=helper.pk)) is None
+    assert find_principal(secret) is None
+    assert read_access(Credential("api-token", token_id=helper.pk)) is None
 
 
 @pytest.mark.parametrize("end", [revoke_token, expire], ids=["revoked", "expired"])
@@ -62,9 +62,9 @@ def test_without_the_look_at_the_first_one_it_would_live_on(first, end, monkeypa
     """Deliberate fault: only the token's own end counts."""
     helper, secret = made_with(first)
     end(first[0])
-    assert principal_for(secret) is None
+    assert find_principal(secret) is None
     monkeypatch.setattr(authority, "still_good", lambda: models.Q(revoked_at__isnull=True))
-    assert standing_of(Credential("api-token", token_id=helper.pk))
+    assert read_access(Credential("api-token", token_id=helper.pk))
 
 
 def test_it_has_the_scopes_and_limits_that_the_first_one_has_now(first):
@@ -72,13 +72,13 @@ def test_it_has_the_scopes_and_limits_that_the_first_one_has_now(first):
     assert helper.scopes == CHAT
     AccessToken.objects.filter(pk=first[0].pk).update(scopes=["operator.read"])
     limit_token(AccessToken.objects.get(pk=first[0].pk), allow_tools=["read", "write"], deny_tools=["exec"])
-    found = principal_for(secret)
+    found = find_principal(secret)
     assert found.scopes == {"operator.read"}
     assert found.user.key_limits == {"name": helper.prefix, "allow": ["read", "write"], "deny": ["exec"]}
     limit_token(helper, allow_tools=["write", "web_fetch"], deny_tools=[])
-    assert principal_for(secret).user.key_limits == {"name": helper.prefix, "allow": ["write"], "deny": ["exec"]}
+    assert find_principal(secret).user.key_limits == {"name": helper.prefix, "allow": ["write"], "deny": ["exec"]}
     limit_token(helper, allow_tools=["web_fetch"], deny_tools=[])
-    assert principal_for(secret).user.key_limits["deny"] == ["*"]
+    assert find_principal(secret).user.key_limits["deny"] == ["*"]
 
 
 def test_it_makes_none_itself(first):
@@ -91,11 +91,11 @@ async def test_a_device_that_came_with_it_ends_with_the_first_one(address, socke
     _helper, secret = made_with(first)
     device = TestDevice()
     await device.connect(sockets, auth={"token": secret}, scopes=CHAT)
-    assert await db.read(DeviceToken.objects.good().count) == 1
+    assert await db.read(DeviceToken.objects.valid().count) == 1
     socket = await device.connect(sockets, auth={"token": device.token}, scopes=CHAT)
     await db.write(revoke_token, first[0])
     assert (await socket.closed())[0] == 4001
-    assert await db.read(DeviceToken.objects.good().count) == 0
+    assert await db.read(DeviceToken.objects.valid().count) == 0
 
 
 @pytest.mark.usefixtures("plain_static_files")

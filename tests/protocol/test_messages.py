@@ -77,16 +77,18 @@ async def test_live_and_by_deltas_every_message_comes_once_and_in_order(sockets,
 
 
 def tells_what_was_said_before(monkeypatch):
-    monkeypatch.setattr(Connection, "is_news", lambda *_: True)
+    monkeypatch.setattr(Connection, "is_new_message", lambda *_: True)
 
 
 def begins_a_delta_too_early(monkeypatch):
-    history = transcript_history.history
-    monkeypatch.setattr(transcript_history, "history", lambda session, *, after, **more: history(session, after=after - 1, **more))
+    history = transcript_history.read_history
+    monkeypatch.setattr(
+        transcript_history, "read_history", lambda session, *, after, **more: history(session, after=after - 1, **more)
+    )
 
 
 def reads_a_run_from_its_beginning(monkeypatch):
-    found = new_messages.said
+    found = new_messages.read_new_messages
     monkeypatch.setattr(
         "clawsite.gateway.delivery.hub_queries.said", lambda session, runs, ids: found(session, dict.fromkeys(runs, 0), ids)
     )
@@ -180,7 +182,7 @@ async def test_who_cannot_be_told_is_sent_away_to_ask_again(sockets, hand, monke
     assert await socket.closed() == (1013, "what was said cannot be read now")
 
 
-@pytest.mark.parametrize("behind", [transcript_history.MOST, transcript_history.MOST + 1])
+@pytest.mark.parametrize("behind", [transcript_history.MAX_MESSAGES, transcript_history.MAX_MESSAGES + 1])
 async def test_who_is_too_far_behind_reads_the_newest_page(behind, sockets, hand):
     socket = await sockets.connect()
     await send(socket, "k1")
@@ -189,7 +191,7 @@ async def test_who_is_too_far_behind_reads_the_newest_page(behind, sockets, hand
     for n in range(behind):
         await socket.call("chat.inject", {"sessionKey": KEY, "message": f"note {n}"})
     answer = await socket.call("chat.history", {"sessionKey": KEY, "cursor": cursor})
-    if behind > transcript_history.MOST:
+    if behind > transcript_history.MAX_MESSAGES:
         assert answer["kind"] == "reset"
     else:
         texts = [payload["message"]["content"][0]["text"] for payload in answer["messages"]]
@@ -210,7 +212,7 @@ async def test_a_step_back_while_the_messages_are_read_is_noticed(sockets, hand,
     await send(socket, "k1")
     await hand.whole_run("k1", "begin")
     _, cursor = await said_by_now(socket)
-    history = transcript_history.history
+    history = transcript_history.read_history
 
     def then_somebody_goes_back(session, **more):
         page = history(session, **more)
@@ -219,7 +221,7 @@ async def test_a_step_back_while_the_messages_are_read_is_noticed(sockets, hand,
         last.save(force_insert=True)
         return page
 
-    monkeypatch.setattr(transcript_history, "history", then_somebody_goes_back)
+    monkeypatch.setattr(transcript_history, "read_history", then_somebody_goes_back)
     assert (await socket.call("chat.history", {"sessionKey": KEY, "cursor": cursor}))["kind"] == "reset"
 
 

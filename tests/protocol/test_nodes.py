@@ -117,7 +117,7 @@ async def test_each_role_has_methods_of_its_own(device, sockets, tokens, node, p
     one = await node(protocol=protocol)
     operator = await sockets.connect(tokens["olga"], protocol=protocol)
     for caller, role, others in ((one, "node", "operator"), (operator, "operator", "node")):
-        for method in registry.names_for(others):
+        for method in registry.list_method_names(others):
             error = await fault(caller, method, {})
             assert (error["code"], error["message"]) == (code, f"unauthorized role: {role}"), method
 
@@ -203,7 +203,7 @@ async def test_a_result_fits_into_one_answer_or_is_refused_with_words(device, ad
         assert answers[key]["payload"]["payload"] == results[key]
     assert answers["small"]["payload"]["payloadJSON"]
     assert answers["large"]["payload"]["payloadJSON"] is None
-    assert all(len(json.dumps(answer, separators=(",", ":"))) <= limits.REPLY_BYTES for answer in answers.values())
+    assert all(len(json.dumps(answer, separators=(",", ":"))) <= limits.MAX_REPLY_BYTES for answer in answers.values())
     error = answers["too large"]["error"]["details"]["nodeError"]
     assert error["code"] == "RESULT_TOO_LARGE"
     assert "has done what it was asked" in error["message"]
@@ -240,7 +240,7 @@ async def test_a_silent_node_costs_its_time_and_is_never_asked_again(device, ada
 
 async def test_what_a_silent_node_was_sent_is_not_kept_beyond_its_time(device, ada, node, eventually):
     socket = await node()
-    desk = (await runtime.running()).nodes
+    desk = (await runtime.get_runtime()).nodes
     error = await fault(ada, "node.invoke", asked(device, timeoutMs=1_000))
     assert error["details"]["nodeError"]["code"] == "TIMEOUT"
     assert len(socket.events("node.invoke.request")) == 1
@@ -262,9 +262,9 @@ async def test_a_node_that_leaves_before_it_answers_is_not_asked_again(device, a
 
 
 async def test_an_invocation_that_the_bus_has_lost_is_found_by_the_poll(device, ada, node, monkeypatch):
-    from clawsite.gateway.nodes.connected import NodeDesk
+    from clawsite.gateway.nodes.connected import ConnectedNodes
 
-    monkeypatch.setattr(NodeDesk, "hear", lambda desk, message: None)
+    monkeypatch.setattr(ConnectedNodes, "hear", lambda desk, message: None)
     socket = await node()
     asking = asyncio.create_task(ada.call("node.invoke", asked(device, timeoutMs=20_000)))
     await answer_next(socket, device, payload=1)
@@ -330,7 +330,7 @@ async def test_a_node_answers_for_itself_only(device, sockets, tokens, ada, olga
 async def test_without_the_look_at_the_owner_somebody_else_could_ask_it(device, sockets, tokens, node, monkeypatch):
     """Deliberate fault: the nodes that somebody manages are taken for those that they may ask."""
     socket = await node()
-    monkeypatch.setattr(invoke, "own_node", shapes.managed_node)
+    monkeypatch.setattr(invoke, "own_node", shapes.find_managed_node)
     olga = await sockets.connect(tokens["olga"])
     asking = asyncio.create_task(olga.call("node.invoke", asked(device, timeoutMs=20_000)))
     await answer_next(socket, device, payload=1)
@@ -392,7 +392,7 @@ async def test_what_is_told_to_all_nodes_reaches_ones_own_and_nobody_elses(devic
 async def test_without_the_look_at_the_owner_somebody_else_could_tell_it_something(device, olga, node, monkeypatch):
     """Deliberate fault: the nodes that somebody manages are taken for those that they may tell."""
     socket = await node()
-    monkeypatch.setattr(broadcast, "own_node", shapes.managed_node)
+    monkeypatch.setattr(broadcast, "own_node", shapes.find_managed_node)
     assert (await olga.call("node.broadcast", {"event": "night", "nodeIds": [device.id]}))["nodeIds"] == [device.id]
     assert await socket.event("node.broadcast", event="night")
 

@@ -102,9 +102,9 @@ async def test_a_bug_is_told_by_a_reference_and_costs_only_that_request(sockets,
     async def broken(call, params):
         raise ZeroDivisionError("secret detail")
 
-    health = registry.methods()["health"]
+    health = registry.list_methods()["health"]
     broken_one = registry.Method(health.name, health.scopes, health.params, health.result, broken, health.description, None)
-    monkeypatch.setitem(registry.methods(), "health", broken_one)
+    monkeypatch.setitem(registry.list_methods(), "health", broken_one)
     socket = await sockets.connect()
     error = (await socket.request("health"))["error"]
     assert error["code"] == "UNAVAILABLE"
@@ -150,7 +150,7 @@ async def test_a_client_that_does_not_read_is_closed_and_nobody_else_notices(soc
     await slow.send({"type": "req", "id": "c", "method": "connect", "params": first})
     quick = await sockets.connect()
     await quick.call("sessions.create", {"key": KEY})
-    hub = (await runtime.running()).hub
+    hub = (await runtime.get_runtime()).hub
     for _ in range(400):
         await quick.call("chat.inject", {"sessionKey": KEY, "message": "x" * 60_000})
         if all(connection.line.closing for connection in hub.audience if connection.client.id == "slow"):

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 from django.test import Client
 
-from clawsite.gateway.protocol.session_events import Stream
+from clawsite.gateway.protocol.session_events import StreamName
 from clawsite.gateway.server import registry
 from clawsite.gateway.server.docs_intro import INTRODUCTION
 
@@ -21,7 +21,7 @@ def test_the_schema_is_published_without_signing_in(database):
 
 def test_every_stream_of_a_run_is_explained():
     _, _, table = INTRODUCTION.partition("| stream | `data` |")
-    assert [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")] == list(get_args(Stream))
+    assert [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")] == list(get_args(StreamName))
 
 
 async def test_answers_and_events_are_as_published(sockets, hand):
@@ -83,7 +83,7 @@ async def test_an_answer_that_is_not_as_published_is_found(answer, sockets, monk
     async def wrong(call, params):
         return answer
 
-    monkeypatch.setitem(registry.methods(), "models.list", replace(registry.methods()["models.list"], handler=wrong))
+    monkeypatch.setitem(registry.list_methods(), "models.list", replace(registry.list_methods()["models.list"], handler=wrong))
     socket = await sockets.connect()
     with pytest.raises(AssertionError, match="methods/models.list/result"):
         await socket.request("models.list")

@@ -45,7 +45,7 @@ def _asked(user: Any, session: Any, workspace: Any) -> Approval:
     asking.allow_asking()
     claimed = asking.claimed_run(user, session)
     question = asking.asked(claimed, workspace)
-    queue.park(claimed, "approval")
+    queue.park_run(claimed, "approval")
     return question
 
 
@@ -119,14 +119,14 @@ async def test_a_question_that_nobody_answered_is_closed_too(ask, people, sessio
     if ends == "nobody answers":
         await db.write(_is_late, question)
     else:
-        await db.write(approval_requests.void_of_run, question.run_id, "stopped", alone=True)
+        await db.write(approval_requests.void_for_run, question.run_id, "stopped", alone=True)
     told = (await heard(ada, "terminal"))["approval"]
     assert (told["status"], told["reason"], told["resolver"]) == (status, reason, {"kind": "system"})
 
 
 def _is_late(question: Approval) -> None:
     Approval.objects.filter(pk=question.pk).update(expires_at=question.created_at)
-    expiry.look_at_the_clock()
+    expiry.expire_and_warn()
 
 
 async def test_more_time_is_told(ask, people, session_of, socket_of):

@@ -3,7 +3,7 @@
 import asyncio
 import struct
 
-from clawsite.gateway.protocol.limits import FIRST_FRAME_BYTES
+from clawsite.gateway.protocol.limits import MAX_FIRST_FRAME_BYTES
 
 UPGRADE = (
     "GET /ws HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -20,7 +20,7 @@ async def test_a_large_frame_is_refused_when_it_is_announced(address):
     await reader.readuntil(b"\r\n\r\n")
     opcode, _challenge = await frame(reader)
     assert opcode == TEXT
-    writer.write(struct.pack("!BBQ", FINAL | TEXT, MASKED | LONG, FIRST_FRAME_BYTES * 2) + b"mask" + b"the beginning")
+    writer.write(struct.pack("!BBQ", FINAL | TEXT, MASKED | LONG, MAX_FIRST_FRAME_BYTES * 2) + b"mask" + b"the beginning")
     async with asyncio.timeout(20):
         opcode, data = await frame(reader)
     assert opcode == CLOSE
@@ -37,7 +37,7 @@ async def frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 
 async def test_once_let_in_large_frames_are_taken(sockets, user, token_of):
     socket = await sockets.connect(token_of(user))
-    answer = await socket.request("health", {"unknown": "x" * (FIRST_FRAME_BYTES * 3)})
+    answer = await socket.request("health", {"unknown": "x" * (MAX_FIRST_FRAME_BYTES * 3)})
     assert answer["error"]["code"] == "INVALID_REQUEST"
     assert (await socket.request("health"))["ok"]
 
@@ -57,7 +57,7 @@ async def test_a_trace_that_is_none_is_passed_over(sockets, user, token_of):
 
 
 async def test_a_connection_follows_a_bounded_number_of_sessions(sockets, user, token_of, monkeypatch):
-    monkeypatch.setattr("clawsite.gateway.protocol.limits.FOLLOWED", 2)
+    monkeypatch.setattr("clawsite.gateway.protocol.limits.MAX_FOLLOWED", 2)
     socket = await sockets.connect(token_of(user))
     for name in ("a", "b", "a"):  # one that is followed already is no further one
         assert (await socket.request("sessions.messages.subscribe", {"key": f"agent:main:{name}"}))["ok"]

@@ -7,11 +7,11 @@ from tools_app.exec.gate import examine
 from tools_app.exec.gate import verdict as gate
 from tools_app.exec.gate.executables import find_executable
 from tools_app.exec.gate.shell import parser
-from tools_app.exec.gate.types import AllowEntry, Executable, GateRules, Place, names
+from tools_app.exec.gate.types import AllowEntry, ExecContext, Executable, GateRules, split_names
 
 SEARCH = tuple(Path(each) for each in ("/usr/local/bin", "/usr/bin", "/bin"))
 ALLOWED = sorted(
-    names(
+    split_names(
         """ls cat grep egrep head tail wc sort uniq find xargs sed awk tar git echo cut tr diff env python3 node npm make pytest cp
         mv rm mkdir touch tee timeout nice nohup date du stat file basename dirname rg jq curl cargo go pip ln chmod test printf
         which sleep gzip zip rsync docker bash sh busybox perl ruby ssh vim less flock stdbuf dd gcc comm paste nl od bc
@@ -35,12 +35,12 @@ def make_place(tmp_path, monkeypatch):
         return Executable(name, f"/programs/{name}", f"/programs/{name}", "1:2:3:4", bare=name) if name in ALLOWED else None
 
     monkeypatch.setattr(examine, "find_executable", find)
-    monkeypatch.setattr(parser, "SECONDS", 30)  # the machine may be slow, and that is not what is tested
-    return Place(Path(os.path.realpath(workspace)), (Path(os.path.realpath(workspace)),), SEARCH)
+    monkeypatch.setattr(parser, "TIMEOUT_SECONDS", 30)  # the machine may be slow, and that is not what is tested
+    return ExecContext(Path(os.path.realpath(workspace)), (Path(os.path.realpath(workspace)),), SEARCH)
 
 
 ALL = GateRules("allowlist", "on-miss", tuple(AllowEntry(name) for name in ALLOWED))
 
 
 async def verdict(line, place, rules=ALL):
-    return gate.judge(await gate.analyse(line, place), rules)
+    return gate.judge(await gate.analyze(line, place), rules)

@@ -7,26 +7,26 @@ from typing import Any
 
 from clawsite.gateway.auth.authority import Credential
 from clawsite.gateway.delivery.connection import Connection
-from clawsite.gateway.delivery.hub_queries import SessionFacts
-from clawsite.gateway.delivery.send_queue import Line
+from clawsite.gateway.delivery.hub_queries import StreamedSession
+from clawsite.gateway.delivery.send_queue import SocketWriter
 from clawsite.gateway.protocol.event_frames import SessionName
-from clawsite.gateway.protocol.frames import Client, Encoded, dialect_of
+from clawsite.gateway.protocol.frames import Client, EncodedEvent, dialect_of
 
 OWNER, MEMBER, STRANGER = 1, 2, 3
 SESSION = "11111111-1111-4111-8111-111111111111"
 KEY = "agent:main:main"
 
 
-class RecordingLine(Line):
+class RecordingLine(SocketWriter):
     """Keeps the frames instead of queueing them."""
 
     def __init__(self) -> None:
         super().__init__(id="c", send=_nowhere, send_close=_nowhere_close)
         self.frames: list[dict[str, Any]] = []
 
-    def deliver(self, event: Encoded, *, droppable: bool = False) -> None:
+    def deliver(self, event: EncodedEvent, *, droppable: bool = False) -> None:
         self.seq += 1
-        self.frames.append(json.loads(event.numbered(self.seq)))
+        self.frames.append(json.loads(event.with_seq(self.seq)))
 
 
 async def _nowhere(text: str) -> None: ...
@@ -124,10 +124,10 @@ class FakeRows:
         if self.broken:
             raise RuntimeError("no database")
 
-    async def session(self, session_id: str) -> SessionFacts | None:
+    async def session(self, session_id: str) -> StreamedSession | None:
         self._ask("session")
         log = self.logs.get(session_id)
-        return SessionFacts(SessionName("generation-1", log.key), log.owner) if log else None
+        return StreamedSession(SessionName("generation-1", log.key), log.owner) if log else None
 
     async def events_after(self, session_id: str, cursor: int) -> tuple[list[dict[str, Any]], bool]:
         self._ask(f"events after {cursor}")

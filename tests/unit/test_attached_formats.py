@@ -1,13 +1,13 @@
 """Images and files of a message in each provider's own format."""
 
-from agents.context.image_limit import MOST_IMAGES, within_reach
+from agents.context.image_limit import MAX_IMAGES, limit_images
 from agents.llm.base import ModelRequest
-from agents.llm.messages import AssistantMessage, AttachedFile, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.llm.messages import AssistantMessage, AttachedFile, Image, Message, ToolCallRequest, ToolResultMessage, UserMessage
 from agents.llm.prices import takes_images
-from agents.llm.providers.chat_format import wire_messages
-from agents.llm.providers.demo.script import next_turn
-from agents.llm.providers.dialect import Dialect, learn
-from agents.llm.providers.responses_format import responses_body_of
+from agents.llm.providers.chat_format import to_wire_messages
+from agents.llm.providers.demo.script import next_reply
+from agents.llm.providers.dialect import EndpointDialect, learn_from_error
+from agents.llm.providers.responses_format import build_responses_body
 
 IMAGE = Image("cat.png", "image/png", b"\x89PNG")
 URL = "data:image/png;base64,iVBORw=="
@@ -19,14 +19,14 @@ def request(*messages: Message) -> ModelRequest:
 
 
 def test_an_image_goes_out_as_a_data_address() -> None:
-    (message,) = wire_messages(request(UserMessage("what is this?", (IMAGE,))), Dialect())
+    (message,) = to_wire_messages(request(UserMessage("what is this?", (IMAGE,))), EndpointDialect())
     assert message["content"] == [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": {"url": URL}}]
-    (alone,) = wire_messages(request(UserMessage("", (IMAGE,))), Dialect())
+    (alone,) = to_wire_messages(request(UserMessage("", (IMAGE,))), EndpointDialect())
     assert [part["type"] for part in alone["content"]] == ["image_url"]
 
 
 def test_the_responses_format_has_names_of_its_own() -> None:
-    body = responses_body_of(request(UserMessage("look", (IMAGE,), (FILE,))), Dialect())
+    body = build_responses_body(request(UserMessage("look", (IMAGE,), (FILE,))), EndpointDialect())
     words = f"look\n\n{FILE.told}"
     assert body["input"] == [
         {"role": "user", "content": [{"type": "input_text", "text": words}, {"type": "input_image", "image_url": URL}]}
@@ -34,20 +34,22 @@ def test_the_responses_format_has_names_of_its_own() -> None:
 
 
 def test_a_file_is_told_behind_the_persons_own_words() -> None:
-    (message,) = wire_messages(request(UserMessage("read it", files=(FILE,))), Dialect())
+    (message,) = to_wire_messages(request(UserMessage("read it", files=(FILE,))), EndpointDialect())
     assert message["content"] == f"read it\n\n{FILE.told}"
-    assert wire_messages(request(UserMessage("plain")), Dialect())[0]["content"] == "plain"
+    assert to_wire_messages(request(UserMessage("plain")), EndpointDialect())[0]["content"] == "plain"
 
 
 def test_a_model_that_refuses_images_is_told_about_them_instead() -> None:
-    learned = learn(Dialect(), '{"error": {"message": "Invalid content type. image_url is only supported by certain models."}}')
-    assert learned == Dialect(images=False)
+    learned = learn_from_error(
+        EndpointDialect(), '{"error": {"message": "Invalid content type. image_url is only supported by certain models."}}'
+    )
+    assert learned == EndpointDialect(images=False)
     for message in (
-        wire_messages(request(UserMessage("look", (IMAGE,))), learned)[0],
-        responses_body_of(request(UserMessage("look", (IMAGE,))), learned)["input"][0],
+        to_wire_messages(request(UserMessage("look", (IMAGE,))), learned)[0],
+        build_responses_body(request(UserMessage("look", (IMAGE,))), learned)["input"][0],
     ):
         assert message["content"] == 'look\n\n[Attached image "cat.png" (image/png); not shown: this model takes no images]'
-    assert learn(Dialect(), "You uploaded an unsupported image. Please make sure your image is valid.") is None
+    assert learn_from_error(EndpointDialect(), "You uploaded an unsupported image. Please make sure your image is valid.") is None
 
 
 def test_which_models_look_at_images_is_known_or_tried() -> None:
@@ -58,17 +60,17 @@ def test_which_models_look_at_images_is_known_or_tried() -> None:
 
 
 def test_the_demo_says_what_it_got() -> None:
-    turn = next_turn([UserMessage("", (IMAGE,), (FILE,))], ["read"])
+    turn = next_reply([UserMessage("", (IMAGE,), (FILE,))], ["read"])
     assert "`cat.png`, `a.txt`" in turn.text
-    assert "`cat.png`" in next_turn([UserMessage("这是什么？", (IMAGE,))], []).text
-    assert next_turn([UserMessage("read a.txt", files=(FILE,))], ["read"]).tool == "read"
-    assert "cat.png" not in next_turn([UserMessage("", (IMAGE,)), UserMessage("hello")], []).text
+    assert "`cat.png`" in next_reply([UserMessage("这是什么？", (IMAGE,))], []).text
+    assert next_reply([UserMessage("read a.txt", files=(FILE,))], ["read"]).tool == "read"
+    assert "cat.png" not in next_reply([UserMessage("", (IMAGE,)), UserMessage("hello")], []).text
 
 
 SHOWN = ToolResultMessage("c1", "image", "cat.png: 1 x 1", images=(IMAGE,))
 TURN = (
     UserMessage("look"),
-    AssistantMessage(tool_calls=(ToolCallAsked("c1", "image"), ToolCallAsked("c2", "read"))),
+    AssistantMessage(tool_calls=(ToolCallRequest("c1", "image"), ToolCallRequest("c2", "read"))),
     SHOWN,
     ToolResultMessage("c2", "read", "text"),
 )
@@ -76,22 +78,22 @@ NAMED = '[Not written by the user: images that tools returned, in this order: "c
 
 
 def test_images_of_tools_follow_all_results_of_their_turn() -> None:
-    wire = wire_messages(request(*TURN, AssistantMessage("a cat")), Dialect())
+    wire = to_wire_messages(request(*TURN, AssistantMessage("a cat")), EndpointDialect())
     assert [message["role"] for message in wire] == ["user", "assistant", "tool", "tool", "user", "assistant"]
     assert wire[2]["content"] == "cat.png: 1 x 1"
     assert wire[4]["content"] == [{"type": "text", "text": NAMED}, {"type": "image_url", "image_url": {"url": URL}}]
-    items = responses_body_of(request(*TURN), Dialect())["input"]
+    items = build_responses_body(request(*TURN), EndpointDialect())["input"]
     assert [item.get("type") or item["role"] for item in items][-3:] == ["function_call_output", "function_call_output", "user"]
     assert items[-1]["content"] == [{"type": "input_text", "text": NAMED}, {"type": "input_image", "image_url": URL}]
 
 
 def test_a_model_that_refuses_images_is_told_about_those_of_tools() -> None:
-    last = wire_messages(request(*TURN), Dialect(images=False))[-1]
+    last = to_wire_messages(request(*TURN), EndpointDialect(images=False))[-1]
     assert last["content"] == f'{NAMED}\n\n[Attached image "cat.png" (image/png); not shown: this model takes no images]'
 
 
 def test_a_model_without_eyes_gets_a_note_in_the_result() -> None:
-    blind = within_reach(TURN, takes_images=False)
+    blind = limit_images(TURN, takes_images=False)
     assert blind[2] == ToolResultMessage(
         "c1", "image", 'cat.png: 1 x 1\n\n[Image "cat.png" (image/png); not shown: this model takes no images]'
     )
@@ -99,10 +101,10 @@ def test_a_model_without_eyes_gets_a_note_in_the_result() -> None:
 
 
 def test_of_many_images_the_newest_are_shown() -> None:
-    messages = [UserMessage("first", (IMAGE,)), *[SHOWN] * MOST_IMAGES]
-    kept = within_reach(messages, takes_images=True)
+    messages = [UserMessage("first", (IMAGE,)), *[SHOWN] * MAX_IMAGES]
+    kept = limit_images(messages, takes_images=True)
     assert kept[1:] == messages[1:]
     assert kept[0] == UserMessage('first\n\n[Image "cat.png" (image/png); not shown: too many images came after it]')
     large = Image("large.png", "image/png", b"x" * (15 << 20))
-    older, newer = within_reach([UserMessage("a", (large,)), UserMessage("b", (large,))], takes_images=True)
+    older, newer = limit_images([UserMessage("a", (large,)), UserMessage("b", (large,))], takes_images=True)
     assert (older.images, newer.images) == ((), (large,))

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from clawsite.gateway.auth.authority import Authority, Credential, SignedOut, Standing
+from clawsite.gateway.auth.authority import AccountAccess, Authority, Credential, SignedOut
 from clawsite.gateway.protocol import limits
 from clawsite.infra.errors import Unavailable
 from tests.unit.gateway_fakes import Clock
@@ -14,21 +14,21 @@ CHAT = frozenset({"operator.read", "operator.write"})
 USER = SimpleNamespace(pk=1)
 
 
-def standing(*scopes: str) -> Standing:
-    return Standing(USER, frozenset(scopes), sees_all=False)
+def standing(*scopes: str) -> AccountAccess:
+    return AccountAccess(USER, frozenset(scopes), sees_all=False)
 
 
 class Desk:
     """Where credentials are looked at. What it says can be set, and held back."""
 
     def __init__(self) -> None:
-        self.says: Standing | Exception | None = standing(*CHAT)
+        self.says: AccountAccess | Exception | None = standing(*CHAT)
         self.looks = 0
         self.asked = asyncio.Event()
         self.open = asyncio.Event()
         self.open.set()
 
-    async def look(self, credential: Credential) -> Standing | None:
+    async def look(self, credential: Credential) -> AccountAccess | None:
         self.looks += 1
         self.asked.set()
         answer = self.says
@@ -50,11 +50,11 @@ def make(desk: Desk, clock: Clock, wanted: frozenset[str] | None = None) -> Auth
 async def test_it_is_believed_for_a_minute_and_then_looked_at_again(desk):
     clock = Clock()
     authority = make(desk, clock)
-    await authority.current()
+    await authority.ensure_current()
     assert desk.looks == 0
     clock.pass_(limits.RECHECK_SECONDS + 1)
     desk.says = standing("operator.read")
-    await authority.current()
+    await authority.ensure_current()
     assert (desk.looks, authority.scopes) == (1, frozenset({"operator.read"}))
 
 
@@ -62,7 +62,7 @@ async def test_who_comes_while_it_is_looked_at_waits_for_the_same_answer(desk):
     authority = make(desk, Clock())
     authority.doubt()
     desk.open.clear()
-    waiting = [asyncio.create_task(authority.current()) for _ in range(5)]
+    waiting = [asyncio.create_task(authority.ensure_current()) for _ in range(5)]
     await asyncio.sleep(0)
     assert not any(task.done() for task in waiting)
     desk.open.set()
@@ -74,7 +74,7 @@ async def test_an_answer_older_than_the_last_change_does_not_count(desk):
     authority = make(desk, Clock())
     authority.doubt()
     desk.open.clear()
-    waiting = asyncio.create_task(authority.current())
+    waiting = asyncio.create_task(authority.ensure_current())
     await desk.asked.wait()
     desk.says = standing()
     authority.doubt()  # the account changed while the first look was under way
@@ -88,10 +88,10 @@ async def test_a_credential_that_is_gone_stays_gone(desk):
     authority.doubt()
     desk.says = None
     with pytest.raises(SignedOut):
-        await authority.current()
+        await authority.ensure_current()
     desk.says = standing(*CHAT)
     with pytest.raises(SignedOut):
-        await authority.current()
+        await authority.ensure_current()
     assert not authority.may_read
 
 
@@ -100,13 +100,13 @@ async def test_a_database_that_is_away_refuses_instead_of_believing(desk):
     authority.doubt()
     desk.says = Unavailable("The database can’t be reached.")
     with pytest.raises(Unavailable):
-        await authority.current()
+        await authority.ensure_current()
     desk.says = standing(*CHAT)
-    assert (await authority.current()).scopes == CHAT
+    assert (await authority.ensure_current()).scopes == CHAT
 
 
 async def test_new_rights_of_the_account_do_not_widen_what_the_client_asked_for(desk):
     authority = make(desk, Clock(), wanted=frozenset({"operator.read"}))
     authority.doubt()
     desk.says = standing("operator.read", "operator.write", "operator.admin")
-    assert (await authority.current()).scopes == frozenset({"operator.read"})
+    assert (await authority.ensure_current()).scopes == frozenset({"operator.read"})

@@ -2,9 +2,9 @@
 
 from agents.llm.base import ModelRequest, ToolSpec
 from agents.llm.messages import UserMessage
-from agents.llm.providers.chat_format import body_of
-from agents.llm.providers.dialect import Dialect, learn
-from agents.llm.providers.responses_format import responses_body_of
+from agents.llm.providers.chat_format import build_chat_body
+from agents.llm.providers.dialect import EndpointDialect, learn_from_error
+from agents.llm.providers.responses_format import build_responses_body
 from tools_app.authorize import authorize_tool_call
 from tools_app.core.definition import CallRef
 from tools_app.policy.chain import evaluate
@@ -21,7 +21,7 @@ def spec(name):
 
 
 def toolset(*names):
-    return Toolset({}, QUERY, evaluate(QUERY, RULES)).with_callers([spec(name) for name in names])
+    return Toolset({}, QUERY, evaluate(QUERY, RULES)).with_client_tools([spec(name) for name in names])
 
 
 def test_a_call_of_theirs_is_handed_over_and_nothing_can_run_it():
@@ -46,18 +46,18 @@ def request(*tools):
 
 def test_wishes_stand_in_both_formats_as_far_as_they_exist_there():
     weather = ToolSpec("weather", "", {"type": "object"})
-    chat = body_of(request(weather), Dialect())
+    chat = build_chat_body(request(weather), EndpointDialect())
     assert {name: chat[name] for name in WISHES} == WISHES
-    other = responses_body_of(request(weather), Dialect())
+    other = build_responses_body(request(weather), EndpointDialect())
     assert (other["max_output_tokens"], other["temperature"]) == (9, 0.5)
     assert (other["tool_choice"], other["text"]) == ({"type": "function", "name": "weather"}, {"format": {"type": "json_object"}})
     assert "stop" not in other
-    assert "tool_choice" not in body_of(request(), Dialect())
+    assert "tool_choice" not in build_chat_body(request(), EndpointDialect())
 
 
 def test_an_endpoint_teaches_the_name_of_the_limit():
     refusal = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
-    learned = learn(Dialect(), refusal)
-    body = body_of(request(), learned)
+    learned = learn_from_error(EndpointDialect(), refusal)
+    body = build_chat_body(request(), learned)
     assert body["max_completion_tokens"] == 9
     assert "max_tokens" not in body

@@ -1,6 +1,6 @@
 """The chat view of a run: first words at once, the rest paced, everything before the last word."""
 
-from clawsite.gateway.protocol.chat_events import PACE_SECONDS, ChatView
+from clawsite.gateway.protocol.chat_events import DELTA_INTERVAL_SECONDS, ChatEventBuilder
 from tests.unit.gateway_fakes import Log
 
 
@@ -9,21 +9,21 @@ def text_of(payload):
 
 
 def test_the_first_words_are_shown_at_once_and_later_ones_paced():
-    log, view = Log(), ChatView("run-7")
+    log, view = Log(), ChatEventBuilder("run-7")
     accepted, start, one, two, three, *_ = log.run("one two three")
     assert view.feed(accepted, 0.0) == view.feed(start, 0.0) == []
     [first] = view.feed(one, 10.0)
     assert (first["state"], first["deltaText"], text_of(first), first["seq"]) == ("delta", "one", "one", 3)
     assert view.feed(two, 10.01) == []
     assert view.feed(three, 10.02) == []
-    assert view.due == 10.0 + PACE_SECONDS
+    assert view.due == 10.0 + DELTA_INTERVAL_SECONDS
     [paced] = view.flush(view.due)
     assert (paced["deltaText"], text_of(paced), paced["seq"]) == (" two three", "one two three", 5)
     assert view.due is None
 
 
 def test_what_waits_is_told_before_the_last_word():
-    log, view = Log(), ChatView("run-7")
+    log, view = Log(), ChatEventBuilder("run-7")
     told = [payload for event in log.run("a b c d") for payload in view.feed(event, 5.0)]
     assert [payload["state"] for payload in told] == ["delta", "delta", "final"]
     assert "".join(payload.get("deltaText", "") for payload in told) == "a b c d"
@@ -33,7 +33,7 @@ def test_what_waits_is_told_before_the_last_word():
 
 
 def test_another_attempt_replaces_what_was_shown():
-    log, view = Log(), ChatView("run-7")
+    log, view = Log(), ChatEventBuilder("run-7")
     log.add("lifecycle", phase="accepted", prompt="hi")
     view.feed(log.add("assistant", messageId="m", attempt=1, delta="wrong", offset=0), 0.0)
     [emptied] = view.feed(log.add("assistant", messageId="m", attempt=2, reset=True), 1.0)
@@ -44,34 +44,34 @@ def test_another_attempt_replaces_what_was_shown():
 
 
 def test_a_second_message_of_the_same_run_does_not_continue_the_first():
-    log, view = Log(), ChatView("run-7")
+    log, view = Log(), ChatEventBuilder("run-7")
     view.feed(log.add("assistant", messageId="m1", attempt=1, delta="let me look", offset=0), 0.0)
     [second] = view.feed(log.add("assistant", messageId="m2", attempt=1, delta="done", offset=0), 1.0)
     assert (second["replace"], text_of(second)) == (True, "done")
 
 
 def test_an_abort_keeps_the_words_that_were_said():
-    log, view = Log(), ChatView("run-7")
+    log, view = Log(), ChatEventBuilder("run-7")
     view.feed(log.add("assistant", messageId="m", attempt=1, delta="half a", offset=0), 0.0)
     [aborted] = view.feed(log.add("lifecycle", phase="end", aborted=True, stopReason="rpc", endedAt=1), 0.5)
     assert (aborted["state"], aborted["stopReason"], text_of(aborted)) == ("aborted", "rpc", "half a")
 
 
 def test_an_error_names_its_kind():
-    log, view = Log(), ChatView("run-7")
+    log, view = Log(), ChatEventBuilder("run-7")
     [error] = view.feed(log.add("lifecycle", phase="error", error="too long", kind="context_overflow", endedAt=1), 0.0)
     assert (error["state"], error["errorMessage"], error["errorKind"]) == ("error", "too long", "context_length")
 
 
 def test_long_answers_are_repeated_less_often():
-    log, view = Log(), ChatView("run-7")
+    log, view = Log(), ChatEventBuilder("run-7")
     view.feed(log.add("assistant", messageId="m", attempt=1, delta="x" * 1_000_000, offset=0), 0.0)
     view.feed(log.add("assistant", messageId="m", attempt=1, delta="y", offset=1_000_000), 1.0)
     assert view.due > 3.0
 
 
 def test_a_view_begun_in_mid_run_goes_on_with_the_whole_text():
-    log, view = Log(), ChatView("run-7")
+    log, view = Log(), ChatEventBuilder("run-7")
     *earlier, last_delta, _final, _end = log.run("one two three")
     for event in earlier:
         view.catch_up(event)

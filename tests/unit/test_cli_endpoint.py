@@ -31,10 +31,10 @@ def at(one: socket.socket) -> str:
 
 
 def test_the_noted_address_is_used_while_it_is_there(home: Path, listener: socket.socket) -> None:
-    assert endpoint.default_url() == "ws://127.0.0.1:8765/ws"
-    with address.note(home, listener):
-        assert endpoint.default_url() == at(listener)
-    assert endpoint.default_url() == "ws://127.0.0.1:8765/ws"
+    assert endpoint.find_default_url() == "ws://127.0.0.1:8765/ws"
+    with address.publish_address(home, listener):
+        assert endpoint.find_default_url() == at(listener)
+    assert endpoint.find_default_url() == "ws://127.0.0.1:8765/ws"
     assert list(home.iterdir()) == []
 
 
@@ -42,35 +42,35 @@ def test_the_noted_address_is_used_while_it_is_there(home: Path, listener: socke
     ("name", "value", "url"), [("CLAWSITE_HOST", "::", "ws://[::1]:8765/ws"), ("CLAWSITE_PORT", "9", "ws://127.0.0.1:9/ws")]
 )
 def test_the_environment_goes_before_the_note(home: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, url: str) -> None:
-    (home / address.FILE).write_text("ws://127.0.0.1:1234/ws\n")
+    (home / address.ADDRESS_FILE).write_text("ws://127.0.0.1:1234/ws\n")
     monkeypatch.setenv(name, value)
-    assert endpoint.default_url() == url
+    assert endpoint.find_default_url() == url
 
 
 def test_url_goes_before_everything(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAWSITE_PORT", "9")
-    assert endpoint.endpoint(argparse.Namespace(url="ws://far/ws")).url == "ws://far/ws"
+    assert endpoint.resolve_endpoint(argparse.Namespace(url="ws://far/ws")).url == "ws://far/ws"
 
 
 def test_everywhere_is_noted_as_here(home: Path) -> None:
-    with socket.create_server(("0.0.0.0", 0)) as everywhere, address.note(home, everywhere):
-        assert address.noted(home) == at(everywhere)
+    with socket.create_server(("0.0.0.0", 0)) as everywhere, address.publish_address(home, everywhere):
+        assert address.read_address(home) == at(everywhere)
 
 
 def test_a_note_replaces_a_stale_one_but_one_that_gives_way_leaves_a_living_one(home: Path, listener: socket.socket) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as first, address.note(home, first):
-        with address.note(home, listener, give_way=True):
-            assert address.noted(home) == at(first)
-        assert address.noted(home) == at(first)
-    (home / address.FILE).write_text("ws://127.0.0.1:1/ws")
-    with address.note(home, listener, give_way=True):
-        assert address.noted(home) == at(listener)
+    with socket.create_server(("127.0.0.1", 0)) as first, address.publish_address(home, first):
+        with address.publish_address(home, listener, give_way=True):
+            assert address.read_address(home) == at(first)
+        assert address.read_address(home) == at(first)
+    (home / address.ADDRESS_FILE).write_text("ws://127.0.0.1:1/ws")
+    with address.publish_address(home, listener, give_way=True):
+        assert address.read_address(home) == at(listener)
 
 
 def test_a_note_that_another_has_replaced_is_not_removed(home: Path, listener: socket.socket) -> None:
-    with address.note(home, listener):
-        (home / address.FILE).write_text("ws://127.0.0.1:1234/ws")
-    assert address.noted(home) == "ws://127.0.0.1:1234/ws"
+    with address.publish_address(home, listener):
+        (home / address.ADDRESS_FILE).write_text("ws://127.0.0.1:1234/ws")
+    assert address.read_address(home) == "ws://127.0.0.1:1234/ws"
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_a_note_that_another_has_replaced_is_not_removed(home: Path, listener: s
     ],
 )
 def test_addresses_of_pages_become_those_of_their_socket(given: str, url: str) -> None:
-    assert endpoint.socket_url(given) == url
+    assert endpoint.to_socket_url(given) == url
 
 
 @pytest.mark.parametrize("given", ["", "localhost:8765", "ftp://x", "http://", "http://h:eighty", "ws://[::1/ws", "ws://h#part"])
 def test_anything_else_is_wrong_usage(given: str) -> None:
     with pytest.raises(CommandFailed, match="is not the address of a gateway") as failed:
-        endpoint.socket_url(given)
+        endpoint.to_socket_url(given)
     assert failed.value.code == 2

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from clawsite.cli.output import AnswerPrinter, EventLines, event_line
+from clawsite.cli.output import AnswerPrinter, EventPrinter, format_event
 from clawsite.client.client import Event
 
 
@@ -131,13 +131,13 @@ def test_escape_sequences_do_not_reach_the_terminal(screen: Screen) -> None:
 )
 def test_every_event_is_one_readable_line(stream: str, data: dict[str, Any], line: str) -> None:
     event = Event("agent:main:main", 4, 0, stream, data, "0123456789", 1)
-    assert event_line(event, "12:00:00") == f"12:00:00 01234567 {stream:<9} {line}"
+    assert format_event(event, "12:00:00") == f"12:00:00 01234567 {stream:<9} {line}"
 
 
 class Log:
     def __init__(self) -> None:
         self.out = io.StringIO()
-        self.lines = EventLines(self.out)
+        self.lines = EventPrinter(self.out)
 
     def tell(self, stream: str, **data: Any) -> None:
         self.lines.show(Event("agent:main:main", 1, 0, stream, data, "run", 1))

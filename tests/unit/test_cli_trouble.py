@@ -30,11 +30,11 @@ from clawsite.infra.config.environment import SettingsError
     ],
 )
 def test_what_the_environment_did_wrong_is_said_with_what_to_do(error: Exception, words: str) -> None:
-    assert words in (errors.explain(error) or "")
+    assert words in (errors.explain_error(error) or "")
 
 
 @pytest.mark.parametrize(
     "error", [KeyError("x"), IntegrityError("UNIQUE constraint failed"), FileNotFoundError(errno.ENOENT, "gone")]
 )
 def test_a_bug_is_not_explained_away(error: Exception) -> None:
-    assert errors.explain(error) is None
+    assert errors.explain_error(error) is None

@@ -20,7 +20,7 @@ async def gateway() -> AsyncIterator[StubGateway]:
 @pytest.fixture(autouse=True)
 def _quick_redial(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "FIRST_DELAY", 0.001)
-    monkeypatch.setattr(client_module, "LONGEST_DELAY", 0.01)
+    monkeypatch.setattr(client_module, "MAX_DELAY", 0.01)
 
 
 async def take(events: AsyncIterator[Event], count: int) -> list[Event]:

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from clawsite.gateway.devices.identity import BadProof, Circumstances, Proof, Signed, payloads, verify
-from clawsite.gateway.devices.node_commands import allowed_by_default
+from clawsite.gateway.devices.identity import ConnectContext, InvalidDeviceProof, Proof, SignedFields, build_payloads, verify_proof
+from clawsite.gateway.devices.node_commands import is_allowed_by_default
 from tests.devices import TestDevice, base64url
 
 # RFC 8032, section 7.1, test 1: a key that everybody can check.
@@ -14,8 +14,8 @@ RFC_PRIVATE = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703
 RFC_PUBLIC = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
 NOW = 1_700_000_000_000
 NONCE = "0123456789abcdef"
-SIGNED = Signed("openclaw-tui", "ui", "operator", ("operator.read", "operator.write"), "secret", " MacOS ", "ÄPPLE-Mac")
-HERE = Circumstances(4, NONCE, NOW, local=False)
+SIGNED = SignedFields("openclaw-tui", "ui", "operator", ("operator.read", "operator.write"), "secret", " MacOS ", "ÄPPLE-Mac")
+HERE = ConnectContext(4, NONCE, NOW, local=False)
 FORMS = {
     "v1": "v1|{id}|openclaw-tui|ui|operator|operator.read,operator.write|1700000000000|secret",
     "v2": "v2|{id}|openclaw-tui|ui|operator|operator.read,operator.write|1700000000000|secret|0123456789abcdef",
@@ -34,9 +34,9 @@ def proof_of(device: TestDevice, form: str = "v3", **changed: object) -> Proof:
     return dataclasses.replace(Proof(device.id, device.public_key, signature, NOW, nonce), **changed)
 
 
-def fault(proof: Proof, signed: Signed = SIGNED, here: Circumstances = HERE) -> str:
-    with pytest.raises(BadProof) as refused:
-        verify(proof, signed, here)
+def fault(proof: Proof, signed: SignedFields = SIGNED, here: ConnectContext = HERE) -> str:
+    with pytest.raises(InvalidDeviceProof) as refused:
+        verify_proof(proof, signed, here)
     return f"{refused.value.message} {refused.value.code}"
 
 
@@ -48,19 +48,19 @@ def test_a_key_has_the_name_that_everybody_computes():
 
 
 def test_what_is_signed_is_what_the_papers_say(device):
-    assert payloads(proof_of(device, "v1"), SIGNED) == [FORMS["v1"].format(id=device.id)]
-    assert payloads(proof_of(device), SIGNED) == [FORMS["v3"].format(id=device.id), FORMS["v2"].format(id=device.id)]
+    assert build_payloads(proof_of(device, "v1"), SIGNED) == [FORMS["v1"].format(id=device.id)]
+    assert build_payloads(proof_of(device), SIGNED) == [FORMS["v3"].format(id=device.id), FORMS["v2"].format(id=device.id)]
 
 
 @pytest.mark.parametrize("form", ["v2", "v3"])
 @pytest.mark.parametrize("protocol", [1, 3, 4])
 def test_a_good_signature_counts_in_every_protocol(device, form, protocol):
-    verify(proof_of(device, form), SIGNED, dataclasses.replace(HERE, protocol=protocol))
+    verify_proof(proof_of(device, form), SIGNED, dataclasses.replace(HERE, protocol=protocol))
 
 
 def test_a_signature_without_a_nonce_counts_only_on_this_host_and_only_in_the_old_protocols(device):
     old, here = dataclasses.replace(HERE, protocol=3), dataclasses.replace(HERE, protocol=3, local=True)
-    verify(proof_of(device, "v1"), SIGNED, here)
+    verify_proof(proof_of(device, "v1"), SIGNED, here)
     assert fault(proof_of(device, "v1"), here=old) == "device nonce required DEVICE_AUTH_NONCE_REQUIRED"
     newest = dataclasses.replace(HERE, local=True)
     assert fault(proof_of(device, "v1"), here=newest) == "device nonce required DEVICE_AUTH_NONCE_REQUIRED"
@@ -87,8 +87,8 @@ def test_what_is_wrong_is_told_in_words_that_clients_know(device, changed, said)
 @pytest.mark.parametrize(("protocol", "skew"), [(4, 120_000), (3, 600_000), (1, 600_000)])
 def test_an_old_signature_is_refused_and_so_is_one_from_the_future(device, protocol, skew):
     for sign in (1, -1):
-        there = Circumstances(protocol, NONCE, NOW + sign * skew, local=False)
-        verify(proof_of(device), SIGNED, there)
+        there = ConnectContext(protocol, NONCE, NOW + sign * skew, local=False)
+        verify_proof(proof_of(device), SIGNED, there)
         too_far = dataclasses.replace(there, now_ms=NOW + sign * (skew + 1))
         assert fault(proof_of(device), here=too_far) == "device signature expired DEVICE_AUTH_SIGNATURE_EXPIRED"
 
@@ -111,7 +111,7 @@ def test_a_signature_over_something_else_does_not_count(device, other):
 
 @pytest.mark.parametrize("command", ["canvas.present", "lights.on", "device.info", "canvas.a2ui.push", "thermostat.set"])
 def test_harmless_commands_are_allowed_without_a_choice(command):
-    assert allowed_by_default(command)
+    assert is_allowed_by_default(command)
 
 
 @pytest.mark.parametrize(
@@ -133,4 +133,4 @@ def test_harmless_commands_are_allowed_without_a_choice(command):
     ],
 )
 def test_what_reaches_into_the_machine_is_not(command):
-    assert not allowed_by_default(command)
+    assert not is_allowed_by_default(command)

@@ -3,33 +3,33 @@
 import pytest
 
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.directives import COMMANDS, Asked, Wish, read_directive, thinking_level
+from clawsite.routing.directives import COMMANDS, CommandInvocation, MessageOverrides, parse_directive, parse_thinking_level
 
 
 @pytest.mark.parametrize(
     ("text", "asked"),
     [
-        ("/stop", Asked("stop", "")),
-        (" /STOP \n", Asked("stop", "")),
-        ("/new", Asked("new", "")),
-        ("/new A plan", Asked("new", "A plan")),
-        ("/clear", Asked("reset", "")),
-        ("/model", Asked("model", "")),
-        ("/model openai/gpt-5", Asked("model", "openai/gpt-5")),
-        ("/model: openai/gpt-5", Asked("model", "openai/gpt-5")),
-        ("/THINK high", Asked("think", "high")),
-        ("/t low", Asked("think", "low")),
-        ("/name My trip\nto Rome", Asked("name", "My trip\nto Rome")),
-        ("/status", Asked("status", "")),
-        ("/help me", Asked("help", "me")),
-        ("/model demo/clawsite write a poem", Wish("write a poem", model="demo/clawsite")),
-        ("/think high\nwrite a poem", Wish("write a poem", thinking="high")),
-        ("@demo/clawsite hello\nyou", Wish("hello\nyou", model="demo/clawsite")),
-        ("@bob", Wish("", model="bob")),
+        ("/stop", CommandInvocation("stop", "")),
+        (" /STOP \n", CommandInvocation("stop", "")),
+        ("/new", CommandInvocation("new", "")),
+        ("/new A plan", CommandInvocation("new", "A plan")),
+        ("/clear", CommandInvocation("reset", "")),
+        ("/model", CommandInvocation("model", "")),
+        ("/model openai/gpt-5", CommandInvocation("model", "openai/gpt-5")),
+        ("/model: openai/gpt-5", CommandInvocation("model", "openai/gpt-5")),
+        ("/THINK high", CommandInvocation("think", "high")),
+        ("/t low", CommandInvocation("think", "low")),
+        ("/name My trip\nto Rome", CommandInvocation("name", "My trip\nto Rome")),
+        ("/status", CommandInvocation("status", "")),
+        ("/help me", CommandInvocation("help", "me")),
+        ("/model demo/clawsite write a poem", MessageOverrides("write a poem", model="demo/clawsite")),
+        ("/think high\nwrite a poem", MessageOverrides("write a poem", thinking="high")),
+        ("@demo/clawsite hello\nyou", MessageOverrides("hello\nyou", model="demo/clawsite")),
+        ("@bob", MessageOverrides("", model="bob")),
     ],
 )
-def test_a_directive_is_read(text: str, asked: Asked | Wish) -> None:
-    assert read_directive(text) == asked
+def test_a_directive_is_read(text: str, asked: CommandInvocation | MessageOverrides) -> None:
+    assert parse_directive(text) == asked
 
 
 @pytest.mark.parametrize(
@@ -52,21 +52,21 @@ def test_a_directive_is_read(text: str, asked: Asked | Wish) -> None:
     ],
 )
 def test_everything_else_is_a_message(text: str) -> None:
-    assert read_directive(text) is None
+    assert parse_directive(text) is None
 
 
 @pytest.mark.parametrize(("text", "meant"), [("/modle x", "/model"), ("/rest", "/reset"), ("/stpo", "/stop"), ("/thnik", "/think")])
 def test_a_typing_error_is_told_with_what_was_meant(text: str, meant: str) -> None:
     with pytest.raises(InvalidRequest, match=f"did you mean {meant}\\?"):
-        read_directive(text)
+        parse_directive(text)
 
 
 def test_levels_have_other_names_and_wrong_ones_are_told() -> None:
-    assert [thinking_level(word) for word in ("HIGH", "on", "max")] == ["high", "low", "high"]
+    assert [parse_thinking_level(word) for word in ("HIGH", "on", "max")] == ["high", "low", "high"]
     with pytest.raises(InvalidRequest, match="choose one of off, minimal"):
-        thinking_level("hard")
+        parse_thinking_level("hard")
     with pytest.raises(InvalidRequest):
-        read_directive("/think hard about it")
+        parse_directive("/think hard about it")
 
 
 def test_no_name_is_used_twice() -> None:

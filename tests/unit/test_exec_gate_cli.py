@@ -7,18 +7,18 @@ import sys
 
 import pytest
 
-from clawsite.cli.command import CommandFailed, run_plain
+from clawsite.cli.command import CommandFailed, run_command
 from clawsite.cli.commands import exec as exec_command
 from tools_app.exec.gate.shell import parser
 
 
 @pytest.fixture
 def check(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(parser, "SECONDS", 30)
+    monkeypatch.setattr(parser, "TIMEOUT_SECONDS", 30)
 
     def check(text, *options):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text if isinstance(text, bytes) else text.encode())))
-        assert run_plain(exec_command, "exec", ["check", "--cwd", str(tmp_path), *options]) == 0
+        assert run_command(exec_command, "exec", ["check", "--cwd", str(tmp_path), *options]) == 0
         return capsys.readouterr().out
 
     return check

@@ -15,7 +15,7 @@ from tools_app.exec.gate.types import GateRules
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    monkeypatch.setattr(gate, "_parsed", type(gate._parsed)())
+    monkeypatch.setattr(gate, "_cache", type(gate._cache)())
     return make_place(tmp_path, monkeypatch)
 
 
@@ -24,7 +24,7 @@ def shfmt_is(monkeypatch, tmp_path, script):
     program = tmp_path / "shfmt"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(parser, "shfmt", lambda: str(program))
+    monkeypatch.setattr(parser, "find_shfmt", lambda: str(program))
 
 
 def still_runs(noted):
@@ -40,7 +40,7 @@ async def asks_and_is_unread(place):
 
 
 async def test_without_the_parser_everything_asks(place, monkeypatch):
-    monkeypatch.setattr(parser, "shfmt", lambda: None)
+    monkeypatch.setattr(parser, "find_shfmt", lambda: None)
     assert await asks_and_is_unread(place)
 
 
@@ -64,7 +64,7 @@ async def test_a_parser_that_answers_nonsense_is_not_believed(place, monkeypatch
 
 
 async def test_a_parser_that_takes_too_long_is_ended(place, monkeypatch, tmp_path):
-    monkeypatch.setattr(parser, "SECONDS", 0.2)
+    monkeypatch.setattr(parser, "TIMEOUT_SECONDS", 0.2)
     shfmt_is(monkeypatch, tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 60")
     assert await asks_and_is_unread(place)
     assert not still_runs(tmp_path / "pid")
@@ -87,12 +87,12 @@ async def test_what_is_nested_without_end_is_not_allowed(place, line):
 
 
 async def test_what_the_second_parser_cannot_read_asks(place, monkeypatch):
-    monkeypatch.setattr(gate, "second_opinion", lambda line: second_parser.Opinion(trouble="it cannot tell"))
+    monkeypatch.setattr(gate, "second_opinion", lambda line: second_parser.SecondParserResult(trouble="it cannot tell"))
     assert (await verdict("ls", place)).effect == "ask"
 
 
 async def test_what_only_the_second_parser_sees_asks(place, monkeypatch):
-    monkeypatch.setattr(gate, "second_opinion", lambda line: second_parser.Opinion(frozenset({"ls", "evil"})))
+    monkeypatch.setattr(gate, "second_opinion", lambda line: second_parser.SecondParserResult(frozenset({"ls", "evil"})))
     assert (await verdict("ls", place)).effect == "ask"
 
 
@@ -102,7 +102,7 @@ async def test_new_syntax_of_a_later_parser_asks(place, monkeypatch):
         tree["Stmts"][0]["Surprise"] = True
         return tree
 
-    original = parser.parse
+    original = parser.parse_line
     monkeypatch.setattr(gate, "parse", parse)
     assert (await verdict("ls", place)).effect == "ask"
 
@@ -110,7 +110,7 @@ async def test_new_syntax_of_a_later_parser_asks(place, monkeypatch):
 async def test_the_loop_goes_on_while_a_line_is_analysed(place, monkeypatch, tmp_path):
     """The stand-in waits for a file that only this loop makes: an analysis that blocked it would never end."""
     shfmt_is(monkeypatch, tmp_path, f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; exit 3")
-    analysis = asyncio.create_task(gate.analyse("ls", place))
+    analysis = asyncio.create_task(gate.analyze("ls", place))
     await asyncio.sleep(0.05)
     (tmp_path / "go").touch()
     assert (await analysis).unread
@@ -123,10 +123,10 @@ async def test_a_line_is_read_once_and_the_number_of_kept_ones_is_bounded(place,
         read.append(line)
         return await original(line)
 
-    original = parser.parse
+    original = parser.parse_line
     monkeypatch.setattr(gate, "parse", parse)
-    monkeypatch.setattr(gate, "MOST_KEPT", 2)
+    monkeypatch.setattr(gate, "MAX_CACHED_LINES", 2)
     for line in ("ls", "ls", "ls -l", "ls", "ls -a", "ls -l"):
         await verdict(line, place)
     assert read == ["ls", "ls -l", "ls -a", "ls -l"]
-    assert len(gate._parsed) == 2
+    assert len(gate._cache) == 2

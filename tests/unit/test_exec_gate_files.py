@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.exec_gate import SEARCH, verdict
 from tools_app.exec.gate import executables as resolve
-from tools_app.exec.gate.allowlist import matches, settled
+from tools_app.exec.gate.allowlist import matches, resolve_entry
 from tools_app.exec.gate.executables import find_executable
-from tools_app.exec.gate.programs.registry import known_as
-from tools_app.exec.gate.types import AllowEntry, Executable, GateRules, Place
-from tools_app.exec.gate.verdict import analyse
+from tools_app.exec.gate.programs.registry import canonical_name
+from tools_app.exec.gate.types import AllowEntry, ExecContext, Executable, GateRules
+from tools_app.exec.gate.verdict import analyze
 
 LS = os.path.realpath(shutil.which("ls", path="/usr/bin:/bin"))
 
@@ -20,11 +20,11 @@ LS = os.path.realpath(shutil.which("ls", path="/usr/bin:/bin"))
 @pytest.fixture
 def place(tmp_path):
     real = Path(os.path.realpath(tmp_path))
-    return Place(real, (real,), SEARCH)
+    return ExecContext(real, (real,), SEARCH)
 
 
 def allowing(*patterns):
-    return GateRules("allowlist", "on-miss", tuple(settled(AllowEntry(pattern)) for pattern in patterns))
+    return GateRules("allowlist", "on-miss", tuple(resolve_entry(AllowEntry(pattern)) for pattern in patterns))
 
 
 def here(place):
@@ -86,7 +86,7 @@ async def test_a_link_in_the_workspace_to_an_allowlisted_program_does_not_match(
 async def test_a_program_that_others_could_change_never_matches_and_is_identified_by_its_content(tmp_path):
     tools = real_directory(tmp_path / "tools")
     workspace = real_directory(tmp_path / "workspace")
-    place = Place(workspace, (workspace,), (tools,))
+    place = ExecContext(workspace, (workspace,), (tools,))
     program = a_program(tools / "tool")
     program.chmod(0o775)
     found = find_executable("tool", here(place), place)
@@ -102,9 +102,9 @@ async def test_a_program_that_others_could_change_never_matches_and_is_identifie
 async def test_without_the_check_of_owners_such_a_program_would_match(tmp_path, monkeypatch):
     tools = real_directory(tmp_path / "tools")
     a_program(tools / "tool").chmod(0o777)
-    place = Place(Path("/nowhere"), (Path("/nowhere"),), (tools,))
+    place = ExecContext(Path("/nowhere"), (Path("/nowhere"),), (tools,))
     assert (await verdict("tool", place, allowing("tool"))).effect == "ask"
-    monkeypatch.setattr(resolve, "changeable_by_others", lambda path: "")
+    monkeypatch.setattr(resolve, "why_changeable_by_others", lambda path: "")
     assert (await verdict("tool", place, allowing("tool"))).effect == "allow"
 
 
@@ -131,21 +131,21 @@ def test_many_programs_in_one_file_are_meant_by_name_only():
 
 async def test_files_are_looked_at_anew_for_a_line_that_was_read_before(place):
     a_program(place.cwd / "tool")
-    assert (await analyse("./tool", place)).executables
+    assert (await analyze("./tool", place)).executables
     (place.cwd / "tool").unlink()
-    assert not (await analyse("./tool", place)).executables
+    assert not (await analyze("./tool", place)).executables
 
 
 async def test_a_program_has_the_rules_of_every_name_that_leads_to_its_file(tmp_path):
     tools = real_directory(tmp_path / "tools")
     workspace = real_directory(tmp_path / "workspace")
-    place = Place(workspace, (workspace,), (tools,))
+    place = ExecContext(workspace, (workspace,), (tools,))
     a_program(tools / "texter")
     os.link(tools / "texter", tools / "quill")
     (tools / "pen").symlink_to("texter")
 
     async def found(line):
-        (program,) = (await analyse(line, place)).programs
+        (program,) = (await analyze(line, place)).programs
         return bool(program.doubts), program.never_always
 
     assert await found("quill -c x f") == (False, "")
@@ -157,13 +157,13 @@ async def test_a_program_has_the_rules_of_every_name_that_leads_to_its_file(tmp_
 async def test_a_name_that_the_lists_know_has_no_rules_of_other_names(tmp_path):
     tools = real_directory(tmp_path / "tools")
     workspace = real_directory(tmp_path / "workspace")
-    place = Place(workspace, (workspace,), (tools,))
+    place = ExecContext(workspace, (workspace,), (tools,))
     a_program(tools / "git")
     (tools / "git-shell").symlink_to("git")
     a_program(tools / "pgrep")
     (tools / "pkill").symlink_to("pgrep")
     for line, doubted in (("git status", False), ("git-shell x", True), ("pgrep x", False), ("pkill x", True)):
-        (program,) = (await analyse(line, place)).programs
+        (program,) = (await analyze(line, place)).programs
         assert bool(program.doubts) is doubted, line
 
 
@@ -185,12 +185,12 @@ async def test_a_name_that_the_lists_know_has_no_rules_of_other_names(tmp_path):
     ],
 )
 def test_versions_and_builds_of_a_program_go_by_its_name(called, known):
-    assert known_as(called) == known
+    assert canonical_name(called) == known
 
 
 async def test_the_content_of_scripts_is_identified(place, monkeypatch):
     async def scripts(line):
-        found = (await analyse(line, place)).scripts
+        found = (await analyze(line, place)).scripts
         return {str(Path(each.path).relative_to(place.cwd)): each.identity for each in found}
 
     (place.cwd / "s.py").write_text("one")
@@ -205,7 +205,7 @@ async def test_the_content_of_scripts_is_identified(place, monkeypatch):
     assert changed["s.py"] not in ("", before["s.py"])
     os.mkfifo(place.cwd / "pipe")
     assert (await scripts("python3 pipe"))["pipe"]
-    monkeypatch.setattr(resolve, "MOST_HASHED", 2)
+    monkeypatch.setattr(resolve, "MAX_HASHED_BYTES", 2)
     large = await scripts("python3 s.py")
     assert large["s.py"].count(":") == 4
     (place.cwd / "s.py").write_text("one")

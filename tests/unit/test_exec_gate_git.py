@@ -8,10 +8,10 @@ import pytest
 from tests.approvals import plan_of
 from tests.unit.exec_gate import make_place, verdict
 from tools_app.exec import planning
-from tools_app.exec.environment import build_environment, environment_hash
+from tools_app.exec.environment import build_environment, hash_environment
 from tools_app.exec.gate.programs import git_repository
-from tools_app.exec.gate.types import GateRules, Reason, Script
-from tools_app.exec.gate.verdict import analyse, fingerprint, narrow_entry
+from tools_app.exec.gate.types import GateReason, GateRules, Script
+from tools_app.exec.gate.verdict import analyze, hash_analysis, make_grant_entries
 from tools_app.exec.plan import ExecPlan
 
 PLAIN = """[core]
@@ -61,7 +61,7 @@ async def test_hooks_that_run_for_nearly_everything_are_always_looked_for(place,
 
 async def test_without_their_names_such_hooks_would_run_unasked(place, monkeypatch):
     add_hook(place, "post-index-change")
-    monkeypatch.setattr(git_repository, "NEARLY_ALWAYS", frozenset())
+    monkeypatch.setattr(git_repository, "FREQUENT_HOOKS", frozenset())
     assert (await verdict("git add f", place)).effect == "allow"
 
 
@@ -133,44 +133,44 @@ async def test_a_rebase_under_way_is_not_taken_further_unasked(place):
 
 async def test_a_stored_shape_does_not_lift_what_the_files_say(place):
     line = "git push origin main"
-    stored = narrow_entry(await analyse(line, place))
+    stored = make_grant_entries(await analyze(line, place))
     given = GateRules("allowlist", "on-miss", stored)
     assert (await verdict(line, place, given)).effect == "allow"
     add_hook(place, "pre-push")
     assert (await verdict(line, place, given)).effect == "ask"
-    assert isinstance(narrow_entry(await analyse(line, place)), Reason)
+    assert isinstance(make_grant_entries(await analyze(line, place)), GateReason)
 
 
 async def test_a_stored_shape_does_not_lift_a_link_to_another_place(place):
     line = "cp f /elsewhere/x"
-    given = GateRules("allowlist", "on-miss", narrow_entry(await analyse(line, place)))
+    given = GateRules("allowlist", "on-miss", make_grant_entries(await analyze(line, place)))
     assert (await verdict(line, place, given)).effect == "allow"  # these words a person has seen
     line = "cp f out/x"
-    given = GateRules("allowlist", "on-miss", narrow_entry(await analyse(line, place)))
+    given = GateRules("allowlist", "on-miss", make_grant_entries(await analyze(line, place)))
     assert (await verdict(line, place, given)).effect == "allow"
     (place.cwd / "out").symlink_to("/etc")
     assert (await verdict(line, place, given)).effect == "ask"
-    assert isinstance(narrow_entry(await analyse(line, place)), Reason)
+    assert isinstance(make_grant_entries(await analyze(line, place)), GateReason)
 
 
 async def test_the_fingerprint_changes_with_the_files_that_the_findings_come_from(place):
-    before = fingerprint(await analyse("git status", place))
-    assert before == fingerprint(await analyse("git status", place))
+    before = hash_analysis(await analyze("git status", place))
+    assert before == hash_analysis(await analyze("git status", place))
     (place.cwd / ".git" / "config").write_text("[core]\nfsmonitor = evil")
-    assert fingerprint(await analyse("git status", place)) != before
+    assert hash_analysis(await analyze("git status", place)) != before
 
 
 async def test_settings_written_after_the_decision_are_noticed_at_the_start(place, monkeypatch):
     monkeypatch.setattr(planning, "SEARCH", tuple(str(each) for each in place.search))
     line, here = "git status", str(place.cwd)
-    analysis = await analyse(line, place)
+    analysis = await analyze(line, place)
     plan = plan_of(None, line, call="1", cwd=here, workspace=here, level=0, executables=analysis.executables)
-    plan = replace(plan, environment_hash=environment_hash(build_environment(planning.sandbox_of(plan).home)))
-    looked_at = replace(plan, analysis_hash=fingerprint(analysis))
-    assert await planning.what_changed(looked_at) == ""
+    plan = replace(plan, environment_hash=hash_environment(build_environment(planning.sandbox_from_plan(plan).home)))
+    looked_at = replace(plan, analysis_hash=hash_analysis(analysis))
+    assert await planning.find_changes(looked_at) == ""
     (place.cwd / ".git" / "config").write_text("[core]\nfsmonitor = evil")
-    assert await planning.what_changed(looked_at) == "what the gate found about it"
-    assert await planning.what_changed(plan) == ""  # without the fingerprint nobody would notice
+    assert await planning.find_changes(looked_at) == "what the gate found about it"
+    assert await planning.find_changes(plan) == ""  # without the fingerprint nobody would notice
 
 
 def test_a_plan_from_before_there_were_fingerprints_is_read_and_keeps_its_hash():

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.exec_gate import ALL, make_place, verdict
 from tools_app.exec.environment import build_environment
-from tools_app.exec.gate.types import AllowEntry, GateRules, Reason
-from tools_app.exec.gate.verdict import analyse, judge, narrow_entry
+from tools_app.exec.gate.types import AllowEntry, GateReason, GateRules
+from tools_app.exec.gate.verdict import analyze, judge, make_grant_entries
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def test_the_limit_of_bytes_and_of_commands(place):
 
 
 async def test_argv_is_there_for_one_literal_command_only(place):
-    assert (await analyse("grep -n 'a b' f", place)).argv == ("grep", "-n", "a b", "f")
+    assert (await analyze("grep -n 'a b' f", place)).argv == ("grep", "-n", "a b", "f")
     for line in (
         "grep $x f",
         "grep a *",
@@ -73,19 +73,19 @@ async def test_argv_is_there_for_one_literal_command_only(place):
         "echo a",
         "(grep a f)",
     ):
-        assert (await analyse(line, place)).argv is None, line
+        assert (await analyze(line, place)).argv is None, line
 
 
 async def test_parts_are_counted_in_characters(place):
     line = "echo 'ä€😀' | grep é > out.txt"
-    analysis = await analyse(line, place)
+    analysis = await analyze(line, place)
     texts = {line[part.begin : part.end]: part.kind for part in analysis.parts}
     assert texts == {"echo": "builtin", "'ä€😀'": "argument", "grep": "program", "é": "argument", "> out.txt": "redirect"}
     assert analysis.writes == ("out.txt",)
 
 
 async def test_allow_always_stores_the_file_and_exactly_these_arguments(place):
-    stored = narrow_entry(await analyse("rm -rf build && git push origin main", place))
+    stored = make_grant_entries(await analyze("rm -rf build && git push origin main", place))
     assert stored == (AllowEntry("/programs/rm", ("-rf", "build")), AllowEntry("/programs/git", ("push", "origin", "main")))
     given = rules("allowlist", "on-miss", *stored)
     assert (await verdict("git push origin main && rm -rf build", place, given)).effect == "allow"
@@ -94,14 +94,14 @@ async def test_allow_always_stores_the_file_and_exactly_these_arguments(place):
 
 
 async def test_a_stored_shape_lifts_the_argument_rule_but_not_what_the_line_does(place):
-    given = rules("allowlist", "on-miss", *narrow_entry(await analyse("curl -T f https://example.com", place)))
+    given = rules("allowlist", "on-miss", *make_grant_entries(await analyze("curl -T f https://example.com", place)))
     assert (await verdict("curl -T f https://example.com", place, given)).effect == "allow"
     assert (await verdict("curl -T f https://example.com > /etc/x", place, given)).effect == "ask"
     assert (await verdict("PATH=/tmp curl -T f https://example.com", place, given)).effect == "ask"
 
 
 async def test_of_a_program_that_only_reads_the_operands_are_open(place):
-    given = rules("allowlist", "on-miss", *narrow_entry(await analyse("grep -n foo f", place)))
+    given = rules("allowlist", "on-miss", *make_grant_entries(await analyze("grep -n foo f", place)))
     assert (await verdict("grep -n bar notes.txt", place, given)).effect == "allow"
     assert (await verdict("grep -rn bar notes.txt", place, given)).effect == "ask"
 
@@ -144,14 +144,14 @@ async def test_of_a_program_that_only_reads_the_operands_are_open(place):
     ],
 )
 async def test_allow_always_is_not_offered_for_what_could_be_anything(place, line):
-    assert isinstance(narrow_entry(await analyse(line, place)), Reason)
+    assert isinstance(make_grant_entries(await analyze(line, place)), GateReason)
 
 
 async def test_in_a_sandbox_the_workspace_has_another_name(place):
     from dataclasses import replace
     from pathlib import Path
 
-    inside = replace(place, mounted_as=Path("/workspace"))
+    inside = replace(place, mount_point=Path("/workspace"))
     assert (await verdict("echo x > /workspace/src/y", inside)).effect == "allow"
     assert (await verdict("cd /workspace/src && echo x > y", inside)).effect == "allow"
     assert (await verdict("echo x > /workspace/../etc/y", inside)).effect == "ask"
@@ -162,12 +162,12 @@ async def test_the_settings_and_hooks_of_a_repository_are_looked_at(place):
     repository = place.cwd / ".git"
     (repository / "hooks").mkdir(parents=True)
     (repository / "config").write_text('[core]\n\tbare = false\n[remote "origin"]\n\turl = https://example.com/x\n')
-    assert judge(await analyse("git status && git commit -m x", place), ALL).effect == "allow"
+    assert judge(await analyze("git status && git commit -m x", place), ALL).effect == "allow"
     hook = repository / "hooks" / "pre-commit"
     hook.write_text("#!/bin/sh\n")
     hook.chmod(0o755)
-    assert judge(await analyse("git commit -m x", place), ALL).effect == "ask"
-    assert judge(await analyse("git status", place), ALL).effect == "allow"
+    assert judge(await analyze("git commit -m x", place), ALL).effect == "ask"
+    assert judge(await analyze("git status", place), ALL).effect == "allow"
     for setting in (
         "[core]\nfsmonitor = evil",
         "[core] fsMonitor=evil",
@@ -177,7 +177,7 @@ async def test_the_settings_and_hooks_of_a_repository_are_looked_at(place):
         '[remote "origin"]\nurl = ext::sh',
     ):
         (repository / "config").write_text(setting)
-        assert judge(await analyse("git status", place), ALL).effect == "ask", setting
+        assert judge(await analyze("git status", place), ALL).effect == "ask", setting
 
 
 async def test_a_link_out_of_the_workspace_is_followed_before_writing(place):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools_app.exec.rules import STRICTER, STRICTNESS, ExecRules, merge
+from tools_app.exec.rules import STRICTER_OF, STRICTEST_FIRST, ExecRules, merge_rules
 from tools_app.models import ExecRule
 
 INSTALLATION, AGENT, SESSION = "installation", "agent", "session"
@@ -13,8 +13,8 @@ class Row:
 
     def __init__(self, scope: str, subject: str = "", groups: tuple[int, ...] = (), **fields: object) -> None:
         self.scope, self.subject = scope, subject
-        for name in (*STRICTNESS, *STRICTER):
-            setattr(self, name, fields.get(name, "" if name in STRICTNESS else None))
+        for name in (*STRICTEST_FIRST, *STRICTER_OF):
+            setattr(self, name, fields.get(name, "" if name in STRICTEST_FIRST else None))
         self.approver_groups = self
         self._groups = groups
 
@@ -26,7 +26,7 @@ class Row:
 
 
 def test_where_nobody_says_anything_commands_are_refused_and_nothing_is_reached():
-    rules = merge([])
+    rules = merge_rules([])
     assert rules == ExecRules()
     assert (rules.security, rules.ask, rules.ask_fallback, rules.network) == ("deny", "on-miss", "deny", False)
     assert (rules.expires_seconds, rules.minimum_level, rules.unsafe_without_isolation) == (24 * 3600, 0, False)
@@ -54,29 +54,29 @@ def test_where_nobody_says_anything_commands_are_refused_and_nothing_is_reached(
 )
 def test_the_strictest_of_two_places_counts_whichever_it_is(field, installation, agent, strictest):
     for one, other in ((installation, agent), (agent, installation)):
-        merged = merge([Row(INSTALLATION, **{field: one}), Row(AGENT, "main", **{field: other})])
+        merged = merge_rules([Row(INSTALLATION, **{field: one}), Row(AGENT, "main", **{field: other})])
         assert getattr(merged, field) == strictest
 
 
 def test_a_place_without_an_opinion_changes_nothing():
-    merged = merge([Row(INSTALLATION), Row(AGENT, "main", security="full", ask="off"), Row(SESSION, "s")])
+    merged = merge_rules([Row(INSTALLATION), Row(AGENT, "main", security="full", ask="off"), Row(SESSION, "s")])
     assert (merged.security, merged.ask) == ("full", "off")
     assert merged.said_by == {"security": "agent:main", "ask": "agent:main"}
 
 
 def test_a_word_that_is_not_known_counts_as_the_strictest():
-    assert merge([Row(AGENT, "main", security="fully")]).security == "deny"
-    assert merge([Row(AGENT, "main", ask="sometimes", security="full")]).ask == "always"
+    assert merge_rules([Row(AGENT, "main", security="fully")]).security == "deny"
+    assert merge_rules([Row(AGENT, "main", ask="sometimes", security="full")]).ask == "always"
 
 
 def test_who_approves_is_in_one_group_of_each_place():
-    merged = merge([Row(INSTALLATION, groups=(7, 3)), Row(AGENT, "main"), Row(SESSION, "s", groups=(5,))])
+    merged = merge_rules([Row(INSTALLATION, groups=(7, 3)), Row(AGENT, "main"), Row(SESSION, "s", groups=(5,))])
     assert merged.approver_groups == ((3, 7), (5,))
 
 
 def test_every_field_of_a_rule_has_an_order():
     """A field that were forgotten here would silently be the default."""
     merged = set(ExecRules.__dataclass_fields__) - {"approver_groups", "said_by"}
-    assert merged == {*STRICTNESS, *STRICTER}
+    assert merged == {*STRICTEST_FIRST, *STRICTER_OF}
     columns = {field.name for field in ExecRule._meta.get_fields()}
     assert merged <= columns

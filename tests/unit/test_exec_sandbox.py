@@ -12,13 +12,13 @@ import pytest
 
 from tests.commands import SHUT_IN, Shell
 from tests.processes import PROJECT
-from tools_app.exec.environment import SEARCH, build_environment, environment_hash
+from tools_app.exec.environment import SEARCH_PATH, build_environment, hash_environment
 from tools_app.exec.sandbox import available as sandbox
 from tools_app.exec.sandbox import bwrap, landlock
 from tools_app.exec.sandbox import probe as sandbox_probe
-from tools_app.exec.sandbox.types import Level, SandboxUnavailable, SpawnFailed
+from tools_app.exec.sandbox.types import SandboxLevel, SandboxUnavailable, SpawnFailed
 
-every_level = pytest.mark.parametrize("level", list(Level), ids=lambda level: level.word)
+every_level = pytest.mark.parametrize("level", list(SandboxLevel), ids=lambda level: level.word)
 levels = pytest.mark.parametrize("level", SHUT_IN, ids=lambda level: level.word)
 
 
@@ -29,9 +29,9 @@ def shell(tmp_path):
 
 @pytest.fixture
 def probed_anew():
-    sandbox.available.cache_clear()
+    sandbox.probe_once.cache_clear()
     yield
-    sandbox.available.cache_clear()
+    sandbox.probe_once.cache_clear()
 
 
 @levels
@@ -61,7 +61,7 @@ async def test_a_command_has_the_environment_that_was_built_and_nothing_else(she
     spawn = shell.spawn(level, "")
     result = await shell.run(level, "", argv=("/usr/bin/env",), env={**spawn.env, "ASKED_FOR": "1"})
     got = dict(line.split("=", 1) for line in result.out.splitlines())
-    made_by_the_level = {"_"} | ({"TMPDIR", "HOME"} if level == Level.LANDLOCK else set())
+    made_by_the_level = {"_"} | ({"TMPDIR", "HOME"} if level == SandboxLevel.LANDLOCK else set())
     assert {name: value for name, value in got.items() if name not in made_by_the_level} == {
         name: value for name, value in {**spawn.env, "ASKED_FOR": "1"}.items() if name not in made_by_the_level
     }
@@ -72,13 +72,13 @@ def test_the_environment_takes_the_language_and_nothing_that_steers_programs(tmp
     built = build_environment(tmp_path, server=server)
     assert built["LANG"] == "de_DE.UTF-8"
     assert built["LC_ALL"] == "C"
-    assert built["PATH"] == ":".join(SEARCH)
+    assert built["PATH"] == ":".join(SEARCH_PATH)
     assert not {"TZ", "LD_PRELOAD", "PYTHONPATH"} & built.keys()
     for name in ("GIT_CONFIG_GLOBAL", "WGETRC", "NPM_CONFIG_USERCONFIG", "PIP_CONFIG_FILE"):
         assert built[name] == "/dev/null"  # no settings of a home that the agent may write
     assert (built["PYTHONNOUSERSITE"], built["GOENV"], built["CURL_HOME"]) == ("1", "off", "/nonexistent")
-    assert environment_hash(built) == environment_hash(dict(reversed(built.items())))
-    assert environment_hash(built) != environment_hash(built | {"LC_ALL": "C.UTF-8"})
+    assert hash_environment(built) == hash_environment(dict(reversed(built.items())))
+    assert hash_environment(built) != hash_environment(built | {"LC_ALL": "C.UTF-8"})
 
 
 @levels
@@ -91,9 +91,9 @@ async def test_ordinary_tools_work(shell, level):
 
 
 async def test_a_workspace_that_shows_the_state_directory_is_refused_by_landlock(shell):
-    box = shell.sandbox(Level.LANDLOCK, hidden=(shell.workspace / "state",))
+    box = shell.sandbox(SandboxLevel.LANDLOCK, hidden=(shell.workspace / "state",))
     with pytest.raises(SandboxUnavailable):
-        await shell.run(Level.LANDLOCK, "true", sandbox=box)
+        await shell.run(SandboxLevel.LANDLOCK, "true", sandbox=box)
 
 
 @levels
@@ -111,10 +111,10 @@ async def test_a_directory_of_the_system_is_no_workspace(shell, level, path):
 
 async def test_a_working_directory_outside_is_refused(shell):
     with pytest.raises(SpawnFailed):
-        await shell.run(Level.BWRAP, "true", cwd=shell.outside)
+        await shell.run(SandboxLevel.BWRAP, "true", cwd=shell.outside)
 
 
-@pytest.mark.parametrize("level", [Level.NONE, Level.LANDLOCK])
+@pytest.mark.parametrize("level", [SandboxLevel.NONE, SandboxLevel.LANDLOCK])
 async def test_a_working_directory_that_became_a_link_is_refused(shell, level):
     """Approved as a directory, swapped before the start."""
     (shell.workspace / "sub").symlink_to(shell.outside)
@@ -123,10 +123,10 @@ async def test_a_working_directory_that_became_a_link_is_refused(shell, level):
 
 
 def test_this_host_has_what_it_says(probed_anew):
-    found = sandbox.available()
-    assert found.level == Level.BWRAP, [str(reason) for reason in found.why_not_higher]
-    assert sandbox.require(Level.LANDLOCK) == Level.BWRAP
-    assert sandbox_probe.attempt(Level.LANDLOCK) == sandbox_probe.MUST
+    found = sandbox.probe_once()
+    assert found.level == SandboxLevel.BWRAP, [str(reason) for reason in found.why_not_higher]
+    assert sandbox.require_level(SandboxLevel.LANDLOCK) == SandboxLevel.BWRAP
+    assert sandbox_probe.run_attempts(SandboxLevel.LANDLOCK) == sandbox_probe.REQUIRED
 
 
 def program(path, text):
@@ -152,37 +152,39 @@ def test_a_bubblewrap_that_does_not_hold_is_not_believed(tmp_path, monkeypatch, 
     path = program(tmp_path / "bwrap", fake)
     real = bwrap.find_program
     monkeypatch.setattr(bwrap, "find_program", lambda name: path if name == "bwrap" else real(name))
-    found = sandbox.available()
-    assert found.level == Level.LANDLOCK
+    found = sandbox.probe_once()
+    assert found.level == SandboxLevel.LANDLOCK
     if "printf" not in fake:
         assert words in "; ".join(map(str, found.why_not_higher))
     with pytest.raises(SandboxUnavailable):
-        sandbox.require(Level.BWRAP)
+        sandbox.require_level(SandboxLevel.BWRAP)
 
 
 @pytest.mark.parametrize("lost", ["--unshare-net", "wall"])
 def test_a_bubblewrap_with_one_wall_less_is_not_believed(monkeypatch, probed_anew, lost):
     if lost == "wall":
-        monkeypatch.setattr(bwrap, "_directories", lambda box: ["--bind", str(box.workspace.parent), str(box.workspace.parent)])
+        monkeypatch.setattr(
+            bwrap, "_mount_directories", lambda box: ["--bind", str(box.workspace.parent), str(box.workspace.parent)]
+        )
     else:
         monkeypatch.setattr(bwrap, "NAMESPACES", (*bwrap.NAMESPACES, "--share-net"))
-    assert sandbox.available().level == Level.LANDLOCK
+    assert sandbox.probe_once().level == SandboxLevel.LANDLOCK
 
 
 def test_with_neither_it_says_none_and_refuses(monkeypatch, probed_anew):
     monkeypatch.setattr(sandbox_probe, "find_program", lambda name: None)
-    monkeypatch.setattr(landlock, "version", lambda: 0)
-    found = sandbox.available()
-    assert found.level == Level.NONE
+    monkeypatch.setattr(landlock, "landlock_version", lambda: 0)
+    found = sandbox.probe_once()
+    assert found.level == SandboxLevel.NONE
     assert "bubblewrap: not installed: bwrap" in [str(reason) for reason in found.why_not_higher]
     with pytest.raises(SandboxUnavailable, match="requires sandbox level landlock, but this host has none"):
-        sandbox.require(Level.LANDLOCK)
-    assert sandbox.require(Level.NONE) == Level.NONE
+        sandbox.require_level(SandboxLevel.LANDLOCK)
+    assert sandbox.require_level(SandboxLevel.NONE) == SandboxLevel.NONE
 
 
 def test_elsewhere_than_on_linux_there_is_none(monkeypatch):
     monkeypatch.setattr(sandbox_probe.sys, "platform", "darwin")
-    assert sandbox_probe.probe().level == Level.NONE
+    assert sandbox_probe.probe().level == SandboxLevel.NONE
 
 
 AS_SOMEBODY_ELSE = """
@@ -250,5 +252,5 @@ async def test_a_workspace_below_var_tmp_is_there_under_its_own_name(request):
     """Where there is no such place in the sandbox otherwise: it is another name of /tmp."""
     place = Path(tempfile.mkdtemp(prefix="clawsite-", dir="/var/tmp"))
     request.addfinalizer(lambda: shutil.rmtree(place))
-    ended = await Shell(place).run(Level.BWRAP, "pwd; echo x > made; cat made; ls -d /var/tmp")
+    ended = await Shell(place).run(SandboxLevel.BWRAP, "pwd; echo x > made; cat made; ls -d /var/tmp")
     assert ended.out.split() == [str(Shell(place).workspace), "x", "/var/tmp"]

@@ -14,7 +14,7 @@ import pytest
 
 from tests.commands import FORKS, SHUT_IN, Shell
 from tools_app.exec.sandbox import bwrap, paths
-from tools_app.exec.sandbox.types import MIB, Level, Limits, SandboxUnavailable
+from tools_app.exec.sandbox.types import MIB, ProcessLimits, SandboxLevel, SandboxUnavailable
 
 levels = pytest.mark.parametrize("level", SHUT_IN, ids=lambda level: level.word)
 
@@ -91,7 +91,7 @@ async def test_a_state_directory_inside_the_workspace_is_covered(shell):
     shell.state.mkdir()
     (shell.state / "secret.key").write_text("the-key-itself")
     result = await shell.run(
-        Level.BWRAP, "cat mine; ls -A .clawsite; cat .clawsite/secret.key; echo x > .clawsite/new; umount .clawsite"
+        SandboxLevel.BWRAP, "cat mine; ls -A .clawsite; cat .clawsite/secret.key; echo x > .clawsite/new; umount .clawsite"
     )
     assert result.out == "mine"
     assert os.listdir(shell.state) == ["secret.key"]
@@ -102,10 +102,10 @@ async def test_what_is_above_a_covered_directory_cannot_be_moved_away_with_it(sh
     shell.state = shell.workspace / "a" / "b" / ".clawsite"
     shell.state.mkdir(parents=True)
     (shell.state / "secret.key").write_text("the-key-itself")
-    await shell.run(Level.BWRAP, "mv a/b/.clawsite a/b/x; mv a/b a/x; mv a x; rm -rf a; mkdir y && mv y/../a y")
+    await shell.run(SandboxLevel.BWRAP, "mv a/b/.clawsite a/b/x; mv a/b a/x; mv a x; rm -rf a; mkdir y && mv y/../a y")
     assert (shell.state / "secret.key").read_text() == "the-key-itself"
     result = await shell.run(
-        Level.BWRAP, "cat */secret.key */*/secret.key */*/*/secret.key a/b/.clawsite/secret.key; echo x > a/b/new"
+        SandboxLevel.BWRAP, "cat */secret.key */*/secret.key */*/*/secret.key a/b/.clawsite/secret.key; echo x > a/b/new"
     )
     assert result.out == ""
     assert (shell.workspace / "a" / "b" / "new").read_text() == "x\n"
@@ -130,19 +130,19 @@ def in_usr(shell):
 
 async def test_a_state_directory_among_the_systems_programs_is_covered(in_usr):
     line = f"find {in_usr.state} -type f; cat {in_usr.state}/secret.key ../user-2/notes; echo mine > made; echo seen"
-    result = await in_usr.run(Level.BWRAP, line)
+    result = await in_usr.run(SandboxLevel.BWRAP, line)
     assert result.out == "seen\n"
     assert (in_usr.workspace / "made").read_text() == "mine\n"
 
 
 async def test_without_the_look_at_usr_it_would_be_read(in_usr, monkeypatch):
-    monkeypatch.setattr(paths, "shown_of_system", lambda **network: [])
-    assert "the-key-itself" in (await in_usr.run(Level.BWRAP, f"cat {in_usr.state}/secret.key")).out
+    monkeypatch.setattr(paths, "list_visible_system", lambda **network: [])
+    assert "the-key-itself" in (await in_usr.run(SandboxLevel.BWRAP, f"cat {in_usr.state}/secret.key")).out
 
 
 async def test_landlock_refuses_a_state_directory_among_the_systems_programs(in_usr):
     with pytest.raises(SandboxUnavailable, match="landlock can’t hide it"):
-        await in_usr.run(Level.LANDLOCK, f"cat {in_usr.state}/secret.key")
+        await in_usr.run(SandboxLevel.LANDLOCK, f"cat {in_usr.state}/secret.key")
 
 
 @levels
@@ -161,15 +161,15 @@ async def test_the_servers_code_in_a_workspace_can_be_read_and_not_written(shell
     (code / ".clawsite").mkdir(parents=True)
     (code / "gate.py").write_text("deny\n")
     (code / ".clawsite" / "secret.key").write_text("the-key-itself")
-    box = shell.sandbox(Level.BWRAP, unwritable=(code,), hidden=(code / ".clawsite",))
+    box = shell.sandbox(SandboxLevel.BWRAP, unwritable=(code,), hidden=(code / ".clawsite",))
     line = """cat src/claw/gate.py; echo allow > src/claw/gate.py; rm src/claw/gate.py; mv src/claw src/x; mv src x
     cat src/claw/.clawsite/secret.key; echo x > src/mine"""
-    result = await shell.run(Level.BWRAP, line, sandbox=box)
+    result = await shell.run(SandboxLevel.BWRAP, line, sandbox=box)
     assert result.out == "deny\n"
     assert (code / "gate.py").read_text() == "deny\n"
     assert (shell.workspace / "src" / "mine").exists()
     with pytest.raises(SandboxUnavailable, match="landlock can’t protect it"):
-        await shell.run(Level.LANDLOCK, "true", sandbox=shell.sandbox(Level.LANDLOCK, unwritable=(code,)))
+        await shell.run(SandboxLevel.LANDLOCK, "true", sandbox=shell.sandbox(SandboxLevel.LANDLOCK, unwritable=(code,)))
 
 
 @levels
@@ -208,7 +208,7 @@ async def test_there_is_no_network(shell, level, listener):
         level, f"(exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3); (exec 3<>/dev/udp/127.0.0.1/{port}; echo x >&3) && echo sent"
     )
     assert "welcome" not in result.out
-    if level == Level.LANDLOCK:
+    if level == SandboxLevel.LANDLOCK:
         assert "sent" not in result.out  # in a namespace of its own a datagram may be sent, to nobody
     assert came == []
 
@@ -223,7 +223,7 @@ async def test_with_network_there_is_one(shell, level, listener):
 async def test_without_its_own_network_namespace_the_check_turns_red(shell, listener, monkeypatch):
     port, came = listener
     monkeypatch.setattr(bwrap, "NAMESPACES", (*bwrap.NAMESPACES, "--share-net"))
-    result = await shell.run(Level.BWRAP, f"exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3")
+    result = await shell.run(SandboxLevel.BWRAP, f"exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3")
     assert "welcome" in result.out
     assert came
 
@@ -307,13 +307,13 @@ async def test_no_terminal_can_be_typed_into(shell, level):
 @levels
 async def test_a_fork_bomb_ends_at_the_limit(shell, level):
     """It tries five times as many as it may have, all sleeping, and counts those it got."""
-    result = await shell.run(level, f'/usr/bin/python3 -c "{FORKS}"', limits=Limits(processes=40))
+    result = await shell.run(level, f'/usr/bin/python3 -c "{FORKS}"', limits=ProcessLimits(processes=40))
     assert 5 <= int(result.out) <= 40
 
 
 @levels
 async def test_one_file_cannot_fill_the_disk(shell, level):
-    result = await shell.run(level, "head -c 5M /dev/zero > big; ls -l big | cut -d' ' -f5", limits=Limits(file_bytes=MIB))
+    result = await shell.run(level, "head -c 5M /dev/zero > big; ls -l big | cut -d' ' -f5", limits=ProcessLimits(file_bytes=MIB))
     assert (shell.workspace / "big").stat().st_size <= MIB
     assert result.out.strip() == str(MIB)
 
@@ -321,7 +321,7 @@ async def test_one_file_cannot_fill_the_disk(shell, level):
 async def test_the_private_tmp_is_small_and_so_is_all_else_that_can_be_written(shell):
     line = """for place in /tmp /dev/shm; do for n in 1 2 3 4; do head -c 1M /dev/zero > $place/$n; done; cat $place/* | wc -c; done
     for place in / /dev /usr /etc /var /proc "$HOME/.."; do (: > $place/new) && echo written $place; done; true"""
-    result = await shell.run(Level.BWRAP, line, limits=Limits(temporary_bytes=2 * MIB))
+    result = await shell.run(SandboxLevel.BWRAP, line, limits=ProcessLimits(temporary_bytes=2 * MIB))
     tmp, shm, *written = result.out.splitlines()
     assert int(tmp) <= 2 * MIB
     assert int(shm) <= 2 * MIB
@@ -329,18 +329,18 @@ async def test_the_private_tmp_is_small_and_so_is_all_else_that_can_be_written(s
 
 
 async def test_a_command_that_fills_the_disk_is_ended(shell, monkeypatch):
-    from tools_app.exec.processes.running import Running
+    from tools_app.exec.processes.running import RunningProcess
 
     left = iter([10_000 * MIB])
-    monkeypatch.setattr(Running, "_disk_left", lambda self: next(left, 1 * MIB))
-    result = await shell.run(Level.BWRAP, "sleep 600")
+    monkeypatch.setattr(RunningProcess, "_disk_left", lambda self: next(left, 1 * MIB))
+    result = await shell.run(SandboxLevel.BWRAP, "sleep 600")
     assert result.ended.by == "disk"
 
 
 @levels
 async def test_memory_of_one_process_is_bounded(shell, level):
     line = "x = bytearray(600 * 1024 * 1024); print('got it')"
-    result = await shell.run(level, f'/usr/bin/python3 -c "{line}"', limits=Limits(memory_bytes=300 * MIB))
+    result = await shell.run(level, f'/usr/bin/python3 -c "{line}"', limits=ProcessLimits(memory_bytes=300 * MIB))
     assert "got it" not in result.out
 
 

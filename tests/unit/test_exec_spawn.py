@@ -10,13 +10,13 @@ import pytest
 
 from tests.commands import Shell, processes_marked, soon
 from tools_app.exec.processes import running as running_module
-from tools_app.exec.processes.output import Collector, LiveText
+from tools_app.exec.processes.output import OutputCollector, StreamDecoder
 from tools_app.exec.processes.running import NoTerminal
-from tools_app.exec.processes.spawn import start
-from tools_app.exec.processes.terminal_keys import UnknownKey, typed
-from tools_app.exec.sandbox.types import MIB, Chunk, Level, SpawnFailed
+from tools_app.exec.processes.spawn import start_process
+from tools_app.exec.processes.terminal_keys import UnknownKey, encode_keys
+from tools_app.exec.sandbox.types import MIB, OutputChunk, SandboxLevel, SpawnFailed
 
-levels = pytest.mark.parametrize("level", list(Level), ids=lambda level: level.word)
+levels = pytest.mark.parametrize("level", list(SandboxLevel), ids=lambda level: level.word)
 # Three ways to leave: another session, a double fork, no hang-ups. All of them ignore being asked.
 RUNAWAYS = """
 trap '' TERM HUP INT
@@ -70,7 +70,7 @@ async def test_a_program_is_run_without_a_shell(shell, level):
 @pytest.mark.parametrize("changed", [{"argv": ("printf", "x")}, {"argv": ()}, {"line": "echo \0"}])
 async def test_what_is_no_command_is_not_started(shell, changed):
     with pytest.raises(SpawnFailed):
-        await start(shell.spawn(Level.BWRAP, changed.pop("line", ""), **changed))
+        await start_process(shell.spawn(SandboxLevel.BWRAP, changed.pop("line", ""), **changed))
 
 
 @levels
@@ -115,7 +115,7 @@ async def test_the_time_out_ends_the_whole_tree_and_keeps_what_was_printed(shell
 @levels
 async def test_kill_ends_the_whole_tree_and_keeps_what_was_printed(shell, level, marker):
     spawn = shell.spawn(level, RUNAWAYS.replace("echo started", "echo started; echo more >&2; sleep 0.2; echo last"))
-    running = await start(replace(spawn, env={**spawn.env, "MARKER": marker}))
+    running = await start_process(replace(spawn, env={**spawn.env, "MARKER": marker}))
     said = await read_until(running, b"last")
     assert processes_marked(marker)
     running.kill()
@@ -136,7 +136,7 @@ async def test_nothing_stays_when_the_command_ends_by_itself(shell, level, marke
 @levels
 async def test_leaving_it_ends_it(shell, level, marker):
     spawn = shell.spawn(level, "sleep 600", env={"PATH": "/usr/bin:/bin", "MARKER": marker})
-    async with await start(spawn) as running:
+    async with await start_process(spawn) as running:
         assert await soon(lambda: bool(processes_marked(marker)))
     assert running.pid
     assert await soon(lambda: not processes_marked(marker))
@@ -144,10 +144,10 @@ async def test_leaving_it_ends_it(shell, level, marker):
 
 @levels
 async def test_stdin_is_written_and_closed(shell, level):
-    running = await start(shell.spawn(level, "cat; echo end"))
+    running = await start_process(shell.spawn(level, "cat; echo end"))
     await running.write(b"typed\n" * 50_000)
     running.close_stdin()
-    collector = Collector(1_000_000)
+    collector = OutputCollector(1_000_000)
     async for chunk in running.output():
         collector.feed(chunk)
     assert collector.collected().stdout == "typed\n" * 50_000 + "end\n"
@@ -161,7 +161,7 @@ async def test_a_terminal_is_one(shell, level):
     spawn = shell.spawn(
         level, "test -t 0 && test -t 1 && test -t 2 && echo yes >/dev/tty; read -r word; echo got $word; stty size", pty=True
     )
-    async with await start(spawn) as running:
+    async with await start_process(spawn) as running:
         await read_until(running, b"yes")
         running.resize(40, 100)
         await running.write(b"hello")
@@ -172,7 +172,7 @@ async def test_a_terminal_is_one(shell, level):
 @levels
 async def test_ctrl_c_reaches_the_command_and_nobody_else(shell, level):
     spawn = shell.spawn(level, "trap 'echo heard; exit 3' INT; echo ready; while :; do sleep 0.05; done", pty=True)
-    running = await start(spawn)
+    running = await start_process(spawn)
     await read_until(running, b"ready")
     await running.send_keys("ctrl-c")
     await read_until(running, b"heard")
@@ -182,7 +182,7 @@ async def test_ctrl_c_reaches_the_command_and_nobody_else(shell, level):
 
 @levels
 async def test_keys_need_a_terminal(shell, level):
-    async with await start(shell.spawn(level, "cat")) as running:
+    async with await start_process(shell.spawn(level, "cat")) as running:
         with pytest.raises(NoTerminal):
             await running.send_keys("enter")
         with pytest.raises(NoTerminal):
@@ -190,16 +190,16 @@ async def test_keys_need_a_terminal(shell, level):
 
 
 def test_keys_have_names():
-    assert typed("ctrl-c", "UP", "enter", "ctrl-z") == b"\x03\x1b[A\r\x1a"
+    assert encode_keys("ctrl-c", "UP", "enter", "ctrl-z") == b"\x03\x1b[A\r\x1a"
     with pytest.raises(UnknownKey):
-        typed("enter", "no-such-key")
+        encode_keys("enter", "no-such-key")
 
 
 @levels
 async def test_a_command_that_prints_without_end_is_read_within_bounds(shell, level):
-    running = await start(shell.spawn(level, "echo first; head -c 200M /dev/zero | tr '\\0' x; echo last"))
+    running = await start_process(shell.spawn(level, "echo first; head -c 200M /dev/zero | tr '\\0' x; echo last"))
     running.close_stdin()
-    collector = Collector()
+    collector = OutputCollector()
     async for chunk in running.output():
         collector.feed(chunk)
         assert len(chunk.data) <= running_module.CHUNK_BYTES
@@ -214,19 +214,19 @@ async def test_a_command_that_prints_without_end_is_read_within_bounds(shell, le
 
 @levels
 async def test_what_nobody_reads_waits_in_the_pipe_and_the_time_out_still_comes(shell, level):
-    running = await start(shell.spawn(level, "head -c 100M /dev/zero", timeout_s=2))
+    running = await start_process(shell.spawn(level, "head -c 100M /dev/zero", timeout_s=2))
     ended = await running.wait()
     assert ended.timed_out
-    assert running._queue.qsize() <= running_module.QUEUED
+    assert running._queue.qsize() <= running_module.MAX_QUEUED_CHUNKS
     assert sum([len(chunk.data) async for chunk in running.output()]) < 20 * running_module.CHUNK_BYTES
 
 
 async def test_a_sandbox_that_cannot_be_made_says_why_and_runs_nothing(shell, monkeypatch):
     from tools_app.exec.sandbox import bwrap
 
-    monkeypatch.setattr(bwrap, "NO_POWERS", ("--no-such-option",))
+    monkeypatch.setattr(bwrap, "NO_CAPABILITIES", ("--no-such-option",))
     with pytest.raises(SpawnFailed, match="no-such-option"):
-        await start(shell.spawn(Level.BWRAP, "touch ran"))
+        await start_process(shell.spawn(SandboxLevel.BWRAP, "touch ran"))
     assert os.listdir(shell.workspace) == []
 
 
@@ -253,9 +253,9 @@ uvloop.run(main())
 
 
 def test_the_collector_keeps_whole_characters_and_counts_what_it_cut():
-    collector = Collector(limit=101)
+    collector = OutputCollector(limit=101)
     for start_at in range(0, 900, 7):
-        collector.feed(Chunk("stdout", ("é" * 450).encode()[start_at : start_at + 7]))
+        collector.feed(OutputChunk("stdout", ("é" * 450).encode()[start_at : start_at + 7]))
     printed = collector.collected()
     assert "\ufffd" not in printed.stdout
     kept = printed.stdout.count("é") * 2
@@ -268,9 +268,9 @@ def test_the_collector_keeps_whole_characters_and_counts_what_it_cut():
     ("out", "err", "truncated"), [(40, 60, False), (100, 0, False), (500, 10, True), (10, 500, True), (500, 500, True)]
 )
 def test_the_limit_is_shared_and_neither_stream_is_lost(out, err, truncated):
-    collector = Collector(limit=100)
-    collector.feed(Chunk("stdout", b"o" * out))
-    collector.feed(Chunk("stderr", b"e" * err))
+    collector = OutputCollector(limit=100)
+    collector.feed(OutputChunk("stdout", b"o" * out))
+    collector.feed(OutputChunk("stderr", b"e" * err))
     printed = collector.collected()
     kept_out, kept_err = printed.stdout.count("o"), printed.stderr.count("e") - ("bytes" in printed.stderr)
     assert printed.truncated is truncated
@@ -281,8 +281,8 @@ def test_the_limit_is_shared_and_neither_stream_is_lost(out, err, truncated):
 
 
 def test_live_text_shows_split_characters_whole():
-    live = LiveText()
+    live = StreamDecoder()
     data = "añ€😀".encode()
-    assert "".join(live.feed(Chunk("stdout", data[at : at + 1])) for at in range(len(data))) == "añ€😀"
-    assert live.feed(Chunk("stderr", b"\xe2\x82")) == ""
+    assert "".join(live.feed(OutputChunk("stdout", data[at : at + 1])) for at in range(len(data))) == "añ€😀"
+    assert live.feed(OutputChunk("stderr", b"\xe2\x82")) == ""
     assert live.flush("stderr") == "\ufffd"

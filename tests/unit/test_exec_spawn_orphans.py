@@ -14,9 +14,9 @@ import pytest
 from tests.commands import eventually, processes_marked
 from tests.processes import PROJECT
 from tests.unit.test_exec_spawn import RUNAWAYS
-from tools_app.exec.sandbox.types import Level
+from tools_app.exec.sandbox.types import SandboxLevel
 
-levels = pytest.mark.parametrize("level", list(Level), ids=lambda level: level.word)
+levels = pytest.mark.parametrize("level", list(SandboxLevel), ids=lambda level: level.word)
 
 # Starts a command, says so, and sits there like a worker. {fault} is where a test breaks something.
 PARENT = """
@@ -86,7 +86,7 @@ def test_a_killed_worker_leaves_nothing(tmp_path, level):
     assert eventually(lambda: not processes_marked(marker), seconds=30)
 
 
-@pytest.mark.parametrize(("level", "fault"), [(Level.BWRAP, NO_DIE_WITH_PARENT), (Level.NONE, NO_GUARD)])
+@pytest.mark.parametrize(("level", "fault"), [(SandboxLevel.BWRAP, NO_DIE_WITH_PARENT), (SandboxLevel.NONE, NO_GUARD)])
 def test_without_its_bond_the_check_turns_red(tmp_path, level, fault):
     marker = f"marked-{uuid.uuid4().hex}"
     (tmp_path / "faulty").mkdir()

@@ -7,7 +7,7 @@ import pytest
 from agents.llm.base import FailureKind, ModelRequest, ProviderError, TextDelta, ThinkingDelta
 from agents.llm.events import AskEvent, AttemptReset, MessageStarted, Replied
 from agents.llm.messages import UserMessage
-from agents.llm.providers.scripted import ScriptedModel, Step, calls, fails, says, thinks
+from agents.llm.providers.scripted import ScriptedAnswer, ScriptedModel, calls, fails, says, thinks
 from agents.llm.retry import ask_model
 
 REQUEST = ModelRequest(model="fake-1", messages=(UserMessage("hello"),))
@@ -16,7 +16,7 @@ REQUEST = ModelRequest(model="fake-1", messages=(UserMessage("hello"),))
 class Asking:
     """`ask_model` with a script, and a clock nobody waits for."""
 
-    def __init__(self, *steps: Step) -> None:
+    def __init__(self, *steps: ScriptedAnswer) -> None:
         self.model = ScriptedModel().script(*steps)
         self.slept: list[float] = []
         self.events: list[AskEvent] = []

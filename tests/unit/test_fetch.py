@@ -7,7 +7,7 @@ import trustme
 from aiohttp import web
 
 from clawsite.infra.fetch import client
-from clawsite.infra.fetch.client import Allowlist, FetchFailed, FetchRefused, fetch
+from clawsite.infra.fetch.client import Allowlist, FetchDenied, FetchFailed, fetch
 from tests.outside import Names, says, site, to
 
 HERE = Allowlist.parse("127.0.0.0/8")
@@ -27,7 +27,7 @@ def names(monkeypatch):
 
 
 async def rule_of(url: str, **options) -> str:
-    with pytest.raises(FetchRefused) as refused:
+    with pytest.raises(FetchDenied) as refused:
         await fetch(url, **options)
     return refused.value.rule
 
@@ -62,7 +62,7 @@ async def test_nor_under_an_odd_spelling_even_if_it_is_open(host):
 )
 async def test_a_name_that_leads_inside_is_refused_without_saying_where(names, address):
     names(evil__test=address)
-    with pytest.raises(FetchRefused, match=r"evil\.test leads to .*only public addresses") as refused:
+    with pytest.raises(FetchDenied, match=r"evil\.test leads to .*only public addresses") as refused:
         await fetch("http://evil.test./latest/meta-data/", allow=NOWHERE)
     assert address not in str(refused.value)
 
@@ -125,7 +125,7 @@ async def test_the_check_of_rebinding_can_fail(rebinding, monkeypatch):
 
         async def close(self): ...
 
-    monkeypatch.setattr(client, "_already_resolved", lambda addresses: AsksAgain())
+    monkeypatch.setattr(client, "_static_resolver", lambda addresses: AsksAgain())
     assert (await fetch(good.at("rebind.test"), allow=allow)).body == b"inside"
 
 
@@ -190,7 +190,7 @@ async def test_credentials_stay_with_their_origin():
 
 
 async def test_the_check_of_credentials_can_fail(monkeypatch):
-    monkeypatch.setattr(client, "HARMLESS_HEADERS", {name.lower() for name in PRIVATE})
+    monkeypatch.setattr(client, "CROSS_ORIGIN_HEADERS", {name.lower() for name in PRIVATE})
     async with site({"/": says("there")}) as other, site({"/": to(other.url)}) as first:
         await fetch(first.url, allow=HERE, headers=PRIVATE)
         assert other.requests[0].headers["authorization"] == "Bearer s3cret"

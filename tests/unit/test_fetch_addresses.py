@@ -6,8 +6,8 @@ import pytest
 
 from clawsite.infra.config import environment
 from clawsite.infra.fetch import addresses
-from clawsite.infra.fetch.addresses import Allowlist, host_of, why_not_public
-from clawsite.infra.fetch.targets import FetchRefused, target_of
+from clawsite.infra.fetch.addresses import Allowlist, normalize_host, why_not_public
+from clawsite.infra.fetch.targets import FetchDenied, parse_target
 
 PUBLIC = [
     "1.1.1.1",
@@ -89,7 +89,7 @@ def test_the_check_of_ipv6_can_fail(monkeypatch):
     ],
 )
 def test_a_host_has_one_spelling(text, host):
-    assert host_of(text) == host
+    assert normalize_host(text) == host
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_host_has_one_spelling(text, host):
 )
 def test_odd_spellings_of_ipv4_are_refused(text):
     with pytest.raises(ValueError, match="four decimal numbers"):
-        host_of(text)
+        normalize_host(text)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_odd_spellings_of_ipv4_are_refused(text):
 )
 def test_what_is_no_host_is_refused(text):
     with pytest.raises(ValueError):
-        host_of(text)
+        normalize_host(text)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_what_is_no_host_is_refused(text):
     ],
 )
 def test_a_url_is_refused_by_rule(url, rule):
-    with pytest.raises(FetchRefused) as refused:
-        target_of(url)
+    with pytest.raises(FetchDenied) as refused:
+        parse_target(url)
     assert refused.value.rule == rule
     assert "secret" not in str(refused.value)
 
@@ -165,12 +165,12 @@ def test_a_url_is_refused_by_rule(url, rule):
     ],
 )
 def test_check_and_request_have_the_same_host(url, host):
-    target = target_of(url)
+    target = parse_target(url)
     assert (target.host, target.url.raw_host) == (host, host)
 
 
 def test_a_target_has_no_fragment_and_its_port():
-    target = target_of("https://example.com/a?b=c#secret")
+    target = parse_target("https://example.com/a?b=c#secret")
     assert (str(target.url), target.origin) == ("https://example.com/a?b=c", ("https", "example.com", 443))
 
 
@@ -194,14 +194,14 @@ def test_a_list_opens_exactly_what_it_names():
 def test_an_entry_that_is_none_stops_the_start_in_words(entry, monkeypatch):
     monkeypatch.setenv("CLAWSITE_FETCH_ALLOW", f"good.lan, {entry}")
     with pytest.raises(environment.SettingsError, match="CLAWSITE_FETCH_ALLOW"):
-        environment.fetch_allow()
+        environment.fetch_allowlist()
 
 
 def test_the_list_is_read_from_the_environment(monkeypatch):
     monkeypatch.setenv("CLAWSITE_FETCH_ALLOW", " searx.lan:8888 ,")
-    assert environment.fetch_allow() == Allowlist(frozenset({("searx.lan", 8888)}))
+    assert environment.fetch_allowlist() == Allowlist(frozenset({("searx.lan", 8888)}))
     monkeypatch.delenv("CLAWSITE_FETCH_ALLOW")
-    assert environment.fetch_allow() == Allowlist()
+    assert environment.fetch_allowlist() == Allowlist()
 
 
 @pytest.mark.parametrize("url", ["", "http://127.0.0.1:8888", "https://searx.lan/searx/", "http://[::1]:8888"])

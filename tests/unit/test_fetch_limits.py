@@ -10,7 +10,7 @@ from aiohttp import web
 
 from clawsite.infra.fetch import body as fetch_body
 from clawsite.infra.fetch import client
-from clawsite.infra.fetch.client import Allowlist, Fetched, FetchFailed, FetchRefused, fetch
+from clawsite.infra.fetch.client import Allowlist, FetchDenied, FetchFailed, FetchResponse, fetch
 from tests.outside import drip, forever, raw_site, says, site, to
 
 NOWHERE = Allowlist()
@@ -167,7 +167,7 @@ async def test_no_url_and_no_secret_is_logged(caplog):
     async with site({"/": to("/b?token=s3cret"), "/b": says("x")}) as there:
         await fetch(f"{there.url}/?token=s3cret", allow=there.allow, headers={"Authorization": "s3cret"})
         for bad in (f"{there.url}/?token=s3cret", "http://s3cret@h/", "http://h/\ns3cret"):
-            with pytest.raises(FetchRefused) as refused:
+            with pytest.raises(FetchDenied) as refused:
                 await fetch(bad, allow=NOWHERE)
             assert "s3cret" not in str(refused.value)
     ours = [record.getMessage() for record in caplog.records if record.name.startswith(("clawsite", "aiohttp.client"))]
@@ -176,5 +176,5 @@ async def test_no_url_and_no_secret_is_logged(caplog):
 
 
 def test_the_content_type_is_read_without_its_parameters():
-    assert Fetched("u", 200, {"content-type": "Text/HTML; charset=x"}, b"").content_type == "text/html"
-    assert Fetched("u", 200, {}, b"").content_type == ""
+    assert FetchResponse("u", 200, {"content-type": "Text/HTML; charset=x"}, b"").content_type == "text/html"
+    assert FetchResponse("u", 200, {}, b"").content_type == ""

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.sessions.file_types import LONGEST_NAME, as_text, claimed_image, declared_type, file_name, image_type, size_words
+from sessions_app.sessions.file_types import (
+    MAX_NAME_LENGTH,
+    clean_file_name,
+    clean_mime_type,
+    declared_image_type,
+    decode_text,
+    detect_image_type,
+    format_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -21,14 +29,19 @@ from sessions_app.sessions.file_types import LONGEST_NAME, as_text, claimed_imag
     ],
 )
 def test_an_image_is_known_by_its_first_bytes(head: bytes, kind: str) -> None:
-    assert image_type(head) == kind
+    assert detect_image_type(head) == kind
 
 
 def test_what_a_sender_says_is_only_a_claim() -> None:
-    assert claimed_image("a.PNG", "") == claimed_image("a", "image/png; charset=x") == "image/png"
-    assert claimed_image("a.svg", "image/svg+xml") == ""
-    assert declared_type("Text/Plain; charset=utf-8") == "text/plain"
-    assert declared_type("text/html\r\nX-Evil: 1") == declared_type("image/png") == declared_type("") == "application/octet-stream"
+    assert declared_image_type("a.PNG", "") == declared_image_type("a", "image/png; charset=x") == "image/png"
+    assert declared_image_type("a.svg", "image/svg+xml") == ""
+    assert clean_mime_type("Text/Plain; charset=utf-8") == "text/plain"
+    assert (
+        clean_mime_type("text/html\r\nX-Evil: 1")
+        == clean_mime_type("image/png")
+        == clean_mime_type("")
+        == "application/octet-stream"
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,29 +65,29 @@ def test_what_a_sender_says_is_only_a_claim() -> None:
     ],
 )
 def test_a_name_is_only_a_name(given: str, name: str) -> None:
-    assert file_name(given) == name
+    assert clean_file_name(given) == name
 
 
 @given(st.text(max_size=400))
 def test_every_name_can_stand_in_a_directory(given: str) -> None:
-    name = file_name(given)
-    assert 0 < len(name.encode()) <= LONGEST_NAME
+    name = clean_file_name(given)
+    assert 0 < len(name.encode()) <= MAX_NAME_LENGTH
     assert not {"/", "\\", "\0", "\n", '"'} & set(name)
     assert name.isprintable() and name[0] not in ".-~ "
-    assert file_name(name) == name
+    assert clean_file_name(name) == name
 
 
 def test_a_long_name_keeps_its_ending() -> None:
-    assert file_name("长" * 200 + ".tar.gz").endswith("长.tar.gz") or file_name("长" * 200 + ".gz").endswith("长.gz")
+    assert clean_file_name("长" * 200 + ".tar.gz").endswith("长.tar.gz") or clean_file_name("长" * 200 + ".gz").endswith("长.gz")
 
 
 def test_text_is_utf_8_and_nothing_else() -> None:
-    assert as_text("grüß 你好".encode()) == "grüß 你好"
-    assert as_text(b"\xef\xbb\xbfx") == "x"
-    assert as_text(b"\xff\xfe") is None
-    assert as_text(b"a\0b") is None
+    assert decode_text("grüß 你好".encode()) == "grüß 你好"
+    assert decode_text(b"\xef\xbb\xbfx") == "x"
+    assert decode_text(b"\xff\xfe") is None
+    assert decode_text(b"a\0b") is None
 
 
 @pytest.mark.parametrize(("size", "words"), [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KB"), (20 << 20, "20 MB")])
 def test_a_size_in_words(size: int, words: str) -> None:
-    assert size_words(size) == words
+    assert format_size(size) == words

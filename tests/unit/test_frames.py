@@ -76,7 +76,7 @@ JSON = st.recursive(
 @given(payload=JSON, seq=st.integers(1, 10**9), version=st.none() | st.integers(0, 10**6))
 def test_an_event_spliced_from_halves_is_the_event_written_whole(payload, seq, version):
     encoded = encode_event("agent", payload, state_version=version)
-    text = encoded.numbered(seq)
+    text = encoded.with_seq(seq)
     expected = {"type": "event", "event": "agent", "seq": seq, "payload": payload}
     if version is not None:
         expected["stateVersion"] = version

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.utils import translation
 
-from clawsite.web.approvals.gate_reasons import SHORT, reason_words
+from clawsite.web.approvals.gate_reasons import SHORT_REASONS, gate_reason_text
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [*sorted((ROOT / "tools_app/execution").glob("*.py")), ROOT / "tools_app/builtin/process.py"]
@@ -32,16 +32,16 @@ def codes(source: str) -> Iterator[str]:
 def test_every_code_of_the_gate_has_a_sentence() -> None:
     used = {code for path in SOURCES for code in codes(path.read_text())}
     assert {"arguments", "files", "inline-code", "own-guard", "not-allowlisted"} <= used
-    assert used - NO_REASON == SHORT.keys() - NOT_OF_THE_GATE
+    assert used - NO_REASON == SHORT_REASONS.keys() - NOT_OF_THE_GATE
 
 
 @pytest.mark.parametrize(("language", "short"), [("en", ""), ("zh-hans", "有程序不在允许列表中。")])
 def test_what_the_gate_says_stands_behind_our_sentence(language: str, short: str) -> None:
     with translation.override(language):
-        told = reason_words("not-allowlisted", "<ls> is not on the allowlist.")
+        told = gate_reason_text("not-allowlisted", "<ls> is not on the allowlist.")
     assert (told["short"], told["words"]) == (short, "&lt;ls&gt; is not on the allowlist.")
 
 
 def test_a_question_from_before_may_have_a_code_that_is_gone() -> None:
     with translation.override("zh-hans"):
-        assert reason_words("forgotten", "It was so.") == {"code": "forgotten", "short": "", "words": "It was so."}
+        assert gate_reason_text("forgotten", "It was so.") == {"code": "forgotten", "short": "", "words": "It was so."}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tools_app.exec.gate.types import names
+from tools_app.exec.gate.types import split_names
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
-CHANGES = names(
+CHANGES = split_names(
     """save_rule let_ask add_by_hand rule_document.replace save_policy delete_policy restore_version replace_policies
     import_file approvals.resolve approvals.extend save_hook delete_hook rows.switch"""
 )

@@ -2,9 +2,16 @@
 
 import pytest
 
-from clawsite.gateway.hooks.templates import LONGEST_RESULT, LONGEST_VALUE, Facts, TemplateError, check, render
+from clawsite.gateway.hooks.templates import (
+    MAX_RESULT_LENGTH,
+    MAX_VALUE_LENGTH,
+    TemplateError,
+    TemplateValues,
+    check_template,
+    render_template,
+)
 
-FACTS = Facts(
+FACTS = TemplateValues(
     payload={
         "issue": {"title": "It rains", "labels": [{"name": "bug"}, {"name": "urgent"}], "number": 7, "open": True, "by": None}
     },
@@ -30,41 +37,41 @@ FACTS = Facts(
     ],
 )
 def test_a_template_gives_values_and_nothing_else(template, text):
-    assert render(template, FACTS) == text
+    assert render_template(template, FACTS) == text
 
 
 def test_a_value_that_looks_like_a_place_stays_as_it_is():
-    assert render("{{payload.a}}", Facts(payload={"a": "{{payload.b}}", "b": "secret"})) == "{{payload.b}}"
+    assert render_template("{{payload.a}}", TemplateValues(payload={"a": "{{payload.b}}", "b": "secret"})) == "{{payload.b}}"
 
 
 def test_the_whole_body_of_any_kind_can_be_told():
-    assert render("{{payload}}", Facts(payload=[1, "two"])) == '[\n  1,\n  "two"\n]'
-    assert render("{{payload}}", Facts(payload="words")) == "words"
+    assert render_template("{{payload}}", TemplateValues(payload=[1, "two"])) == '[\n  1,\n  "two"\n]'
+    assert render_template("{{payload}}", TemplateValues(payload="words")) == "words"
 
 
 def test_long_values_and_long_results_are_cut_and_say_so():
-    one = render("{{payload.a}}", Facts(payload={"a": "x" * (LONGEST_VALUE + 5)}))
+    one = render_template("{{payload.a}}", TemplateValues(payload={"a": "x" * (MAX_VALUE_LENGTH + 5)}))
     assert one.endswith("x… (cut: 5 more characters)")
-    assert len(one) < LONGEST_VALUE + 100
-    many = render("{{payload.a}}" * 50, Facts(payload={"a": "x" * LONGEST_VALUE}))
-    assert len(many) < LONGEST_RESULT + 100
+    assert len(one) < MAX_VALUE_LENGTH + 100
+    many = render_template("{{payload.a}}" * 50, TemplateValues(payload={"a": "x" * MAX_VALUE_LENGTH}))
+    assert len(many) < MAX_RESULT_LENGTH + 100
 
 
 @pytest.mark.parametrize("template", ["{{payload.a}", "a }} b", "{{a b}}", "{{}}", "{{headers}}", "{{query[0]}}", "{{now.year}}"])
 def test_what_can_never_give_anything_is_refused(template):
     with pytest.raises(TemplateError):
-        check(template)
+        check_template(template)
 
 
 @pytest.mark.parametrize("template", ["", "words", "{{payload}}", "{{a-b.c_d[3].$e}}", "{{headers.x-github-event}} {{now}}"])
 def test_what_can_is_taken(template):
-    check(template)
+    check_template(template)
 
 
 def test_too_much_is_refused():
     with pytest.raises(TemplateError):
-        check("{{a}}" * 101)
+        check_template("{{a}}" * 101)
     with pytest.raises(TemplateError):
-        check("x" * 20_001)
+        check_template("x" * 20_001)
     with pytest.raises(TemplateError):
-        check("{{" + ".".join("a" * 21) + "}}")
+        check_template("{{" + ".".join("a" * 21) + "}}")

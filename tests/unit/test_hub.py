@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from clawsite.gateway.delivery.hub import KEPT_SECONDS, Hub
+from clawsite.gateway.delivery.hub import FORGET_SECONDS, Hub
 from tests.unit.gateway_fakes import MEMBER, OWNER, SESSION, STRANGER, Clock, FakeRows, Log, connection, frames, payloads
 
 
@@ -21,11 +21,11 @@ class World:
     async def watcher(self, *args, **kwargs):
         made = connection(*args, **kwargs)
         self.hub.audience.add(made)
-        await self.hub.audience.read_members()
+        await self.hub.audience.load_members()
         return made
 
     async def tell(self, *events) -> None:
-        self.hub.hear_events(self.log.message(*events))
+        self.hub.receive_events(self.log.message(*events))
         await self.hub.settle()
 
     def hold_back(self, question: str) -> asyncio.Event:
@@ -94,7 +94,7 @@ async def test_doubled_and_reordered_messages_are_told_once_and_in_order(world):
     told = events * 2
     random.Random(7).shuffle(told)
     for event in told:
-        world.hub.hear_events(world.log.message(event))
+        world.hub.receive_events(world.log.message(event))
     await world.hub.settle()
     assert cursors(watcher) == [event["cursor"] for event in events]
 
@@ -103,7 +103,7 @@ async def test_an_event_too_large_for_the_bus_is_told_from_its_row(world):
     watcher = await world.watcher()
     events = world.log.run("a b")
     await world.tell(*events[:3])
-    world.hub.hear_events(world.log.message({**events[3], "data": None}))
+    world.hub.receive_events(world.log.message({**events[3], "data": None}))
     await world.hub.settle()
     assert payloads(watcher, "agent")[3]["data"]["delta"] == " b"
 
@@ -160,7 +160,7 @@ async def test_a_session_that_was_forgotten_is_not_told_twice(world, monkeypatch
     for event in first:
         event["ts"] = int(world.clock.now * 1000)
     await world.tell(*first)
-    world.clock.pass_(KEPT_SECONDS + 1)
+    world.clock.pass_(FORGET_SECONDS + 1)
     world.rows.logs.clear()
     await world.hub.poll()
     world.rows.logs[SESSION] = world.log
@@ -176,11 +176,11 @@ async def test_rows_still_being_read_when_everybody_left_are_not_told_to_who_com
     first = await world.watcher()
     answers = world.hold_back("events_after")
     events = world.log.run("read slowly")
-    world.hub.hear_events(world.log.message(*events[:3]))
+    world.hub.receive_events(world.log.message(*events[:3]))
     await eventually(lambda: "events after 0" in world.rows.asked)
     world.hub.leave(first)
     second = await world.watcher()
-    world.hub.hear_events(world.log.message(events[3]))
+    world.hub.receive_events(world.log.message(events[3]))
     answers.set()
     await world.hub.settle()
     assert frames(first) == []
@@ -284,7 +284,7 @@ async def test_a_removed_member_is_told_nothing_more(world):
     member = await world.watcher(MEMBER)
     await world.tell(world.log.add("lifecycle", phase="accepted", prompt="hi"))
     world.rows.memberships = {}
-    await world.hub.audience.read_members()
+    await world.hub.audience.load_members()
     await world.tell(world.log.add("lifecycle", phase="start", startedAt=1))
     assert cursors(member) == [1]
 
@@ -305,7 +305,7 @@ async def test_who_waited_for_a_session_gets_its_first_event_even_if_that_looks_
     promised = asyncio.Event()
     world.hub.audience.follow_key(waiting, "agent:main:main", promised=promised)
     world.log.add("lifecycle", phase="accepted", prompt="hi", ts=1)  # its message is lost, and by its time nobody was here yet
-    world.hub.hear_events(world.log.message(world.log.add("lifecycle", phase="start", startedAt=1)))
+    world.hub.receive_events(world.log.message(world.log.add("lifecycle", phase="start", startedAt=1)))
     for _ in range(100):
         await asyncio.sleep(0)
     assert cursors(other) == [2]
@@ -328,7 +328,7 @@ async def test_a_session_change_reaches_those_who_may_see_it(world):
         "owner": OWNER,
         "change": "created",
     }
-    world.hub.hear_session(told)
+    world.hub.receive_session_change(told)
     [payload] = payloads(owner, "sessions.changed")
     assert (payload["sessionKey"], payload["sessionId"], payload["reason"]) == ("agent:main:x", "generation-1", "created")
     assert frames(stranger) == []
@@ -352,7 +352,7 @@ async def test_a_reset_changes_the_session_id_of_later_events(world):
 
 async def test_the_end_of_an_awaited_run_is_heard_without_any_socket(world):
     with world.hub.run_waits.of(7) as news:
-        world.hub.hear_events(world.log.message(*world.log.run("done")))
+        world.hub.receive_events(world.log.message(*world.log.run("done")))
         assert news.is_set()
 
 

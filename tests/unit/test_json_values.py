@@ -25,9 +25,9 @@ def test_what_could_not_be_written_again_is_not_taken(shape):
             text = shape.format(text)
         return text.encode()
 
-    assert orjson.dumps({"kept": [read_json(nested(bounded_json.DEEPEST - 1), 10_000)]})
+    assert orjson.dumps({"kept": [read_json(nested(bounded_json.MAX_DEPTH - 1), 10_000)]})
     with pytest.raises(InvalidRequest, match="too deeply"):
-        read_json(nested(bounded_json.DEEPEST), 10_000)
+        read_json(nested(bounded_json.MAX_DEPTH), 10_000)
 
 
 def size(value) -> int:
@@ -38,13 +38,13 @@ def size(value) -> int:
 
 @given(value=VALUES, step=st.integers(1, 20))
 def test_values_are_counted_as_they_are(value, step):
-    before, bounded_json.STEP = bounded_json.STEP, step
+    before, bounded_json.CHUNK_BYTES = bounded_json.CHUNK_BYTES, step
     try:
         body, count = orjson.dumps(value), 1 + size(value)
         assert count_values(body, count) == count
         assert count_values(body, count - 1) > count - 1
     finally:
-        bounded_json.STEP = before
+        bounded_json.CHUNK_BYTES = before
 
 
 @pytest.mark.parametrize("body", [b"[" + b"0," * 100 + b"0]", b"[" * 101 + b"]" * 101, b'["' + b'"' * 500 + b'"]'])

@@ -3,7 +3,7 @@
 import pytest
 
 from tools_app.policy.chain import evaluate
-from tools_app.policy.query import KeyLimits, PolicyQuery, ToolFacts
+from tools_app.policy.query import PolicyQuery, TokenLimits, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
 
 TOOLS = (
@@ -16,7 +16,7 @@ OPEN = PolicyRules(1, (RuleRow("global", profile="full"),))
 
 
 def kept(allow=(), deny=(), rules=OPEN):
-    key = KeyLimits("3f9c21aa", tuple(allow), tuple(deny))
+    key = TokenLimits("3f9c21aa", tuple(allow), tuple(deny))
     return set(evaluate(PolicyQuery("main", tools=TOOLS, plugins=("talk", "say"), key=key), rules).kept)
 
 
@@ -44,7 +44,7 @@ def test_a_key_never_opens_what_the_policy_refuses():
 
 
 def test_the_trace_names_the_key_behind_the_nine_and_is_stored_with_the_question():
-    query = PolicyQuery("main", tools=TOOLS, key=KeyLimits("3f9c21aa", ("read",)))
+    query = PolicyQuery("main", tools=TOOLS, key=TokenLimits("3f9c21aa", ("read",)))
     trace = evaluate(query, OPEN).trace["exec"]
     assert (len(trace), trace[-1].layer, trace[-1].rule) == (11, "key", "key `3f9c21aa`: no allow entry matches")
     assert PolicyQuery.from_json(query.to_json()) == query

@@ -1,7 +1,7 @@
 import pytest
 
 from clawsite.infra.errors import InvalidRequest
-from sessions_app.keys import main_key, parse_key
+from sessions_app.keys import make_main_key, parse_key
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_bad_key_is_refused_in_words(text):
 def test_parts_of_a_key_can_be_asked_for():
     key = parse_key("agent:ops:slack:group:C1:thread:99")
     assert (key.agent, key.channel, key.thread, key.is_subagent) == ("ops", "slack", "99", False)
-    assert main_key("ops") == "agent:ops:main"
+    assert make_main_key("ops") == "agent:ops:main"
 
 
 @pytest.mark.parametrize(

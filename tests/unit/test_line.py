@@ -5,7 +5,7 @@ import gc
 import json
 import weakref
 
-from clawsite.gateway.delivery.send_queue import Line
+from clawsite.gateway.delivery.send_queue import SocketWriter
 from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.frames import encode_event
 
@@ -28,8 +28,8 @@ class Socket:
         await self.reads.wait()
         self.closed = (code, reason)
 
-    def line(self) -> Line:
-        line = Line(id="c", send=self.send, send_close=self.close)
+    def line(self) -> SocketWriter:
+        line = SocketWriter(id="c", send=self.send, send_close=self.close)
         self.writer = asyncio.create_task(line.write())
         return line
 
@@ -42,7 +42,7 @@ def event(size: int = 10, name: str = "agent"):
     return encode_event(name, {"text": "x" * size})
 
 
-async def until_written(line: Line) -> None:
+async def until_written(line: SocketWriter) -> None:
     line.close(1000, "done")
     await line.ended.wait()
 
@@ -66,7 +66,7 @@ async def test_a_client_that_does_not_read_is_closed_and_told_how_far_it_came():
     while not line.closing:
         line.deliver(event(10_000))
         delivered += 1
-    assert delivered * 10_000 < limits.BUFFERED_BYTES + 20_000
+    assert delivered * 10_000 < limits.MAX_BUFFERED_BYTES + 20_000
     socket.reads.set()
     await line.ended.wait()
     assert socket.closed == (1008, f"slow consumer, last seq {delivered - 1}")
@@ -75,7 +75,7 @@ async def test_a_client_that_does_not_read_is_closed_and_told_how_far_it_came():
 async def test_small_frames_are_counted_too():
     socket = Socket(reads=False)
     line = socket.line()
-    for _ in range(limits.BUFFERED_FRAMES + 2):
+    for _ in range(limits.MAX_BUFFERED_FRAMES + 2):
         line.deliver(event(1))
     assert line.closing
 
@@ -83,7 +83,7 @@ async def test_small_frames_are_counted_too():
 async def test_what_may_be_lost_is_dropped_first_and_leaves_no_gap_in_the_numbers():
     socket = Socket(reads=False)
     line = socket.line()
-    while line.seq * 10_000 < limits.BUFFERED_BYTES * 0.5:
+    while line.seq * 10_000 < limits.MAX_BUFFERED_BYTES * 0.5:
         line.deliver(event(10_000))
     last = line.seq
     line.deliver(event(10_000, "tick"), droppable=True)
@@ -99,7 +99,7 @@ async def test_a_frame_larger_than_the_whole_queue_still_leaves():
     socket = Socket()
     line = socket.line()
     line.deliver(event(1000))
-    line.deliver(event(limits.BUFFERED_BYTES + 10))
+    line.deliver(event(limits.MAX_BUFFERED_BYTES + 10))
     await until_written(line)
     assert socket.seqs == [1, 2]
 
@@ -108,7 +108,7 @@ async def test_something_large_that_may_be_lost_never_costs_the_connection():
     socket = Socket()
     line = socket.line()
     line.deliver(event(1000))
-    line.deliver(event(limits.BUFFERED_BYTES * 3, "chat"), droppable=True)
+    line.deliver(event(limits.MAX_BUFFERED_BYTES * 3, "chat"), droppable=True)
     await until_written(line)
     assert socket.seqs == [1]
     assert socket.closed == (1000, "done")
@@ -117,7 +117,7 @@ async def test_something_large_that_may_be_lost_never_costs_the_connection():
 async def test_an_answer_waits_for_room_instead_of_closing_the_connection():
     socket = Socket(reads=False)
     line = socket.line()
-    line.deliver(event(limits.BUFFERED_BYTES))
+    line.deliver(event(limits.MAX_BUFFERED_BYTES))
     reply = asyncio.create_task(line.reply("y" * 1000))
     await asyncio.sleep(0)
     assert not reply.done()
@@ -131,7 +131,7 @@ async def test_an_answer_waits_for_room_instead_of_closing_the_connection():
 async def test_a_request_that_waits_for_room_is_let_go_when_the_client_leaves():
     socket = Socket(reads=False)
     line = socket.line()
-    line.deliver(event(limits.BUFFERED_BYTES))
+    line.deliver(event(limits.MAX_BUFFERED_BYTES))
     reply = asyncio.create_task(line.reply("y" * 1000))
     await asyncio.sleep(0)
     line.gone()

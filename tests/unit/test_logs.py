@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from clawsite.infra.observability import logs
-from clawsite.infra.observability.redact import without_secrets
+from clawsite.infra.observability.redact import remove_secrets
 
 
 @pytest.fixture
@@ -109,8 +109,8 @@ def test_a_hostile_text_takes_no_time(unit: str) -> None:
 
 def test_names_that_begin_like_a_key_stay() -> None:
     assert logs.redact("see sk-", []) == "see sk-"
-    assert without_secrets("pk-words-that-are-long-enough-to-be-one") == "pk-words-that-are-long-enough-to-be-one"
-    assert without_secrets("pk-words-that-are-long-enough-to-be-1") == "[redacted]"
+    assert remove_secrets("pk-words-that-are-long-enough-to-be-one") == "pk-words-that-are-long-enough-to-be-one"
+    assert remove_secrets("pk-words-that-are-long-enough-to-be-1") == "[redacted]"
 
 
 def test_secrets_the_process_knows_are_blanked_whatever_they_look_like() -> None:

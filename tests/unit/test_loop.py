@@ -9,26 +9,26 @@ from hypothesis import strategies as st
 
 from agents.llm.base import FailureKind, ProviderError, TextDelta, Usage
 from agents.llm.events import AskEvent, MessageStarted, Replied
-from agents.llm.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.llm.messages import AssistantMessage, Message, ToolCallRequest, ToolResultMessage, UserMessage
 from agents.loop import (
-    LONGEST_CALL_ID,
-    NO_RESULT,
+    MAX_CALL_ID_LENGTH,
+    MISSING_RESULT_TEXT,
     LoopEvent,
     Parked,
     TurnsUsedUp,
     UseEvent,
     converse,
-    unanswered,
-    well_formed,
-    with_unique_ids,
+    find_unanswered_calls,
+    make_call_ids_unique,
+    normalize_history,
 )
 from tools_app.core.definition import CallRef, ToolEnded, ToolStarted, text_result
 
 HELLO = UserMessage("hello")
 
 
-def call(call_id: str, name: str = "read") -> ToolCallAsked:
-    return ToolCallAsked(call_id, name, {"path": call_id})
+def call(call_id: str, name: str = "read") -> ToolCallRequest:
+    return ToolCallRequest(call_id, name, {"path": call_id})
 
 
 def wants(*call_ids: str) -> AssistantMessage:
@@ -62,7 +62,7 @@ class World:
         finally:
             self.closed.append("ask")
 
-    async def use(self, calls: Sequence[ToolCallAsked]) -> AsyncGenerator[UseEvent, None]:
+    async def use(self, calls: Sequence[ToolCallRequest]) -> AsyncGenerator[UseEvent, None]:
         try:
             self.used.append([each.id for each in calls])
             for each in reversed(calls) if self._last_first else calls:
@@ -156,20 +156,24 @@ async def test_calls_left_over_from_a_run_that_ended_are_never_carried_out() -> 
     world = World(AssistantMessage("fine"))
     await world.converse(HELLO, wants("a", "b"), result("a"), UserMessage("never mind"))
     assert world.used == []
-    assert world.asked_with[0][2:] == [result("a"), ToolResultMessage("b", "read", NO_RESULT, True), UserMessage("never mind")]
+    assert world.asked_with[0][2:] == [
+        result("a"),
+        ToolResultMessage("b", "read", MISSING_RESULT_TEXT, True),
+        UserMessage("never mind"),
+    ]
 
 
 def test_nothing_is_open_once_somebody_has_spoken_again() -> None:
-    assert unanswered([HELLO, wants("a")]) == [call("a")]
-    assert unanswered([HELLO, wants("a"), UserMessage("never mind")]) == []
+    assert find_unanswered_calls([HELLO, wants("a")]) == [call("a")]
+    assert find_unanswered_calls([HELLO, wants("a"), UserMessage("never mind")]) == []
 
 
 async def test_unreadable_arguments_reach_whoever_carries_out_the_call() -> None:
-    broken = ToolCallAsked("a", "read", {}, error="not valid JSON")
-    seen: list[ToolCallAsked] = []
+    broken = ToolCallRequest("a", "read", {}, error="not valid JSON")
+    seen: list[ToolCallRequest] = []
     world = World(AssistantMessage("", tool_calls=(broken,)), AssistantMessage("sorry"))
 
-    async def use(calls: Sequence[ToolCallAsked]) -> AsyncGenerator[UseEvent, None]:
+    async def use(calls: Sequence[ToolCallRequest]) -> AsyncGenerator[UseEvent, None]:
         seen.extend(calls)
         for each in calls:
             yield ToolEnded(CallRef(each.id, each.name, {}), text_result(each.error, is_error=True))
@@ -192,7 +196,7 @@ async def test_empty_and_repeated_call_ids_are_made_unique_before_anyone_sees_th
 
 
 async def test_a_tool_that_gives_no_result_is_a_bug_and_not_a_silent_gap() -> None:
-    async def use(calls: Sequence[ToolCallAsked]) -> AsyncGenerator[UseEvent, None]:
+    async def use(calls: Sequence[ToolCallRequest]) -> AsyncGenerator[UseEvent, None]:
         yield ToolStarted(CallRef(calls[0].id, "read", {}))
 
     with pytest.raises(RuntimeError, match="without a result"):
@@ -272,8 +276,8 @@ messages = st.one_of(
 @settings(deadline=None)
 @given(history=st.lists(messages, max_size=12))
 def test_any_history_becomes_one_that_providers_accept(history: list[Message]) -> None:
-    begun = well_formed(history)
-    tidy = well_formed([*begun, *(result(each.id) for each in unanswered(begun))])
+    begun = normalize_history(history)
+    tidy = normalize_history([*begun, *(result(each.id) for each in find_unanswered_calls(begun))])
     expected: list[str] = []
     for message in tidy:
         if isinstance(message, ToolResultMessage):
@@ -284,25 +288,25 @@ def test_any_history_becomes_one_that_providers_accept(history: list[Message]) -
     assert expected == []
     spoken = [message for message in history if not isinstance(message, ToolResultMessage)]
     assert [message for message in tidy if not isinstance(message, ToolResultMessage)] == spoken
-    assert well_formed(tidy) == tidy
+    assert normalize_history(tidy) == tidy
 
 
 @settings(deadline=None)
 @given(earlier=st.lists(st.text(max_size=45), max_size=6), now=st.lists(st.text(max_size=45), max_size=6))
 def test_call_ids_become_unique_and_short(earlier: list[str], now: list[str]) -> None:
-    before = with_unique_ids(wants(*earlier), [])
-    after = with_unique_ids(wants(*now), [before])
+    before = make_call_ids_unique(wants(*earlier), [])
+    after = make_call_ids_unique(wants(*now), [before])
     ids = [each.id for each in (*before.tool_calls, *after.tool_calls)]
     assert len(set(ids)) == len(ids)
-    assert all(0 < len(each) <= LONGEST_CALL_ID for each in ids)
+    assert all(0 < len(each) <= MAX_CALL_ID_LENGTH for each in ids)
 
 
 def test_where_earlier_calls_are_not_in_the_history_short_ids_have_the_mark_of_their_run() -> None:
-    marked = with_unique_ids(wants("call_1", "", "toolu_01A09q90qw90lq917835lq9"), [], "_44")
+    marked = make_call_ids_unique(wants("call_1", "", "toolu_01A09q90qw90lq917835lq9"), [], "_44")
     assert [each.id for each in marked.tool_calls] == ["call_1_44", "call_2_44", "toolu_01A09q90qw90lq917835lq9"]
 
 
 @settings(deadline=None)
-@given(ids=st.lists(st.text(min_size=1, max_size=LONGEST_CALL_ID), unique=True))
+@given(ids=st.lists(st.text(min_size=1, max_size=MAX_CALL_ID_LENGTH), unique=True))
 def test_good_call_ids_are_left_alone(ids: list[str]) -> None:
-    assert with_unique_ids(wants(*ids), []) == wants(*ids)
+    assert make_call_ids_unique(wants(*ids), []) == wants(*ids)

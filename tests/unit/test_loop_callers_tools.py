@@ -4,11 +4,11 @@ from collections.abc import AsyncGenerator
 
 from agents.llm.base import Usage
 from agents.llm.events import MessageStarted, Replied
-from agents.llm.messages import AssistantMessage, ToolCallAsked, ToolResultMessage, UserMessage
-from agents.loop import NO_RESULT, HandedOver, converse, with_every_result
+from agents.llm.messages import AssistantMessage, ToolCallRequest, ToolResultMessage, UserMessage
+from agents.loop import MISSING_RESULT_TEXT, HandedOver, converse, fill_missing_results
 from tools_app.core.definition import CallRef, ToolEnded, text_result
 
-OURS, THEIRS = ToolCallAsked("o", "read"), ToolCallAsked("t", "weather")
+OURS, THEIRS = ToolCallRequest("o", "read"), ToolCallRequest("t", "weather")
 
 
 async def said_by(answers, history):
@@ -43,14 +43,14 @@ async def test_a_conversation_that_was_rescued_hands_over_what_it_had():
 
 async def test_results_begin_the_next_part():
     before = [UserMessage("hi"), AssistantMessage(tool_calls=(THEIRS,))]
-    history = with_every_result(before, [ToolResultMessage("t", "weather", "rain")])
+    history = fill_missing_results(before, [ToolResultMessage("t", "weather", "rain")])
     events, used = await said_by([AssistantMessage("take an umbrella")], history)
     assert (events[-1].message.text, used) == ("take an umbrella", [])
 
 
 def test_a_call_without_a_result_is_told_so_and_late_results_are_refused():
-    before = [UserMessage("hi"), AssistantMessage(tool_calls=(THEIRS, ToolCallAsked("u", "weather")))]
-    history = with_every_result(before, [ToolResultMessage("t", "weather", "rain")])
-    assert [message.text for message in history[-2:]] == ["rain", NO_RESULT]
+    before = [UserMessage("hi"), AssistantMessage(tool_calls=(THEIRS, ToolCallRequest("u", "weather")))]
+    history = fill_missing_results(before, [ToolResultMessage("t", "weather", "rain")])
+    assert [message.text for message in history[-2:]] == ["rain", MISSING_RESULT_TEXT]
     gone_on = [*before, UserMessage("never mind"), AssistantMessage("fine")]
-    assert with_every_result(gone_on, [ToolResultMessage("t", "weather", "rain")]) is None
+    assert fill_missing_results(gone_on, [ToolResultMessage("t", "weather", "rain")]) is None

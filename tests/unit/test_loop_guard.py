@@ -2,29 +2,40 @@
 
 import pytest
 
-from tools_app.loop_guard import CODE, NOTE, POLLING_FACTOR, REFUSE_AFTER, WARN_AFTER, Step, judge, pending, refusal
+from tools_app.loop_guard import (
+    CODE,
+    DENY_AFTER_REPEATS,
+    NOTE_PREFIX,
+    POLLING_FACTOR,
+    WARN_AFTER_REPEATS,
+    CompletedCall,
+    build_loop_denial,
+    check_repetition,
+    to_pending_call,
+)
 
 A, B = {"path": "a"}, {"path": "b"}
 
 
 def read(arguments, text="same", **more):
-    return Step("read", arguments, text, **more)
+    return CompletedCall("read", arguments, text, **more)
 
 
 def verdict(steps, arguments=A, **options):
-    opinion = judge("read", arguments, steps, **options)
+    opinion = check_repetition("read", arguments, steps, **options)
     return "refuse" if opinion.refuse else "warn" if opinion.note else "go"
 
 
 @pytest.mark.parametrize(
-    ("times", "expected"), [(0, "go"), (2, "go"), (WARN_AFTER, "warn"), (4, "warn"), (REFUSE_AFTER, "refuse"), (50, "refuse")]
+    ("times", "expected"),
+    [(0, "go"), (2, "go"), (WARN_AFTER_REPEATS, "warn"), (4, "warn"), (DENY_AFTER_REPEATS, "refuse"), (50, "refuse")],
 )
 def test_the_same_call_with_the_same_result_is_warned_about_then_refused(times, expected):
     assert verdict([read(A)] * times) == expected
 
 
 def test_the_order_of_arguments_does_not_matter():
-    assert verdict([Step("read", {"x": 1, "path": "a"}, "same")] * 5, {"path": "a", "x": 1}) == "refuse"
+    assert verdict([CompletedCall("read", {"x": 1, "path": "a"}, "same")] * 5, {"path": "a", "x": 1}) == "refuse"
 
 
 @pytest.mark.parametrize(
@@ -32,8 +43,8 @@ def test_the_order_of_arguments_does_not_matter():
     [
         [read(A, str(n)) for n in range(9)],  # another result each time
         [read({"path": str(n)}) for n in range(9)],  # another call each time
-        [Step("write", A, "same")] * 9,
-        [step for n in range(9) for step in (read(A), Step("edit", {"n": n}, "changed"))],  # something is done in between
+        [CompletedCall("write", A, "same")] * 9,
+        [step for n in range(9) for step in (read(A), CompletedCall("edit", {"n": n}, "changed"))],  # something is done in between
         [read(A)] * 5 + [read(B), read({"path": "c"})],  # it has gone on to other things
         [read(A, "one")] * 5 + [read(A, "two")],  # something came of it at last
     ],
@@ -50,7 +61,7 @@ def test_two_calls_in_turn_are_a_loop(rounds, expected):
 
 
 def test_the_guards_own_words_do_not_hide_the_loop():
-    warned = [read(A, f"same\n{NOTE}the {n} calls before …]") for n in (3, 4)]
+    warned = [read(A, f"same\n{NOTE_PREFIX}the {n} calls before …]") for n in (3, 4)]
     refused = read(A, f"{CODE}: …", is_error=True)
     assert verdict([read(A)] * 3 + warned) == "refuse"
     assert verdict([read(A)] * 3 + warned + [refused] * 4) == "refuse"
@@ -62,13 +73,13 @@ def test_a_failure_and_a_result_in_the_same_words_are_different():
 
 
 def test_tools_that_poll_have_more_patience():
-    assert verdict([read(A)] * REFUSE_AFTER, polls=True) == "go"
-    assert verdict([read(A)] * WARN_AFTER * POLLING_FACTOR, polls=True) == "warn"
-    assert verdict([read(A)] * REFUSE_AFTER * POLLING_FACTOR, polls=True) == "refuse"
+    assert verdict([read(A)] * DENY_AFTER_REPEATS, polls=True) == "go"
+    assert verdict([read(A)] * WARN_AFTER_REPEATS * POLLING_FACTOR, polls=True) == "warn"
+    assert verdict([read(A)] * DENY_AFTER_REPEATS * POLLING_FACTOR, polls=True) == "refuse"
 
 
 def test_the_refusal_says_what_to_do():
-    result = refusal("read", judge("read", A, [read(A)] * 6))
+    result = build_loop_denial("read", check_repetition("read", A, [read(A)] * 6))
     assert result.is_error
     assert result.details == {"code": "loop_detected", "repeats": 6}
     assert result.text.startswith("loop_detected: `read` was called 6 times")
@@ -78,8 +89,8 @@ def test_the_refusal_says_what_to_do():
 def test_the_calls_of_one_turn_count_before_their_results_are_there(before):
     steps = list(before)
     while verdict(steps) != "refuse":
-        steps.append(pending("read", A, steps))
-    assert len(steps) == REFUSE_AFTER
+        steps.append(to_pending_call("read", A, steps))
+    assert len(steps) == DENY_AFTER_REPEATS
 
 
 def test_calls_of_one_turn_that_differ_are_no_loop():
@@ -87,8 +98,8 @@ def test_calls_of_one_turn_that_differ_are_no_loop():
     for number in range(9):
         for arguments in (A, {"path": str(number)}):
             assert verdict(steps, arguments) == "go"
-            steps.append(pending("read", arguments, steps))
+            steps.append(to_pending_call("read", arguments, steps))
 
 
 def test_our_own_refusal_is_not_taken_for_the_result_of_a_call():
-    assert pending("read", A, [read(A), read(A, f"{CODE}: …", is_error=True)]) == read(A)
+    assert to_pending_call("read", A, [read(A), read(A, f"{CODE}: …", is_error=True)]) == read(A)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from clawsite.infra.markdown import highlight
 from clawsite.infra.markdown import render as markup
-from clawsite.infra.markdown.render import render
+from clawsite.infra.markdown.render import render_markdown
 
 STATIC = Path(__file__).parents[2] / "static/css"
 ALLOWED = {
@@ -60,7 +60,7 @@ def assert_harmless(html: str) -> Page:
     page = Page(html)
     assert page.other == []
     for tag, attributes in page.tags:
-        assert tag in markup.TAGS
+        assert tag in markup.ALLOWED_TAGS
         assert set(attributes) <= ALLOWED.get(tag, set()), (tag, attributes)
         if tag == "a":
             if (address := attributes.get("href", "")) != "":  # nh3 leaves a link without one where the host makes no sense
@@ -68,7 +68,7 @@ def assert_harmless(html: str) -> Page:
             assert (attributes["rel"], attributes["target"]) == ("noopener noreferrer nofollow", "_blank")
         if tag == "input":
             assert attributes["type"] == "checkbox" and "disabled" in attributes
-        assert set((attributes.get("class") or "").split()) <= markup.STYLES.get(tag, set())
+        assert set((attributes.get("class") or "").split()) <= markup.ALLOWED_CLASSES.get(tag, set())
     return page
 
 
@@ -89,11 +89,11 @@ def assert_harmless(html: str) -> Page:
     ],
 )
 def test_markdown_is_shown(text: str, html: str) -> None:
-    assert render(text) == html
+    assert render_markdown(text) == html
 
 
 def test_a_table_has_its_alignment_as_a_class() -> None:
-    html = render("| a | b | c |\n|:--|:-:|--:|\n| 1 | 2 | 3 |")
+    html = render_markdown("| a | b | c |\n|:--|:-:|--:|\n| 1 | 2 | 3 |")
     assert '<th class="left">a</th>' in html
     assert '<td class="center">2</td>' in html
     assert '<td class="right">3</td>' in html
@@ -101,20 +101,20 @@ def test_a_table_has_its_alignment_as_a_class() -> None:
 
 
 def test_code_is_coloured_and_says_its_language() -> None:
-    html = render("```python\ndef f(): return 'x'  # why\n```")
+    html = render_markdown("```python\ndef f(): return 'x'  # why\n```")
     assert html.startswith('<pre class="code" data-language="python"><code><span class="k">def</span> <span class="nf">f</span>():')
     assert '<span class="c"># why</span>' in html
-    assert render("```py\n1\n```").startswith('<pre class="code" data-language="py"><code><span class="m">1</span>')
+    assert render_markdown("```py\n1\n```").startswith('<pre class="code" data-language="py"><code><span class="m">1</span>')
 
 
 @pytest.mark.parametrize("language", ["klingon", "text", "", "a" * 33])
 def test_code_in_an_unknown_language_is_plain(language: str) -> None:
-    assert "<span" not in render(f"```{language}\nif 1: pass\n```")
+    assert "<span" not in render_markdown(f"```{language}\nif 1: pass\n```")
 
 
 def test_code_too_long_to_colour_is_plain_and_whole() -> None:
     code = "x = 1\n" * 20_000
-    html = render(f"```python\n{code}```")
+    html = render_markdown(f"```python\n{code}```")
     assert "<span" not in html
     assert Page(html).text.strip() == code.strip()
 
@@ -130,12 +130,12 @@ def test_code_too_long_to_colour_is_plain_and_whole() -> None:
     ],
 )
 def test_formulas_are_kept_as_written(text: str, shown: str) -> None:
-    assert shown in render(text)
+    assert shown in render_markdown(text)
 
 
 @pytest.mark.parametrize("text", ["it costs $5 and $6", "a $ b $ c", "$$", r"\(", "`$a$`", "price: $5"])
 def test_money_is_no_formula(text: str) -> None:
-    assert "math" not in render(text)
+    assert "math" not in render_markdown(text)
 
 
 @pytest.mark.parametrize(
@@ -152,11 +152,13 @@ def test_money_is_no_formula(text: str) -> None:
     ],
 )
 def test_links_lead_to_the_web_in_a_page_of_their_own(text: str, link: str) -> None:
-    assert assert_harmless(render(text)).links() == [link]
+    assert assert_harmless(render_markdown(text)).links() == [link]
 
 
 def test_images_are_links_and_never_loaded() -> None:
-    page = assert_harmless(render("![a cat](https://example.org/cat.png?secret=1) [![inner](http://a.example)](http://b.example)"))
+    page = assert_harmless(
+        render_markdown("![a cat](https://example.org/cat.png?secret=1) [![inner](http://a.example)](http://b.example)")
+    )
     assert page.links() == ["https://example.org/cat.png?secret=1", "http://b.example"]
     assert page.text.split() == ["a", "cat", "inner"]
 
@@ -232,7 +234,7 @@ ATTACKS = [
 
 @pytest.mark.parametrize("text", ATTACKS)
 def test_an_attack_is_shown_as_text(text: str) -> None:
-    assert_harmless(render(text))
+    assert_harmless(render_markdown(text))
 
 
 SIGNS = [
@@ -266,16 +268,16 @@ NASTY = st.sampled_from([*ATTACKS, *SIGNS, "![", ": "])
 @given(st.lists(NASTY | st.text(max_size=8), max_size=12).map("".join))
 @example("<a href='javascript:alert(1)'>")
 def test_whatever_is_rendered_has_only_what_is_allowed(text: str) -> None:
-    assert_harmless(render(text))
+    assert_harmless(render_markdown(text))
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(alphabet=st.characters(categories=("L", "N", "Zs")), max_size=200))
 def test_plain_words_are_all_there(text: str) -> None:
-    assert "".join(Page(render(text)).text.split()) == "".join(text.split())
+    assert "".join(Page(render_markdown(text)).text.split()) == "".join(text.split())
 
 
-@pytest.mark.parametrize("size", [markup.LONGEST_TEXT, 1 << 20])
+@pytest.mark.parametrize("size", [markup.MAX_TEXT_LENGTH, 1 << 20])
 @pytest.mark.parametrize(
     "sign",
     ["[", "*", "![", "[a](", "*_", "a_", ">", "- ", "|\n", "`", "<", "\\(", "\\[ \\] x\n", "$", "[[]", "- a\n", "```\n"],
@@ -284,21 +286,21 @@ def test_text_made_to_take_for_ever_does_not(sign: str, size: int) -> None:
     """The bound is far above what it takes (2 s) and far below what it took without limits (minutes)."""
     text = (sign * (size // len(sign) + 1))[:size]
     before = time.thread_time()
-    assert_harmless(render(text)[:100_000].rpartition("<")[0])
+    assert_harmless(render_markdown(text)[:100_000].rpartition("<")[0])
     assert time.thread_time() - before < 20
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(256, 255), (100, 190), (20, 900)])
 def test_tables_with_cells_left_out_are_filled_up_to_a_limit(columns: int, rows: int) -> None:
     table = "|a" * columns + "\n" + "|-" * columns + "\n" + "|\n" * rows + "\n"
-    html = render(table * (markup.LONGEST_TEXT // len(table)))
-    assert html.count("<td>") <= markup.MOST_CELLS
+    html = render_markdown(table * (markup.MAX_TEXT_LENGTH // len(table)))
+    assert html.count("<td>") <= markup.MAX_CELLS
     assert html.count("<table>") >= 1
     assert_harmless(html[:100_000].rpartition("<")[0])
 
 
 def test_a_long_table_of_its_own_words_is_a_table() -> None:
-    html = render("a|b|c\n-|-|-\n" + "1|2|3\n" * 2_000 + "\nand words behind it")
+    html = render_markdown("a|b|c\n-|-|-\n" + "1|2|3\n" * 2_000 + "\nand words behind it")
     assert html.count("<tr>") == 2_001
     assert "<p>and words behind it</p>" in html
 
@@ -311,24 +313,24 @@ def test_code_made_to_hold_up_its_lexer_does_not(language: str, sign: str, line:
     rows = [sign * (line // len(sign))] * (90_000 // line)
     code = "\n".join(rows) + "\n"
     before = time.thread_time()
-    html = render(f"```{language}\n{code}```")
+    html = render_markdown(f"```{language}\n{code}```")
     assert time.thread_time() - before < 10
     assert Page(html).text == code + "\n"
 
 
 def test_lists_inside_lists_keep_their_words() -> None:
     text = "".join("  " * depth + f"- w{depth}\n" for depth in range(25))
-    assert Page(render(text)).text.split() == [f"w{depth}" for depth in range(25)]
+    assert Page(render_markdown(text)).text.split() == [f"w{depth}" for depth in range(25)]
 
 
 def test_a_text_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = render("remembered *words*")
-    monkeypatch.setattr(markup, "_parser", None)
-    assert render("remembered *words*") is first
+    first = render_markdown("remembered *words*")
+    monkeypatch.setattr(markup, "_make_parser", None)
+    assert render_markdown("remembered *words*") is first
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    kept = markup._Remembered(10)
+    kept = markup._RenderCache(10)
     kept.put("aa", "bbb")
     kept.put("cc", "ddd")
     kept.put("ee", "fff")
@@ -340,9 +342,9 @@ def test_importing_it_loads_no_library() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("name", sorted(set(highlight.LEXERS.values())))
+@pytest.mark.parametrize("name", sorted(set(highlight.LEXER_BY_ALIAS.values())))
 def test_every_language_in_the_list_is_known(name: str) -> None:
-    assert highlight._lexer(name)
+    assert highlight._load_lexer(name)
 
 
 def test_every_class_has_a_colour_that_can_be_read() -> None:

@@ -16,7 +16,7 @@ from tests.services import free_port
 from tests.unit.test_outside_text import inside
 from tools_app.core.definition import ImageBlock, ToolFailed
 from tools_app.sources.mcp import connection
-from tools_app.sources.mcp.listing import listing_of
+from tools_app.sources.mcp.listing import build_listing
 
 
 @pytest.fixture(autouse=True)
@@ -30,9 +30,9 @@ def nothing_left_behind():
 @pytest.fixture
 def quickly(monkeypatch):
     """No pauses for politeness."""
-    monkeypatch.setattr(connection, "LIST_PAUSE", 0.01)
-    monkeypatch.setattr(connection, "HEALTH_SECONDS", 0.2)
-    monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(connection, "MIN_LIST_INTERVAL", 0.01)
+    monkeypatch.setattr(connection, "HEALTH_INTERVAL_SECONDS", 0.2)
+    monkeypatch.setattr(connection, "MAX_RETRY_PAUSE", 0.05)
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ async def test_progress_is_shown_and_cancelling_reaches_the_server(tmp_path, eve
 
 
 async def test_new_tools_are_seen_when_the_server_says_so(quickly, eventually, monkeypatch):
-    monkeypatch.setattr(connection, "HEALTH_SECONDS", 600)  # by the notification alone
+    monkeypatch.setattr(connection, "HEALTH_INTERVAL_SECONDS", 600)  # by the notification alone
     async with Observed(made.workbench()) as it:
         await it.call("learn", name="somersault")
         await eventually(lambda: "somersault" in it.tools)
@@ -139,7 +139,7 @@ async def test_new_tools_are_seen_when_the_server_says_so(quickly, eventually, m
 
 
 async def test_new_tools_of_an_older_server_are_seen_too(quickly, eventually, monkeypatch):
-    monkeypatch.setattr(connection, "HEALTH_SECONDS", 600)
+    monkeypatch.setattr(connection, "HEALTH_INTERVAL_SECONDS", 600)
     async with Observed(made.workbench()) as it:
         it.connection._failures = 1  # greeted the old way
         await it.call("learn", name="somersault")
@@ -153,7 +153,7 @@ def tidied(monkeypatch):
 
     def noted(*told):
         threads.append(threading.current_thread())
-        return listing_of(*told)
+        return build_listing(*told)
 
     monkeypatch.setattr(connection, "listing_of", noted)
     return threads
@@ -227,7 +227,7 @@ async def test_why_a_server_ended_is_told_without_its_secrets(eventually):
 
 
 async def test_a_server_that_never_answers_is_given_up(monkeypatch, eventually):
-    monkeypatch.setattr(connection, "START_SECONDS", 0.5)
+    monkeypatch.setattr(connection, "START_TIMEOUT_SECONDS", 0.5)
     async with Observed(made.rogue("silent")) as it:
         await eventually(lambda: it.error)
         assert it.error == "it did not answer within 0.5 s"

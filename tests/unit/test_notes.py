@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agents.memory import notes
-from agents.memory.index import score_of, snippet_of, terms_for
-from agents.memory.notes import OVERLAP_BYTES, PIECE_BYTES, list_notes, pieces_of, read_note
-from clawsite.infra.fulltext.tokenizer import terms_of
+from agents.memory.index import expand_terms, make_snippet, score_text
+from agents.memory.notes import CHUNK_BYTES, OVERLAP_BYTES, list_notes, read_note, split_chunks
+from clawsite.infra.fulltext.tokenizer import parse_query
 from tools_app.builtin.files.workspace import Workspace
 
 LONG_AGO = 1_700_000_000
@@ -42,8 +42,8 @@ def test_links_lead_nowhere(tmp_path):
 
 
 def test_what_is_left_out_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(notes, "LARGEST_FILE", 10)
-    monkeypatch.setattr(notes, "MOST_FILES", 2)
+    monkeypatch.setattr(notes, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(notes, "MAX_FILES", 2)
     write(tmp_path, "MEMORY.md", "root", at=LONG_AGO - 1000)
     for day in range(1, 4):
         write(tmp_path, f"memory/{day}.md", at=LONG_AGO + day)
@@ -77,21 +77,21 @@ def test_a_note_that_changed_just_now_is_not_trusted_to_stay(tmp_path):
 def test_what_is_no_text_has_no_digest_and_no_pieces(tmp_path, content):
     write(tmp_path, "MEMORY.md", content)
     note = read_note(Workspace(tmp_path), "MEMORY.md")
-    assert note is not None and (note.digest, note.pieces) == ("", [])
+    assert note is not None and (note.digest, note.chunks) == ("", [])
 
 
 def test_a_short_text_is_one_piece():
-    assert pieces_of("one\r\ntwo\n") == [(1, 2, "one\ntwo")]
-    assert pieces_of("") == pieces_of("\n \n") == []
+    assert split_chunks("one\r\ntwo\n") == [(1, 2, "one\ntwo")]
+    assert split_chunks("") == split_chunks("\n \n") == []
 
 
 def test_pieces_cover_every_line_and_overlap():
     lines = [f"line {number} " + "x" * (number % 90) for number in range(1, 400)]
-    pieces = pieces_of("\n".join(lines))
+    pieces = split_chunks("\n".join(lines))
     assert len(pieces) > 5
     for piece in pieces:
         assert piece.text == "\n".join(lines[piece.start_line - 1 : piece.end_line])
-        assert len(piece.text.encode()) <= PIECE_BYTES
+        assert len(piece.text.encode()) <= CHUNK_BYTES
     for before, after in pairwise(pieces):
         shared = lines[after.start_line - 1 : before.end_line]
         assert shared
@@ -101,9 +101,9 @@ def test_pieces_cover_every_line_and_overlap():
 
 @pytest.mark.parametrize("line", ["word " * 2000, "東京都に行く" * 600, "🦞" * 3000])
 def test_a_very_long_line_is_cut_and_no_word_is_lost_at_the_cut(line):
-    pieces = pieces_of(f"first\n{line}\nlast")
+    pieces = split_chunks(f"first\n{line}\nlast")
     assert len(pieces) > 3
-    assert all(len(piece.text.encode()) <= PIECE_BYTES for piece in pieces)
+    assert all(len(piece.text.encode()) <= CHUNK_BYTES for piece in pieces)
     assert (pieces[0].start_line, pieces[-1].end_line) == (1, 3)
     inner = [piece.text for piece in pieces if piece.start_line == piece.end_line == 2]
     assert inner and all(text in line for text in inner)
@@ -112,11 +112,11 @@ def test_a_very_long_line_is_cut_and_no_word_is_lost_at_the_cut(line):
 
 
 def test_a_file_of_empty_lines_is_cut_in_no_time():
-    assert pieces_of("\n" * 1_000_000 + "end")[-1].text.strip() == "end"
+    assert split_chunks("\n" * 1_000_000 + "end")[-1].text.strip() == "end"
 
 
 def score(query: str, text: str) -> float:
-    return score_of(text, dict.fromkeys(terms_for(terms_of(query)), 1.0))
+    return score_text(text, dict.fromkeys(expand_terms(parse_query(query)), 1.0))
 
 
 @pytest.mark.parametrize(
@@ -138,17 +138,17 @@ def test_a_score_is_the_share_of_the_words_that_are_there(query, text, expected)
 
 
 def test_a_rare_word_counts_for_more_than_a_common_one():
-    rare, common = terms_for(terms_of("lobster the"))
+    rare, common = expand_terms(parse_query("lobster the"))
     weights = {rare: 3.0, common: 1.0}
-    assert score_of("lobster", weights) == 0.75
-    assert score_of("the", weights) == 0.25
+    assert score_text("lobster", weights) == 0.75
+    assert score_text("the", weights) == 0.25
 
 
 def test_a_snippet_shows_the_match_and_begins_with_a_line():
     text = "\n".join(f"line {number}" for number in range(200)) + "\nhere is the lobster\n" + "tail\n" * 20
-    shown = snippet_of(text, terms_of("lobster"))
+    shown = make_snippet(text, parse_query("lobster"))
     assert len(shown) <= 700
     assert "here is the lobster" in shown
     assert shown.startswith("line ")
-    assert snippet_of("short", terms_of("x")) == "short"
-    assert len(snippet_of("東" * 2000 + "水", terms_of("水"))) == 700
+    assert make_snippet("short", parse_query("x")) == "short"
+    assert len(make_snippet("東" * 2000 + "水", parse_query("水"))) == 700

@@ -2,12 +2,21 @@
 
 import pytest
 
-from clawsite.api.openai.chat_request import read_chat
-from clawsite.api.openai.completion_request import LARGEST_SCHEMA, MOST_TOOLS
-from clawsite.api.openai.errors import Refused, explain
-from clawsite.api.openai.models import agent_of
-from clawsite.api.openai.responses_request import read_responses
-from clawsite.api.openai.run_updates import Answered, CallOut, Ended, GoesOn, Said, Telling, Usage, Waits
+from clawsite.api.openai.chat_request import parse_chat_request
+from clawsite.api.openai.completion_request import MAX_SCHEMA_BYTES, MAX_TOOLS
+from clawsite.api.openai.errors import RequestRejected, describe_error
+from clawsite.api.openai.models import parse_agent_id
+from clawsite.api.openai.responses_request import parse_responses_request
+from clawsite.api.openai.run_updates import (
+    AnswerDelta,
+    AnswerDone,
+    ClientToolCall,
+    CompletionUsage,
+    RunEnded,
+    RunResumed,
+    RunUpdateBuilder,
+    WaitingForPeople,
+)
 
 
 def delta(text, message="m1", attempt=1):
@@ -26,7 +35,7 @@ def phase(name, **data):
 
 
 def told(*events):
-    telling = Telling()
+    telling = RunUpdateBuilder()
     return [happening for event in events for happening in telling.take(event)]
 
 
@@ -35,39 +44,40 @@ END = phase("end", aborted=False, stopReason="stop")
 
 def test_words_are_told_as_they_come_and_what_only_the_end_holds_is_added():
     assert told(delta("hel"), final("hello"), END) == [
-        Said(0, "hel"),
-        Said(0, "lo"),
-        Answered(0, "hello"),
-        Ended("stop", Usage(5, 2, 1)),
+        AnswerDelta(0, "hel"),
+        AnswerDelta(0, "lo"),
+        AnswerDone(0, "hello"),
+        RunEnded("stop", CompletionUsage(5, 2, 1)),
     ]
 
 
 def test_an_answer_begun_anew_is_shown_only_from_where_it_differs():
     reset = {"stream": "assistant", "data": {"messageId": "m1", "attempt": 2, "reset": True}}
     same = told(delta("one two"), reset, delta("one ", attempt=2), delta("two three", attempt=2), final("one two three", attempt=2))
-    assert [each.text for each in same if isinstance(each, Said)] == ["one two", " three"]
+    assert [each.text for each in same if isinstance(each, AnswerDelta)] == ["one two", " three"]
     other = told(delta("one two"), reset, delta("one 2", attempt=2), final("one 2", attempt=2))
-    assert [each.text for each in other if isinstance(each, Said)] == ["one two", "\n\none 2"]
-    assert other[-1] == Answered(0, "one 2")
+    assert [each.text for each in other if isinstance(each, AnswerDelta)] == ["one two", "\n\none 2"]
+    assert other[-1] == AnswerDone(0, "one 2")
 
 
 def test_usage_is_that_of_all_answers_and_calls_are_those_handed_over():
     events = [final("look", calls=["ours"]), final(message="m2", calls=["ours2", "theirs"])]
     ended = told(*events, phase("end", aborted=False, stopReason="tool_calls", toolCallIds=["theirs"]))[-1]
-    assert ended == Ended("tool_calls", Usage(10, 4, 2), (CallOut("theirs", "t", '{"a":1}'),))
+    assert ended == RunEnded("tool_calls", CompletionUsage(10, 4, 2), (ClientToolCall("theirs", "t", '{"a":1}'),))
 
 
 def test_waiting_names_its_approval_and_ends_when_the_run_goes_on():
     asks = {"stream": "tool", "data": {"phase": "waiting", "approval": {"id": "q1"}}}
-    assert told(asks, phase("waiting", reason="approval"), phase("resume", rescues=0)) == [Waits("q1"), GoesOn()]
+    assert told(asks, phase("waiting", reason="approval"), phase("resume", rescues=0)) == [WaitingForPeople("q1"), RunResumed()]
 
 
 def test_failures_have_the_status_that_tells_an_sdk_whether_to_try_again():
-    from clawsite.api.openai.errors import RunFailed
+    from clawsite.api.openai.errors import CompletionFailed
 
     assert told(phase("error", kind="rate_limit", error="slow down"))[-1].failure == ("rate_limit", "slow down")
     statuses = {
-        kind: explain(RunFailed(kind, "x"))[0] for kind in ("rate_limit", "context_overflow", "auth", "aborted", "internal")
+        kind: describe_error(CompletionFailed(kind, "x"))[0]
+        for kind in ("rate_limit", "context_overflow", "auth", "aborted", "internal")
     }
     assert statuses == {"rate_limit": 429, "context_overflow": 400, "auth": 503, "aborted": 400, "internal": 500}
 
@@ -85,12 +95,12 @@ def test_failures_have_the_status_that_tells_an_sdk_whether_to_try_again():
     ],
 )
 def test_a_model_is_an_agent(model, agent):
-    assert agent_of(model) == agent
+    assert parse_agent_id(model) == agent
 
 
 def test_a_chat_is_sorted_into_system_past_and_message():
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
-    wish = read_chat(
+    wish = parse_chat_request(
         {
             "messages": [
                 {"role": "system", "content": "a"},
@@ -119,7 +129,9 @@ def test_calls_of_one_answer_stay_together_in_responses():
         {"type": "function_call_output", "call_id": "a", "output": "1"},
         {"type": "function_call_output", "call_id": "b", "output": [{"type": "input_text", "text": "2"}]},
     ]
-    wish = read_responses({"input": items, "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}}})
+    wish = parse_responses_request(
+        {"input": items, "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}}}
+    )
     assert [call["id"] for call in wish.past[1].calls] == ["a", "b"]
     assert [result["text"] for result in wish.results] == ["1", "2"]
     assert wish.parameters["response_format"]["json_schema"] == {"name": "n", "schema": {"type": "object"}}
@@ -133,33 +145,33 @@ TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "ob
     [
         ([TOOL] * 2, "duplicate_tool"),
         ([{"type": "web_search"}], "unsupported_tool"),
-        ([{"type": "function", "function": {"name": f"f{n}"}} for n in range(MOST_TOOLS + 1)], "too_many_tools"),
+        ([{"type": "function", "function": {"name": f"f{n}"}} for n in range(MAX_TOOLS + 1)], "too_many_tools"),
         ([{"type": "function", "function": {"name": "f", "parameters": {"type": "array"}}}], "invalid_schema"),
-        ([{"type": "function", "function": {"name": "f", "parameters": {"d": "x" * LARGEST_SCHEMA}}}], "invalid_schema"),
+        ([{"type": "function", "function": {"name": "f", "parameters": {"d": "x" * MAX_SCHEMA_BYTES}}}], "invalid_schema"),
     ],
 )
 def test_tools_have_limits(tools, code):
-    with pytest.raises(Refused) as refused:
-        read_chat({"messages": [{"role": "user", "content": "q"}], "tools": tools})
+    with pytest.raises(RequestRejected) as refused:
+        parse_chat_request({"messages": [{"role": "user", "content": "q"}], "tools": tools})
     assert refused.value.error_code == code
 
 
 def test_a_choice_is_about_the_callers_tools():
     body = {"messages": [{"role": "user", "content": "q"}], "tools": [TOOL]}
-    assert read_chat({**body, "tool_choice": "none"}).tools == ()
+    assert parse_chat_request({**body, "tool_choice": "none"}).tools == ()
     named = {"type": "function", "function": {"name": "f"}}
-    assert read_chat({**body, "tool_choice": named}).parameters == {"tool_choice": named}
-    with pytest.raises(Refused, match="name one of your tools"):
-        read_chat({**body, "tool_choice": {"type": "function", "function": {"name": "g"}}})
+    assert parse_chat_request({**body, "tool_choice": named}).parameters == {"tool_choice": named}
+    with pytest.raises(RequestRejected, match="name one of your tools"):
+        parse_chat_request({**body, "tool_choice": {"type": "function", "function": {"name": "g"}}})
 
 
 def test_images_are_counted():
     part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    with pytest.raises(Refused, match="at most 8"):
-        read_chat({"messages": [{"role": "user", "content": [part] * 9}]})
+    with pytest.raises(RequestRejected, match="at most 8"):
+        parse_chat_request({"messages": [{"role": "user", "content": [part] * 9}]})
 
 
-@pytest.mark.parametrize("read", [read_chat, read_responses])
+@pytest.mark.parametrize("read", [parse_chat_request, parse_responses_request])
 def test_values_in_the_arguments_of_calls_are_counted_together(read):
     many = "[" + "0," * 30_000 + "0]"
     calls = [{"id": f"c{n}", "type": "function", "function": {"name": "t", "arguments": many}} for n in range(2)]
@@ -170,10 +182,10 @@ def test_values_in_the_arguments_of_calls_are_counted_together(read):
     assert read(sent).past[0].calls[0]["arguments"] == {}  # no object
     sent["messages"][0]["tool_calls"] = calls
     sent["input"].insert(0, sent["input"][0])
-    with pytest.raises(Refused, match="arguments of all calls"):
+    with pytest.raises(RequestRejected, match="arguments of all calls"):
         read(sent)
 
 
 def test_calls_that_are_no_list_are_told_so():
-    with pytest.raises(Refused, match=r"messages\[0\].tool_calls: write a list"):
-        read_chat({"messages": [{"role": "assistant", "tool_calls": 5}]})
+    with pytest.raises(RequestRejected, match=r"messages\[0\].tool_calls: write a list"):
+        parse_chat_request({"messages": [{"role": "assistant", "tool_calls": 5}]})

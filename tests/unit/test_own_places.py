@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from clawsite.infra.protected_paths import code_places, secret_places
+from clawsite.infra.protected_paths import code_paths, secret_paths
 from tools_app.exec.plan import ExecPlan
-from tools_app.exec.planning import sandbox_of
+from tools_app.exec.planning import sandbox_from_plan
 
 
 @pytest.fixture
@@ -24,18 +24,18 @@ def elsewhere(settings, tmp_path, monkeypatch):
 
 def test_they_are_named_by_their_real_paths(elsewhere):
     real = elsewhere / "real"
-    assert secret_places() == (real / "home", elsewhere / "audit.jsonl", real / "db.sqlite3")
-    assert code_places()[0] == elsewhere / "code"
-    assert Path(sys.prefix).resolve() in code_places() or sys.prefix == sys.base_prefix
+    assert secret_paths() == (real / "home", elsewhere / "audit.jsonl", real / "db.sqlite3")
+    assert code_paths()[0] == elsewhere / "code"
+    assert Path(sys.prefix).resolve() in code_paths() or sys.prefix == sys.base_prefix
 
 
 def test_a_database_that_is_no_file_has_no_place(elsewhere, settings, monkeypatch):
     monkeypatch.setitem(settings.DATABASES["default"], "NAME", "file:memorydb?mode=memory")
-    assert secret_places() == (elsewhere / "real" / "home", elsewhere / "audit.jsonl")
+    assert secret_paths() == (elsewhere / "real" / "home", elsewhere / "audit.jsonl")
 
 
 def test_every_command_is_kept_from_them(elsewhere):
     words = dict.fromkeys(("line", "cwd", "environment_hash", "tool", "agent", "session", "call", "home"), "")
     numbers = {"run": 1, "level": 2, "timeout_s": 1, "network": False, "background": False, "pty": False}
-    sandbox = sandbox_of(ExecPlan(**words, **numbers, argv=None, executables=(), workspace=str(elsewhere), access="rw"))
-    assert (sandbox.hidden, sandbox.unwritable) == (secret_places(), code_places())
+    sandbox = sandbox_from_plan(ExecPlan(**words, **numbers, argv=None, executables=(), workspace=str(elsewhere), access="rw"))
+    assert (sandbox.hidden, sandbox.unwritable) == (secret_paths(), code_paths())

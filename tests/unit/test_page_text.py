@@ -4,12 +4,12 @@ import codecs
 
 import pytest
 
-from clawsite.infra.fetch.client import Fetched
-from tools_app.builtin.web.page_text import indented, kind_of, text_of
+from clawsite.infra.fetch.client import FetchResponse
+from tools_app.builtin.web.page_text import decode_text, detect_kind, indent_json
 
 
-def answer(body: bytes, content_type: str = "") -> Fetched:
-    return Fetched("http://h/", 200, {"content-type": content_type} if content_type else {}, body)
+def answer(body: bytes, content_type: str = "") -> FetchResponse:
+    return FetchResponse("http://h/", 200, {"content-type": content_type} if content_type else {}, body)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def answer(body: bytes, content_type: str = "") -> Fetched:
     ],
 )
 def test_the_kind_goes_by_what_the_server_says(content_type, kind):
-    assert kind_of(answer(b"x", content_type)) == kind
+    assert detect_kind(answer(b"x", content_type)) == kind
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_the_kind_goes_by_what_the_server_says(content_type, kind):
     [(b" <!DOCTYPE html><p>", "html"), (b"<!-- x --><html>", "html"), (b"plain <b>", "text"), (b"\x7fELF\0\0", ""), (b"", "text")],
 )
 def test_or_by_the_body_when_it_says_nothing(body, kind):
-    assert kind_of(answer(body)) == kind
+    assert detect_kind(answer(body)) == kind
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_or_by_the_body_when_it_says_nothing(body, kind):
     ],
 )
 def test_the_character_set_is_found(body, content_type, text):
-    assert text_of(answer(body, content_type)) == text
+    assert decode_text(answer(body, content_type)) == text
 
 
 def test_json_is_laid_out_and_what_is_none_is_left():
-    assert indented('{"ä":[1,123456789012345678901]}') == '{\n  "ä": [\n    1,\n    123456789012345678901\n  ]\n}'
+    assert indent_json('{"ä":[1,123456789012345678901]}') == '{\n  "ä": [\n    1,\n    123456789012345678901\n  ]\n}'
     for text in ('{"a":', "[" * 100_000, "1" * 5000, "NaN of sorts"):
-        assert indented(text) == text
+        assert indent_json(text) == text

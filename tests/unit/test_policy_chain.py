@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.test_policy_matcher import lists, tools
-from tools_app.policy.catalog import GROUP_OF, NATIVE_NAMES, PROFILES, SUBAGENT_DENY
+from tools_app.policy.catalog import GROUP_BY_TOOL, NATIVE_NAMES, PROFILES, SUBAGENT_DENY
 from tools_app.policy.chain import Verdict, evaluate
 from tools_app.policy.layers import LAYERS
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
@@ -15,7 +15,7 @@ from tools_app.policy.rules import PolicyRules, RuleRow
 
 NINE = ["profile", "provider_profile", "global", "global_provider", "agent", "agent_provider", "group", "sandbox", "subagent"]
 EVERYTHING = tuple(
-    ToolFacts(name, (GROUP_OF[name], "openclaw"), owner_only=name == "whatsapp_login") for name in sorted(NATIVE_NAMES)
+    ToolFacts(name, (GROUP_BY_TOOL[name], "openclaw"), owner_only=name == "whatsapp_login") for name in sorted(NATIVE_NAMES)
 )
 FULL = RuleRow("global", profile="full")
 

@@ -9,8 +9,8 @@ from tests.unit.test_policy_properties import EVERY_TOOL, factory
 from tools_app.models import ToolPolicy
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_store import checks, known_agents
-from tools_app.policy_store.checks import checked_rule, faults_of, normal_form, warnings_of
-from tools_app.sources.registry import Registry
+from tools_app.policy_store.checks import find_errors, find_warnings, normalize_row, validate_row
+from tools_app.sources.registry import ToolRegistry
 
 NOTHING = PolicyRules(1)
 
@@ -18,7 +18,7 @@ NOTHING = PolicyRules(1)
 @pytest.fixture(autouse=True)
 def agents(monkeypatch):
     """There is every agent but one."""
-    monkeypatch.setattr(known_agents, "_ask", lambda slug: slug != "mian")
+    monkeypatch.setattr(known_agents, "_agent_exists", lambda slug: slug != "mian")
 
 
 def test_a_rule_for_an_agent_that_is_not_there_says_so():
@@ -34,13 +34,13 @@ def with_plugins(monkeypatch):
 
 
 def faults(**fields):
-    return [(fault.field, fault.words) for fault in faults_of(normal_form(**fields))]
+    return [(fault.field, fault.words) for fault in find_errors(normalize_row(**fields))]
 
 
 def warnings(rules=NOTHING, **fields):
-    rule = normal_form(**fields)
+    rule = normalize_row(**fields)
     assert faults(**fields) == []
-    found = list(warnings_of(rule, rules))
+    found = list(find_warnings(rule, rules))
     assert all(each.level == "warning" for each in found)
     return [(each.field, each.words) for each in found]
 
@@ -125,7 +125,7 @@ IN_GROUP = {"scope": "group", "channel": "telegram", "group": "-1"}
 def test_a_fault_is_told_at_its_field(fields, field, words):
     assert faults(**fields) == [(field, words)]
     with pytest.raises(InvalidRequest) as refusal:
-        checked_rule(**fields)
+        validate_row(**fields)
     assert str(refusal.value) == words
 
 
@@ -135,7 +135,7 @@ def test_several_faults_are_told_at_once():
 
 
 def test_the_lengths_are_those_of_the_columns():
-    assert {name: ToolPolicy._meta.get_field(name).max_length for name in checks.LONGEST} == checks.LONGEST
+    assert {name: ToolPolicy._meta.get_field(name).max_length for name in checks.MAX_LENGTHS} == checks.MAX_LENGTHS
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_the_normal_form_of_a_row():
         "allow": [" Read", "read", "BASH"],
         "deny": ("exec", "apply-patch"),
     }
-    assert normal_form(**given) == RuleRow(
+    assert normalize_row(**given) == RuleRow(
         "group", channel="telegram", group="-100Ab", sender="anna", allow=("read", "exec"), deny=("exec", "apply_patch")
     )
 
@@ -309,7 +309,7 @@ def test_a_row_that_does_what_it_says_has_no_warning(rules, fields):
 
 
 def test_a_plugins_id_is_known_however_it_is_written():
-    known = Registry.of([(factory("acme_post"), "Acme")])
+    known = ToolRegistry.of([(factory("acme_post"), "Acme")])
     assert known.plugin_names == ("acme", "acme_post")
     assert known.knows("ACME")
 
@@ -318,9 +318,9 @@ def test_a_plugins_id_is_known_however_it_is_written():
 def test_a_plugin_cannot_take_a_name_that_entries_use_for_a_tool_of_ours(name, plugin):
     """An entry `bash` means exec, so that nothing could refuse a plugin's tool of that name."""
     with pytest.raises(ImproperlyConfigured, match="native tool"):
-        Registry.of([(factory(name), plugin)])
+        ToolRegistry.of([(factory(name), plugin)])
 
 
 def test_a_tool_for_the_owner_is_one_before_anything_offers_it():
-    (facts,) = [facts for facts in Registry.of([]).nameable if facts.name == "whatsapp_login"]
+    (facts,) = [facts for facts in ToolRegistry.of([]).nameable if facts.name == "whatsapp_login"]
     assert facts.owner_only

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools_app.policy.catalog import GROUPS, NATIVE_NAMES, OPENCLAW, PLUGINS
-from tools_app.policy.matcher import Opinion, kind_of, only_plugins, ready
+from tools_app.policy.catalog import GROUPS, NATIVE_NAMES, OPENCLAW_GROUP, PLUGINS_GROUP
+from tools_app.policy.matcher import LayerPolicy, classify_entry, compile_entries, has_only_plugins
 from tools_app.policy.query import ToolFacts
 
 READ = ToolFacts("read", ("fs", "openclaw"))
@@ -26,7 +26,7 @@ def judged(opinion, tool):
 
 
 def matches(entry, tool):
-    return ready((entry,)).find(tool) is not None
+    return compile_entries((entry,)).find(tool) is not None
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,13 @@ def matches(entry, tool):
         ("read*", READ),
         ("group:fs", READ),
         ("Group:FS", READ),
-        (f"group:{OPENCLAW}", READ),
+        (f"group:{OPENCLAW_GROUP}", READ),
         ("bash", EXEC),
         ("BASH", EXEC),
         ("apply-patch", ToolFacts("apply_patch")),
         ("acme", POST),
         ("acme_*", POST),
-        (f"group:{PLUGINS}", POST),
+        (f"group:{PLUGINS_GROUP}", POST),
         ("mixed_case", ToolFacts("Mixed_Case")),
         ("mixed_*", ToolFacts("Mixed_Case")),
     ],
@@ -70,7 +70,7 @@ def test_an_entry_names_a_tool(entry, tool):
         ("group:read", READ),
         ("group:acme", POST),
         ("acme", READ),
-        (f"group:{OPENCLAW}", POST),
+        (f"group:{OPENCLAW_GROUP}", POST),
     ],
 )
 def test_anything_else_matches_nothing(entry, tool):
@@ -78,34 +78,34 @@ def test_anything_else_matches_nothing(entry, tool):
 
 
 def test_deny_is_asked_before_allow():
-    assert judged(Opinion(allow=("*", "read"), deny=("read",)), READ)[:2] == ("deny", "deny entry `read`")
+    assert judged(LayerPolicy(allow=("*", "read"), deny=("read",)), READ)[:2] == ("deny", "deny entry `read`")
 
 
 def test_an_empty_allow_list_does_not_limit():
-    assert judged(Opinion(deny=("exec",)), READ)[:2] == ("none", "no limit")
+    assert judged(LayerPolicy(deny=("exec",)), READ)[:2] == ("none", "no limit")
 
 
 def test_an_allow_list_lets_through_what_it_names_and_nothing_else():
-    assert judged(Opinion(allow=("group:fs",)), READ)[:2] == ("allow", "allow entry `group:fs`")
-    assert judged(Opinion(allow=("group:fs",)), EXEC)[:2] == ("deny", "no allow entry matches")
+    assert judged(LayerPolicy(allow=("group:fs",)), READ)[:2] == ("allow", "allow entry `group:fs`")
+    assert judged(LayerPolicy(allow=("group:fs",)), EXEC)[:2] == ("deny", "no allow entry matches")
 
 
 @pytest.mark.parametrize("entry", ["", "reed", "group:nope", "r*d", "no-such-plugin"])
 def test_an_allow_list_of_entries_that_match_nothing_opens_nothing(entry):
-    assert judged(Opinion(allow=(entry,)), READ)[0] == "deny"
+    assert judged(LayerPolicy(allow=(entry,)), READ)[0] == "deny"
 
 
 @settings(deadline=None)
 @given(tools, lists, lists)
 def test_deny_always_wins(tool, allow, deny):
     if any(matches(entry, tool) for entry in deny):
-        assert judged(Opinion(allow=allow, deny=deny), tool)[0] == "deny"
+        assert judged(LayerPolicy(allow=allow, deny=deny), tool)[0] == "deny"
 
 
 @settings(deadline=None)
 @given(tools, lists, lists, entries)
 def test_one_more_deny_entry_never_opens_anything(tool, allow, deny, more):
-    before, after = Opinion(allow=allow, deny=deny), Opinion(allow=allow, deny=(*deny, more))
+    before, after = LayerPolicy(allow=allow, deny=deny), LayerPolicy(allow=allow, deny=(*deny, more))
     if judged(before, tool)[0] == "deny":
         assert judged(after, tool)[0] == "deny"
 
@@ -116,14 +116,14 @@ def test_the_order_of_entries_does_not_matter(tool, allow, deny, random):
     mixed = list(allow), list(deny)
     for each in mixed:
         random.shuffle(each)
-    one, other = Opinion(allow=allow, deny=deny), Opinion(allow=tuple(mixed[0]), deny=tuple(mixed[1]))
+    one, other = LayerPolicy(allow=allow, deny=deny), LayerPolicy(allow=tuple(mixed[0]), deny=tuple(mixed[1]))
     assert judged(one, tool)[0] == judged(other, tool)[0]
 
 
 @pytest.mark.parametrize("entries", [("*", "group:fs", "read"), ("read", "*", "group:fs"), ("group:fs", "read", "*")])
 def test_the_most_precise_entry_is_named_whatever_the_order(entries):
-    assert judged(Opinion(allow=entries), READ)[1] == "allow entry `read`"
-    assert judged(Opinion(allow=entries), EXEC)[1] == "allow entry `*`"
+    assert judged(LayerPolicy(allow=entries), READ)[1] == "allow entry `read`"
+    assert judged(LayerPolicy(allow=entries), EXEC)[1] == "allow entry `*`"
 
 
 PLUGIN_NAMES = ("acme", "acme_post", "weather", "weather__today")
@@ -151,7 +151,7 @@ PLUGIN_NAMES = ("acme", "acme_post", "weather", "weather__today")
     ],
 )
 def test_an_entry_is_about_native_tools_about_plugins_or_about_nothing(entry, kind):
-    assert kind_of(entry, frozenset(PLUGIN_NAMES)) == kind
+    assert classify_entry(entry, frozenset(PLUGIN_NAMES)) == kind
 
 
 @pytest.mark.parametrize(
@@ -167,4 +167,4 @@ def test_an_entry_is_about_native_tools_about_plugins_or_about_nothing(entry, ki
     ],
 )
 def test_a_list_is_about_plugins_only_if_every_entry_is(entries, answer):
-    assert only_plugins(entries, PLUGIN_NAMES) is answer
+    assert has_only_plugins(entries, PLUGIN_NAMES) is answer

@@ -13,12 +13,12 @@ from tools_app import authorize
 from tools_app.authorize import authorize_tool_call
 from tools_app.core.definition import CallRef, ToolArgs, ToolEnv, text_result, tool
 from tools_app.policy import chain, expectations, layers, matcher
-from tools_app.policy.catalog import GROUP_OF, GROUPS, NATIVE_NAMES
+from tools_app.policy.catalog import GROUP_BY_TOOL, GROUPS, NATIVE_NAMES
 from tools_app.policy.chain import Verdict, evaluate
-from tools_app.policy.expectations import Expectation, broken
+from tools_app.policy.expectations import Expectation, find_broken
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.sources.registry import Registry
+from tools_app.sources.registry import ToolRegistry
 from tools_app.toolset import build_toolset
 
 FULL = RuleRow("global", profile="full")
@@ -104,15 +104,15 @@ def groups_are_the_same_everywhere(group, facts):
     """A group's members in the list of names, in the layers, in policy tests and in the question whether an entry is known."""
     member = group in facts.groups
     if not facts.plugin:
-        assert member == (group == "openclaw" or GROUP_OF[facts.name] == group)
+        assert member == (group == "openclaw" or GROUP_BY_TOOL[facts.name] == group)
     entry = f"group:{group}"
     query = PolicyQuery("main", is_owner=True, tools=(facts,), plugins=PLUGIN_NAMES)
     assert (facts.name not in kept(query, PolicyRules(1, (replace(FULL, deny=(entry,)),)))) == member
     only_this = PolicyRules(1, (replace(FULL, deny=tuple({tool.name for tool in TOOLS} - {facts.name})),))
-    found = broken([Expectation("t", "never", entry)], only_this, TOOLS, PLUGIN_NAMES)
+    found = find_broken([Expectation("t", "never", entry)], only_this, TOOLS, PLUGIN_NAMES)
     assert [fault.tool for fault in found] == [facts.name] * member
     assert EVERY_TOOL.knows(entry)
-    assert matcher.kind_of(entry, frozenset(PLUGIN_NAMES)) == ("plugin" if group == "plugins" else "core")
+    assert matcher.classify_entry(entry, frozenset(PLUGIN_NAMES)) == ("plugin" if group == "plugins" else "core")
 
 
 def all_survives_json(query, rules):
@@ -129,7 +129,7 @@ def all_survives_json(query, rules):
 def a_kept_promise_of_never_is_kept(expectation, rules, query):
     """If a test `never gets` does not fail, no question that its words fit is answered with yes."""
     promise = replace(expectation, expected="never")
-    if broken([promise], rules, TOOLS, PLUGIN_NAMES):
+    if find_broken([promise], rules, TOOLS, PLUGIN_NAMES):
         return
     asked = fitting(promise, query)
     named = {facts.name for facts in TOOLS if naive_policy.names(promise.tool, facts)}
@@ -139,7 +139,7 @@ def a_kept_promise_of_never_is_kept(expectation, rules, query):
 def a_kept_promise_of_allowed_is_kept(expectation, rules, query):
     """If a test `gets` does not fail, the owner's questions that its words fit are answered with yes, right there."""
     promise = replace(expectation, expected="allowed")
-    if broken([promise], rules, TOOLS, PLUGIN_NAMES):
+    if find_broken([promise], rules, TOOLS, PLUGIN_NAMES):
         return
     asked = replace(
         fitting(promise, query),
@@ -176,7 +176,7 @@ class NoArgs(ToolArgs):
 
 
 def factory(name):
-    @tool(name, args=NoArgs, group=GROUP_OF.get(name, ""))
+    @tool(name, args=NoArgs, group=GROUP_BY_TOOL.get(name, ""))
     def make(env):
         """A tool."""
 
@@ -188,7 +188,7 @@ def factory(name):
     return make
 
 
-EVERY_TOOL = Registry.of(
+EVERY_TOOL = ToolRegistry.of(
     [(factory(name), "") for name in sorted(NATIVE_NAMES)]
     + [(factory(name), plugin) for plugin, names in PLUGINS.items() for name in names]
 )
@@ -246,19 +246,21 @@ def test_it_holds_for_all(check):
 
 
 def allow_is_asked_before_deny(monkeypatch):
-    judge = matcher.Opinion.judge
+    judge = matcher.LayerPolicy.judge
 
     def swapped(self, tools):
-        allowed = matcher.ready(self.allow)
+        allowed = matcher.compile_entries(self.allow)
         for facts, judgement in zip(tools, judge(self, tools), strict=True):
             yield ("allow", "first", "") if allowed.find(facts) else judgement
 
-    monkeypatch.setattr(matcher.Opinion, "judge", swapped)
+    monkeypatch.setattr(matcher.LayerPolicy, "judge", swapped)
 
 
 def the_provider_comes_before_the_model(monkeypatch):
     monkeypatch.setattr(
-        layers, "_for_provider", lambda scope, subject, query, rules: rules.find(scope, subject, provider=query.provider.lower())
+        layers,
+        "_find_provider_row",
+        lambda scope, subject, query, rules: rules.find(scope, subject, provider=query.provider.lower()),
     )
 
 
@@ -277,8 +279,8 @@ def a_sandbox_is_a_place_of_its_own(monkeypatch):
 
 
 def only_the_first_two_entries_are_read(monkeypatch):
-    ready = matcher.ready
-    monkeypatch.setattr(matcher, "ready", lambda entries: ready(entries[:2]))
+    ready = matcher.compile_entries
+    monkeypatch.setattr(matcher, "compile_entries", lambda entries: ready(entries[:2]))
 
 
 def the_door_knows_no_subagents(monkeypatch):
@@ -287,14 +289,14 @@ def the_door_knows_no_subagents(monkeypatch):
 
 def groups_are_patterns(monkeypatch):
     """`group:sessions` as everything that begins with `sessions`: right for nearly all of them."""
-    find = matcher.Entries.find
+    find = matcher.EntryMatcher.find
 
     def by_name(self, facts):
         return find(self, replace(facts, groups=())) or next(
             (self.exact[entry] for entry in self.exact if facts.name.startswith(entry.removeprefix("group:"))), None
         )
 
-    monkeypatch.setattr(matcher.Entries, "find", by_name)
+    monkeypatch.setattr(matcher.EntryMatcher, "find", by_name)
 
 
 def the_sandbox_is_not_stored(monkeypatch):
@@ -308,13 +310,13 @@ def tests_look_at_no_model(monkeypatch):
 
 def tests_look_at_no_group(monkeypatch):
     monkeypatch.setattr(
-        expectations, "_places", lambda expectation, rules: [(expectation.channel, expectation.group, expectation.sender)]
+        expectations, "_group_contexts", lambda expectation, rules: [(expectation.channel, expectation.group, expectation.sender)]
     )
 
 
 def one_plugin_in_a_list_is_enough_to_drop_it(monkeypatch):
     def some(entries, plugins):
-        return any(matcher.kind_of(entry, frozenset(plugins)) == "plugin" for entry in entries)
+        return any(matcher.classify_entry(entry, frozenset(plugins)) == "plugin" for entry in entries)
 
     monkeypatch.setattr(layers, "only_plugins", some)
 

@@ -11,23 +11,23 @@ from tools_app.policy.catalog import (
     DEFAULT_PROFILE,
     GROUPS,
     NATIVE_TOOLS,
-    OPENCLAW,
+    OPENCLAW_GROUP,
     OWNER_ONLY,
-    PLUGINS,
+    PLUGINS_GROUP,
     PROFILES,
     SANDBOX_ALLOW,
     SUBAGENT_DENY,
 )
 from tools_app.policy.chain import evaluate
-from tools_app.policy.expectations import broken
+from tools_app.policy.expectations import find_broken
 from tools_app.policy.layers import LAYERS
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import PolicyRules
-from tools_app.policy_store.files import read_file
+from tools_app.policy_store.files import parse_file
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/policy.md").read_text()
 RECIPES = {
-    title: read_file(block)
+    title: parse_file(block)
     for title, block in re.findall(r"^## \d\. (.+?)\n.*?^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 }
 ANYBODY, SUBAGENT, SANDBOX, MODEL, ENDS, PEOPLE = RECIPES
@@ -51,13 +51,13 @@ def test_its_rows_can_be_saved_as_they_are(title):
 @pytest.mark.parametrize("title", RECIPES)
 def test_its_tests_hold(title):
     file = RECIPES[title]
-    assert broken(file.tests, PolicyRules(1, file.rows), TOOLS, ()) == []
+    assert find_broken(file.tests, PolicyRules(1, file.rows), TOOLS, ()) == []
 
 
 @pytest.mark.parametrize(("title", "place"), [(title, row.place) for title, file in RECIPES.items() for row in file.rows])
 def test_without_any_one_of_its_rows_they_do_not(title, place):
     file = RECIPES[title]
-    assert broken(file.tests, PolicyRules(1, file.rows).without(place), TOOLS, ())
+    assert find_broken(file.tests, PolicyRules(1, file.rows).without(place), TOOLS, ())
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_the_layers_stand_on_the_page_in_their_order():
 def test_the_groups_on_the_page_are_those_of_the_code():
     told = {names(entry)[0]: names(meaning) for entry, meaning in table("Entries").items() if "group:" in entry}
     assert told.keys() == {f"group:{group}" for group in GROUPS}
-    for group in GROUPS - {OPENCLAW, PLUGINS}:
+    for group in GROUPS - {OPENCLAW_GROUP, PLUGINS_GROUP}:
         assert told[f"group:{group}"] == list(NATIVE_TOOLS[group])
 
 

@@ -27,10 +27,10 @@ from tests.policy_cases import (
     verdict_of,
 )
 from tools_app.core.definition import ToolArgs, ToolEnv, text_result, tool
-from tools_app.policy.matcher import Opinion
+from tools_app.policy.matcher import LayerPolicy
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.sources.registry import Registry
+from tools_app.sources.registry import ToolRegistry
 from tools_app.toolset import build_toolset
 
 # 2.2
@@ -128,7 +128,7 @@ def test_2_3_an_allow_list_of_plugin_tools_only_would_disable_every_core_tool_an
         "2.3 decided: nor does a plugin that is not enabled",
         (everybody(allow=("msteams",)),),
         exactly=(),
-        ask={"plugins": (), "tools": Registry.of([]).nameable},
+        ask={"plugins": (), "tools": ToolRegistry.of([]).nameable},
     ),
 )
 def test_2_3_lists_of_plugins_only(case):
@@ -254,7 +254,7 @@ def factory(name, **options):
     return make
 
 
-KNOWN = Registry.of(
+KNOWN = ToolRegistry.of(
     [(factory("image"), ""), (factory("whatsapp_login"), ""), (factory("agents_list"), ""), (factory("msteams_post"), "msteams")]
 )
 
@@ -310,4 +310,4 @@ def test_decided_a_deny_entry_that_means_nothing_changes_nothing(entry):
     with pytest.raises(InvalidRequest):
         saving(scope="global", deny=[entry])
     assert set(verdict_of([everybody(deny=(entry,))]).kept) == ALL
-    assert [effect for effect, _rule, _row in Opinion(allow=("read",), deny=(entry,)).judge(TOOLS[:1])] == ["allow"]
+    assert [effect for effect, _rule, _row in LayerPolicy(allow=("read",), deny=(entry,)).judge(TOOLS[:1])] == ["allow"]

@@ -3,12 +3,12 @@
 import pytest
 
 from sessions_app.keys import parse_key
-from tools_app.policy.catalog import GROUP_OF, OPENCLAW, VISITING_WEBHOOK_DENY
+from tools_app.policy.catalog import GROUP_BY_TOOL, OPENCLAW_GROUP, VISITING_WEBHOOK_DENY
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
 
-TOOLS = tuple(ToolFacts(name, tuple(filter(None, (group, OPENCLAW)))) for name, group in GROUP_OF.items())
+TOOLS = tuple(ToolFacts(name, tuple(filter(None, (group, OPENCLAW_GROUP)))) for name, group in GROUP_BY_TOOL.items())
 FULL = RuleRow("agent", "main", profile="full")
 
 
@@ -56,7 +56,7 @@ def test_where_it_reads_its_owners_conversation_it_has_no_tool_that_can_carry_wo
 
 
 def test_every_entry_of_the_lists_means_something():
-    known = {*GROUP_OF, *(f"group:{group}" for group in GROUP_OF.values())}
+    known = {*GROUP_BY_TOOL, *(f"group:{group}" for group in GROUP_BY_TOOL.values())}
     assert set(VISITING_WEBHOOK_DENY) <= known
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clawsite.gateway.delivery.presence import FORGOTTEN_SECONDS, Presence, Versions
+from clawsite.gateway.delivery.presence import EXPIRY_SECONDS, Presence, StateVersions
 from clawsite.gateway.protocol.frames import Client
 from tests.unit.gateway_fakes import Clock, connection
 
@@ -13,7 +13,7 @@ class Process:
     def __init__(self, name: str, clock: Clock) -> None:
         self.published: list[dict] = []
         self.told: list[dict] = []
-        self.versions = Versions()
+        self.versions = StateVersions()
         self.presence = Presence(
             name,
             {"host": name, "mode": "gateway"},
@@ -45,11 +45,11 @@ def clock() -> Clock:
 
 def test_the_first_change_is_told_at_once_and_the_next_ones_together(clock):
     here = Process("a", clock)
-    here.presence.joined(client("one"))
+    here.presence.add(client("one"))
     clock.pass_(0)
     assert len(here.told) == 1
     for name in ("two", "three", "four"):
-        here.presence.joined(client(name))
+        here.presence.add(client(name))
         clock.pass_(0.1)
     assert len(here.told) == 1
     clock.pass_(1)
@@ -61,7 +61,7 @@ def test_the_first_change_is_told_at_once_and_the_next_ones_together(clock):
 def test_one_shot_clients_are_not_listed(clock):
     here = Process("a", clock)
     for mode in ("cli", "probe", "backend"):
-        here.presence.joined(client(mode, mode))
+        here.presence.add(client(mode, mode))
     clock.pass_(2)
     assert (here.online, here.told) == ([], [])
 
@@ -70,8 +70,8 @@ def test_two_sockets_of_one_instance_are_one_entry(clock):
     here = Process("a", clock)
     first, second = client("page", instance_id="i"), client("page", instance_id="i")
     second.line.id = "conn-other"
-    here.presence.joined(first)
-    here.presence.joined(second)
+    here.presence.add(first)
+    here.presence.add(second)
     assert here.online == ["page"]
     here.presence.left(first)
     assert here.online == ["page"]
@@ -79,14 +79,14 @@ def test_two_sockets_of_one_instance_are_one_entry(clock):
 
 def test_processes_tell_each_other_and_forget_those_who_are_silent(clock):
     here, there = Process("a", clock), Process("b", clock)
-    there.presence.joined(client("far"))
+    there.presence.add(client("far"))
     clock.pass_(0)
     here.presence.hear(there.published[-1])
     assert here.online == ["far"]
     assert here.published  # a process that was not known is told about us
     clock.pass_(0)
     assert here.told[-1].classic["id"] == "far"
-    clock.pass_(FORGOTTEN_SECONDS + 1)
+    clock.pass_(EXPIRY_SECONDS + 1)
     here.presence.tick()
     clock.pass_(1)
     assert here.online == []
@@ -95,7 +95,7 @@ def test_processes_tell_each_other_and_forget_those_who_are_silent(clock):
 
 def test_a_process_that_ends_takes_its_clients_along(clock):
     here, there = Process("a", clock), Process("b", clock)
-    there.presence.joined(client("far"))
+    there.presence.add(client("far"))
     clock.pass_(0)
     here.presence.hear(there.published[-1])
     there.presence.leave()
@@ -105,7 +105,7 @@ def test_a_process_that_ends_takes_its_clients_along(clock):
 
 def test_hearing_the_same_again_is_no_news(clock):
     here, there = Process("a", clock), Process("b", clock)
-    there.presence.joined(client("far"))
+    there.presence.add(client("far"))
     clock.pass_(0)
     for _ in range(3):
         here.presence.hear(there.published[-1])

@@ -8,19 +8,19 @@ import pytest
 from agents.llm import prices
 from agents.llm.base import Usage
 from agents.llm.endpoints import DEFAULT_MODELS
-from agents.llm.prices import cost_microusd, facts_of
+from agents.llm.prices import calculate_cost_microusd, find_model_info
 
 
 def test_cost_is_in_millionths_of_a_dollar() -> None:
-    rates = prices._facts({"input_cost_per_token": 2e-6, "output_cost_per_token": 1e-5}).rates
-    assert rates == prices.Rates(2e-6, 1e-5, 2e-6, 2e-6)
-    assert cost_microusd("openai/gpt-5", Usage(1_000_000, 0)) == 1_250_000
-    assert cost_microusd("openai/gpt-5", Usage(0, 1_000)) == 10_000
+    rates = prices._parse_row({"input_cost_per_token": 2e-6, "output_cost_per_token": 1e-5}).rates
+    assert rates == prices.TokenPrices(2e-6, 1e-5, 2e-6, 2e-6)
+    assert calculate_cost_microusd("openai/gpt-5", Usage(1_000_000, 0)) == 1_250_000
+    assert calculate_cost_microusd("openai/gpt-5", Usage(0, 1_000)) == 10_000
 
 
 def test_cached_tokens_have_a_price_of_their_own() -> None:
-    whole = cost_microusd("openai/gpt-5", Usage(1_000_000, 0))
-    cached = cost_microusd("openai/gpt-5", Usage(1_000_000, 0, cache_read=1_000_000))
+    whole = calculate_cost_microusd("openai/gpt-5", Usage(1_000_000, 0))
+    cached = calculate_cost_microusd("openai/gpt-5", Usage(1_000_000, 0, cache_read=1_000_000))
     assert whole is not None
     assert cached is not None
     assert cached * 10 == whole
@@ -34,27 +34,27 @@ def test_a_long_prompt_is_charged_at_the_long_prompts_price(monkeypatch: pytest.
         "input_cost_per_token_above_200k_tokens": 3e-6,
         "output_cost_per_token_above_200k_tokens": 4e-6,
     }
-    monkeypatch.setattr(prices, "_table", lambda: {"x/long": prices._facts(row)})
-    assert cost_microusd("x/long", Usage(200_000, 10)) == 200_020
-    assert cost_microusd("x/long", Usage(200_001, 10)) == 600_043
+    monkeypatch.setattr(prices, "_load_table", lambda: {"x/long": prices._parse_row(row)})
+    assert calculate_cost_microusd("x/long", Usage(200_000, 10)) == 200_020
+    assert calculate_cost_microusd("x/long", Usage(200_001, 10)) == 600_043
 
 
 def test_a_model_nobody_knows_has_no_price() -> None:
-    assert cost_microusd("openai/my-own-model", Usage(10, 10)) is None
-    assert cost_microusd("hosted_vllm/gpt-5", Usage(10, 10)) is None
-    assert prices.context_window("hosted_vllm/gpt-5") is None
+    assert calculate_cost_microusd("openai/my-own-model", Usage(10, 10)) is None
+    assert calculate_cost_microusd("hosted_vllm/gpt-5", Usage(10, 10)) is None
+    assert prices.find_context_window("hosted_vllm/gpt-5") is None
 
 
 def test_the_demo_costs_nothing() -> None:
-    assert cost_microusd("demo/clawsite", Usage(1000, 1000)) == 0
+    assert calculate_cost_microusd("demo/clawsite", Usage(1000, 1000)) == 0
 
 
 def test_a_model_is_found_with_and_without_its_prefix() -> None:
-    assert facts_of("openai/gpt-5") == facts_of("gpt-5")
-    window = prices.context_window("anthropic/claude-sonnet-4-5")
+    assert find_model_info("openai/gpt-5") == find_model_info("gpt-5")
+    window = prices.find_context_window("anthropic/claude-sonnet-4-5")
     assert window is not None
     assert window >= 200_000
-    assert facts_of("groq/gpt-5") is None
+    assert find_model_info("groq/gpt-5") is None
 
 
 def test_litellm_is_not_imported_for_a_price() -> None:
@@ -65,7 +65,7 @@ def test_litellm_is_not_imported_for_a_price() -> None:
 
 @pytest.mark.parametrize("model", [model for model in DEFAULT_MODELS.values() if not model.startswith("openrouter/")])
 def test_the_default_models_are_current(model: str) -> None:
-    facts = facts_of(model)
+    facts = find_model_info(model)
     assert facts is not None
     assert facts.tools
     assert not facts.retired_on

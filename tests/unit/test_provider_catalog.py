@@ -6,7 +6,7 @@ import pytest
 
 from agents.llm import catalog
 from agents.llm.base import Credentials, FailureKind, ProviderError
-from agents.llm.catalog import ProviderKind, available_models, default_model, resolve_model
+from agents.llm.catalog import ProviderKind, get_default_model, list_available_models, resolve_model
 from agents.llm.providers.demo.provider import DemoProvider
 from agents.llm.providers.scripted import ScriptedModel
 
@@ -32,7 +32,7 @@ def test_known_prefixes_are_asked_directly(name: str, wire: str, base_url: str) 
 def test_every_other_provider_goes_through_litellm() -> None:
     resolved = resolve_model("anthropic/claude-sonnet-5-5", KEYS)
     assert resolved.kind is ProviderKind.LITELLM
-    assert (resolved.name, resolved.display) == ("anthropic/claude-sonnet-5-5", "anthropic/claude-sonnet-5-5")
+    assert (resolved.name, resolved.display_name) == ("anthropic/claude-sonnet-5-5", "anthropic/claude-sonnet-5-5")
     assert resolved.credentials.api_key == "k-anthropic"
     assert resolve_model("bedrock/amazon.nova-pro-v1:0", {}).kind is ProviderKind.LITELLM
 
@@ -40,13 +40,13 @@ def test_every_other_provider_goes_through_litellm() -> None:
 def test_any_model_goes_through_litellm_on_request() -> None:
     resolved = resolve_model("litellm:openai/gpt-5", KEYS | {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
     assert resolved.kind is ProviderKind.LITELLM
-    assert (resolved.name, resolved.display) == ("openai/gpt-5", "openai/gpt-5")
+    assert (resolved.name, resolved.display_name) == ("openai/gpt-5", "openai/gpt-5")
     assert resolved.credentials == Credentials("k-openai", "http://127.0.0.1:9/v1")
 
 
 def test_the_demo_needs_nothing() -> None:
     resolved = resolve_model("demo/clawsite", {})
-    assert (resolved.kind, resolved.display) == (ProviderKind.DEMO, "demo/clawsite")
+    assert (resolved.kind, resolved.display_name) == (ProviderKind.DEMO, "demo/clawsite")
 
 
 @pytest.mark.parametrize(
@@ -81,29 +81,31 @@ def test_a_key_is_never_part_of_a_representation() -> None:
 
 
 def test_the_default_is_what_is_set() -> None:
-    assert default_model({"CLAWSITE_MODEL": " groq/x ", **KEYS}) == "groq/x"
+    assert get_default_model({"CLAWSITE_MODEL": " groq/x ", **KEYS}) == "groq/x"
 
 
 def test_the_default_without_any_key_is_the_demo() -> None:
-    assert default_model({}) == "demo/clawsite"
+    assert get_default_model({}) == "demo/clawsite"
 
 
 def test_a_key_that_is_found_chooses_its_providers_model_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    catalog._tell_choice.cache_clear()
+    catalog._log_default_model.cache_clear()
     with caplog.at_level(logging.INFO):
-        assert default_model({"OPENAI_API_KEY": "k"}) == "openai/gpt-5"
-        assert default_model({"OPENAI_API_KEY": "k"}) == "openai/gpt-5"
+        assert get_default_model({"OPENAI_API_KEY": "k"}) == "openai/gpt-5"
+        assert get_default_model({"OPENAI_API_KEY": "k"}) == "openai/gpt-5"
     assert [record.getMessage() for record in caplog.records] == [
         "CLAWSITE_MODEL is not set; OPENAI_API_KEY is found, so the model is openai/gpt-5"
     ]
 
 
 def test_a_server_of_ones_own_is_not_asked_for_a_model_it_may_not_have() -> None:
-    assert default_model({"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}) == "demo/clawsite"
+    assert get_default_model({"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}) == "demo/clawsite"
 
 
 def test_the_list_has_what_can_be_used_and_says_what_is_missing() -> None:
-    rows = {row["id"]: row for row in available_models({"OPENAI_API_KEY": "k"}, ["groq/openai/gpt-oss-120b", "ollama/llama3.1"])}
+    rows = {
+        row["id"]: row for row in list_available_models({"OPENAI_API_KEY": "k"}, ["groq/openai/gpt-oss-120b", "ollama/llama3.1"])
+    }
     assert rows["demo/clawsite"]["available"]
     assert rows["openai/gpt-5"]["available"]
     assert rows["openai/gpt-5"]["contextWindow"] == 272_000

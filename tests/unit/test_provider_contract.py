@@ -24,7 +24,7 @@ from agents.llm.base import (
     Timeouts,
     ToolSpec,
 )
-from agents.llm.messages import AssistantMessage, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.llm.messages import AssistantMessage, ToolCallRequest, ToolResultMessage, UserMessage
 from agents.llm.providers.litellm_provider import LiteLLMProvider
 from agents.llm.providers.openai_compat import OpenAICompatProvider
 from tests import fake_llm
@@ -125,7 +125,7 @@ async def test_arguments_that_are_not_json_are_reported_on_the_call(endpoint: En
 
 
 async def test_the_conversation_is_sent_whole(endpoint: Endpoint) -> None:
-    asked = AssistantMessage("", "hm", (ToolCallAsked("c1", "read", {"path": "a"}), ToolCallAsked("c2", "read", {"path": "b"})))
+    asked = AssistantMessage("", "hm", (ToolCallRequest("c1", "read", {"path": "a"}), ToolCallRequest("c2", "read", {"path": "b"})))
     results = ToolResultMessage("c1", "read", "A"), ToolResultMessage("c2", "read", "no such file", is_error=True)
     await endpoint.ask("look", asked, *results, "and now?", system="Be brief.", tools=(READ,), thinking="low")
     body = endpoint.server.bodies[-1]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from agents.llm.base import FailureKind, ProviderError
-from agents.llm.failures import failure_in_stream, failure_of_status, shorten
-from agents.llm.messages import ToolCallAsked
-from agents.llm.providers.chat_format import Answer
-from agents.llm.providers.responses_format import ResponsesAnswer
+from agents.llm.failures import error_from_response, error_from_stream, shorten_message
+from agents.llm.messages import ToolCallRequest
+from agents.llm.providers.chat_format import AnswerAssembler
+from agents.llm.providers.responses_format import ResponsesAssembler
 
 
 def call_delta(arguments: Any = None, **fields: Any) -> dict[str, Any]:
@@ -18,8 +18,8 @@ def call_delta(arguments: Any = None, **fields: Any) -> dict[str, Any]:
     return {"choices": [{"delta": {"tool_calls": [{**fields, "function": {"name": name, "arguments": arguments}}]}}]}
 
 
-def calls_of(*chunks: dict[str, Any]) -> tuple[ToolCallAsked, ...]:
-    answer = Answer()
+def calls_of(*chunks: dict[str, Any]) -> tuple[ToolCallRequest, ...]:
+    answer = AnswerAssembler()
     for chunk in chunks:
         answer.read(chunk)
     return answer.finished().message.tool_calls
@@ -32,7 +32,7 @@ def test_parts_of_calls_are_joined_by_index() -> None:
         call_delta(":1}", index=0),
         call_delta('{"b":2}', index=1),
     )
-    assert calls == (ToolCallAsked("x", "read", {"a": 1}), ToolCallAsked("y", "write", {"b": 2}))
+    assert calls == (ToolCallRequest("x", "read", {"a": 1}), ToolCallRequest("y", "write", {"b": 2}))
 
 
 def test_calls_that_all_claim_index_zero_are_told_apart_by_id() -> None:
@@ -47,7 +47,7 @@ def test_calls_without_an_index_are_told_apart_by_their_names() -> None:
 
 def test_a_name_repeated_in_every_part_is_one_call() -> None:
     calls = calls_of(call_delta('{"a":', index=0, id="x", name="read"), call_delta("1}", index=0, id="x", name="read"))
-    assert calls == (ToolCallAsked("x", "read", {"a": 1}),)
+    assert calls == (ToolCallRequest("x", "read", {"a": 1}),)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_arguments_are_an_object_or_an_error(arguments: Any, expected: dict[str,
 
 
 def test_content_in_blocks_is_text_and_thinking() -> None:
-    answer = Answer()
+    answer = AnswerAssembler()
     blocks = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "yes"}]
     answer.read({"choices": [{"delta": {"content": blocks}}]})
     message = answer.finished().message
@@ -78,13 +78,13 @@ def test_content_in_blocks_is_text_and_thinking() -> None:
 
 
 def test_a_refusal_is_an_answer() -> None:
-    answer = Answer()
+    answer = AnswerAssembler()
     answer.read({"choices": [{"delta": {"refusal": "I will not."}, "finish_reason": "stop"}]})
     assert answer.finished().message.text == "I will not."
 
 
 def test_an_empty_answer_says_why_it_ended() -> None:
-    answer = Answer()
+    answer = AnswerAssembler()
     answer.read({"choices": [{"delta": {"content": " \n"}, "finish_reason": "content_filter"}]})
     with pytest.raises(ProviderError, match="content_filter") as caught:
         answer.finished()
@@ -92,7 +92,7 @@ def test_an_empty_answer_says_why_it_ended() -> None:
 
 
 def test_an_incomplete_response_has_a_finish_reason() -> None:
-    answer = ResponsesAnswer()
+    answer = ResponsesAssembler()
     answer.read({"type": "response.output_text.delta", "delta": "half"})
     answer.read({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}})
     assert answer.finished().finish_reason == "length"
@@ -100,7 +100,7 @@ def test_an_incomplete_response_has_a_finish_reason() -> None:
 
 def test_a_failed_response_is_a_failure() -> None:
     with pytest.raises(ProviderError) as caught:
-        ResponsesAnswer().read(
+        ResponsesAssembler().read(
             {"type": "response.failed", "response": {"error": {"code": "rate_limit_exceeded", "message": "slow"}}}
         )
     assert caught.value.kind is FailureKind.RATE_LIMIT
@@ -121,7 +121,7 @@ def test_a_failed_response_is_a_failure() -> None:
     ],
 )
 def test_the_words_of_a_failure_are_found_in_any_shape(body: bytes, words: str) -> None:
-    assert failure_of_status(400, body, {}).message == f"{words} (HTTP 400)"
+    assert error_from_response(400, body, {}).message == f"{words} (HTTP 400)"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_the_words_of_a_failure_are_found_in_any_shape(body: bytes, words: str) 
     ],
 )
 def test_words_decide_where_a_status_has_several_meanings(status: int, words: str, kind: FailureKind) -> None:
-    assert failure_of_status(status, words.encode(), {}).kind is kind
+    assert error_from_response(status, words.encode(), {}).kind is kind
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_words_decide_where_a_status_has_several_meanings(status: int, words: st
     ],
 )
 def test_an_error_inside_the_stream_has_a_kind(error: Any, kind: FailureKind) -> None:
-    assert failure_in_stream(error).kind is kind
+    assert error_from_stream(error).kind is kind
 
 
 @pytest.mark.parametrize(
@@ -169,12 +169,12 @@ def test_an_error_inside_the_stream_has_a_kind(error: Any, kind: FailureKind) ->
     ],
 )
 def test_retry_after_is_seconds(headers: dict[str, str], seconds: float | None) -> None:
-    assert failure_of_status(429, b"", headers).retry_after == seconds
+    assert error_from_response(429, b"", headers).retry_after == seconds
 
 
 def test_retry_after_may_be_a_date() -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
-    found = failure_of_status(429, b"", {"Retry-After": later}).retry_after
+    found = error_from_response(429, b"", {"Retry-After": later}).retry_after
     assert found is not None
     assert 50 < found <= 60
 
@@ -190,14 +190,14 @@ def test_retry_after_may_be_a_date() -> None:
     ],
 )
 def test_whatever_looks_like_a_key_is_left_out(key: str) -> None:
-    assert shorten(f"Incorrect API key provided: {key}, see the docs") == "Incorrect API key provided: [key], see the docs"
+    assert shorten_message(f"Incorrect API key provided: {key}, see the docs") == "Incorrect API key provided: [key], see the docs"
 
 
 def test_the_key_that_was_used_is_left_out_whatever_it_looks_like() -> None:
-    assert shorten("token letmein is wrong", secret="letmein") == "token [key] is wrong"
+    assert shorten_message("token letmein is wrong", secret="letmein") == "token [key] is wrong"
 
 
 def test_long_words_are_cut_and_kept_on_one_line() -> None:
-    shown = shorten("a\nb " * 1000)
+    shown = shorten_message("a\nb " * 1000)
     assert len(shown) == 300
     assert "\n" not in shown

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from agents.llm.base import FailureKind
-from agents.llm.providers.litellm_provider import _as_dict, failure_of
+from agents.llm.providers.litellm_provider import _chunk_to_dict, to_provider_error
 
 
 class ServiceTrouble(Exception):
@@ -41,7 +41,7 @@ class MidStreamFallbackError(ServiceTrouble):
     ],
 )
 def test_any_exception_becomes_a_failure_with_the_providers_words(error: Exception, kind: FailureKind, message: str) -> None:
-    failure = failure_of(error, secret="")
+    failure = to_provider_error(error, secret="")
     assert (failure.kind, failure.message) == (kind, message)
 
 
@@ -52,7 +52,7 @@ def test_a_signature_hidden_in_a_call_id_is_cut_off() -> None:
 
     call = {"index": 0, "id": "call_1__thought__" + "A" * 5000, "function": {"name": "read", "arguments": "{}"}}
     delta = Bare(content=None, tool_calls=[call])
-    read = _as_dict(Bare(choices=[Bare(delta=delta, finish_reason=None)]))
+    read = _chunk_to_dict(Bare(choices=[Bare(delta=delta, finish_reason=None)]))
     assert read["choices"][0]["delta"]["tool_calls"][0]["id"] == "call_1"
 
 

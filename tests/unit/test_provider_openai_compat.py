@@ -20,7 +20,7 @@ from agents.llm.base import (
     Timeouts,
     ToolSpec,
 )
-from agents.llm.messages import AssistantMessage, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.llm.messages import AssistantMessage, ToolCallRequest, ToolResultMessage, UserMessage
 from agents.llm.providers.openai_compat import OpenAICompatProvider
 from tests import fake_llm
 
@@ -105,7 +105,7 @@ async def test_one_connection_serves_many_requests_though_nobody_waits_for_its_e
             answered.clear()
             await ask(provider, request(base_url))
             answered.set()
-            await asyncio.gather(*provider._letting_go)
+            await asyncio.gather(*provider._draining)
     assert len(ports) == 3
     assert len(set(ports)) == 1
 
@@ -265,7 +265,7 @@ async def test_tools_that_are_only_taken_on_responses_are_sent_there(
     words = "Function tools with reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions. Use /v1/responses."
     history = (
         UserMessage("earlier"),
-        AssistantMessage("I look", tool_calls=(ToolCallAsked("c1", "read", {"path": "a"}),)),
+        AssistantMessage("I look", tool_calls=(ToolCallRequest("c1", "read", {"path": "a"}),)),
         ToolResultMessage("c1", "read", "A"),
         UserMessage(f'[[error=400 times=1 message="{words}"]] [[tool=read args={{"path":"b"}}]]'),
     )
@@ -300,7 +300,7 @@ async def test_thinking_is_sent_back_to_an_endpoint_that_asks_for_it(
     words = "Missing `reasoning_content` field in the assistant message at message index 1"
     history = (
         UserMessage(f'[[error=400 times=1 message="{words}"]] [[tool=read]]'),
-        AssistantMessage("", "because", (ToolCallAsked("c1", "read"),)),
+        AssistantMessage("", "because", (ToolCallRequest("c1", "read"),)),
         ToolResultMessage("c1", "read", "A"),
     )
     await ask(provider, request(server.base_url, messages=history, tools=(READ,)))
@@ -313,7 +313,7 @@ async def test_call_ids_are_shortened_for_an_endpoint_that_wants_nine_characters
     words = "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9."
     history = (
         UserMessage(f'[[error=400 times=1 message="{words}"]] [[tool=read]] [[tool=read parallel=1]]'),
-        AssistantMessage("", "", (ToolCallAsked("call_1", "read"), ToolCallAsked("abcdefgh9", "read"))),
+        AssistantMessage("", "", (ToolCallRequest("call_1", "read"), ToolCallRequest("abcdefgh9", "read"))),
         ToolResultMessage("call_1", "read", "A"),
         ToolResultMessage("abcdefgh9", "read", "B"),
     )

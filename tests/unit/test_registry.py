@@ -5,9 +5,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from clawsite.api.http.permissions import needs
+from clawsite.api.http.permissions import RequireScope
 from clawsite.gateway.protocol.events import EVENTS
-from clawsite.gateway.protocol.scopes import Scope, grants
+from clawsite.gateway.protocol.scopes import Scope, has_scope
 from clawsite.gateway.server import docs, registry
 from clawsite.gateway.server.rate_limits import Bucket
 from clawsite.gateway.server.registry import Nothing, method
@@ -33,13 +33,13 @@ def test_a_method_that_changes_something_says_what_it_is_for_tokens_with_tool_li
         with pytest.raises(ValueError, match="tool limits"):
             method("careless", scope=(scope, Scope.APPROVALS))(handler)
     with pytest.raises(ValueError, match="tool limits"):
-        needs(Scope.WRITE)
+        RequireScope(Scope.WRITE)
 
 
 def test_of_several_scopes_one_is_enough():
     any_of = (Scope.READ, Scope.APPROVALS)
-    assert [grants(frozenset({scope}), *any_of) for scope in Scope] == [True, True, False, True, False]
-    assert registry.methods()["exec.approval.list"].scopes == any_of
+    assert [has_scope(frozenset({scope}), *any_of) for scope in Scope] == [True, True, False, True, False]
+    assert registry.list_methods()["exec.approval.list"].scopes == any_of
 
 
 def test_a_method_cannot_be_declared_twice_or_without_words():
@@ -50,7 +50,7 @@ def test_a_method_cannot_be_declared_twice_or_without_words():
     async def silent(call: object, params: Nothing) -> dict[str, str]:
         return {}
 
-    registry.methods()
+    registry.list_methods()
     with pytest.raises(ValueError, match="twice"):
         method("health", scope=Scope.READ)(handler)
     with pytest.raises(ValueError, match="docstring"):
@@ -59,19 +59,19 @@ def test_a_method_cannot_be_declared_twice_or_without_words():
 
 def test_every_method_and_event_has_a_schema():
     schema = protocol_schema()
-    assert set(schema["methods"]) == {"connect", *registry.methods()}
+    assert set(schema["methods"]) == {"connect", *registry.list_methods()}
     assert set(schema["events"]) == set(EVENTS)
     for part in [*schema["methods"].values()]:
         jsonschema.Draft202012Validator.check_schema(part["params"])
         jsonschema.Draft202012Validator.check_schema(part["result"])
-    for name, one in registry.methods().items():
+    for name, one in registry.list_methods().items():
         assert schema["methods"][name]["params"]["additionalProperties"] is False
         assert schema["methods"][name]["scopes"] == list(one.scopes)
 
 
 def test_the_protocol_page_is_what_the_code_says():
     """`claw protocol-docs > docs/protocol.md` after changing a method."""
-    assert (PROJECT / "docs/protocol.md").read_text() == docs.render()
+    assert (PROJECT / "docs/protocol.md").read_text() == docs.render_protocol_docs()
 
 
 def test_a_bucket_gives_a_burst_and_then_its_rate():

@@ -1,7 +1,7 @@
 """Catching up on one connection: rows first, live afterwards, nothing twice and nothing left out."""
 
 from clawsite.gateway.delivery.hub import Hub
-from clawsite.gateway.delivery.hub_queries import replay
+from clawsite.gateway.delivery.hub_queries import replay_events
 from clawsite.gateway.protocol.event_frames import SessionName
 from tests.unit.gateway_fakes import SESSION, Clock, FakeRows, Log, connection, payloads
 
@@ -19,7 +19,7 @@ async def test_missed_events_then_live_ones_each_once_and_in_order():
         async def events_after(self, session_id, cursor):
             found = await super().events_after(session_id, cursor)
             if log.committed < 9:
-                hub.hear_events(log.message(*events[log.committed : log.committed + 2]))
+                hub.receive_events(log.message(*events[log.committed : log.committed + 2]))
             return found
 
     rows = Racing(log)
@@ -27,9 +27,9 @@ async def test_missed_events_then_live_ones_each_once_and_in_order():
     watcher = connection()
     hub.audience.add(watcher)
     watcher.held.add(SESSION)
-    await replay(rows, hub, watcher, SESSION, NAME, 2)
+    await replay_events(rows, hub, watcher, SESSION, NAME, 2)
     await hub.settle()
-    hub.hear_events(log.message(*events[log.committed :]))
+    hub.receive_events(log.message(*events[log.committed :]))
     await hub.settle()
     assert [payload["cursor"] for payload in payloads(watcher, "agent")] == list(range(3, len(events) + 1))
 
@@ -43,9 +43,9 @@ async def test_rows_that_are_ahead_of_the_bus_keep_late_messages_out():
     watcher = connection()
     hub.audience.add(watcher)
     watcher.held.add(SESSION)
-    await replay(rows, hub, watcher, SESSION, NAME, 0)
+    await replay_events(rows, hub, watcher, SESSION, NAME, 0)
     for event in events:
-        hub.hear_events(log.message(event))
+        hub.receive_events(log.message(event))
         await hub.settle()
     assert [payload["cursor"] for payload in payloads(watcher, "agent")] == [1, 2, 3, 4, 5, 6, 7]
 
@@ -65,7 +65,7 @@ async def test_who_may_no_longer_see_it_gets_no_further_page():
     watcher = connection()
     hub.audience.add(watcher)
     watcher.held.add(SESSION)
-    await replay(rows, hub, watcher, SESSION, NAME, 0, lambda: next(answers))
+    await replay_events(rows, hub, watcher, SESSION, NAME, 0, lambda: next(answers))
     assert [payload["cursor"] for payload in payloads(watcher, "agent")] == [1, 2, 3, 4]
     assert watcher.line.closing
     assert SESSION not in watcher.held
@@ -80,7 +80,7 @@ async def test_a_connection_that_catches_up_does_not_hold_back_another():
     for watcher in (held, other):
         hub.audience.add(watcher)
     held.held.add(SESSION)
-    hub.hear_events(log.message(*events))
+    hub.receive_events(log.message(*events))
     await hub.settle()
     assert len(payloads(other, "agent")) == 7
     assert payloads(held, "agent") == []

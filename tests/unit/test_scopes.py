@@ -2,7 +2,7 @@
 
 import pytest
 
-from clawsite.gateway.protocol.scopes import Scope, effective_scopes, grants, wanted_scopes
+from clawsite.gateway.protocol.scopes import Scope, effective_scopes, expand_scopes, has_scope
 
 ALL = frozenset(scope.value for scope in Scope)
 CHAT = frozenset({"operator.read", "operator.write"})
@@ -23,11 +23,11 @@ CHAT = frozenset({"operator.read", "operator.write"})
     ],
 )
 def test_a_client_can_only_narrow(account, token, requested, effective):
-    assert effective_scopes(account, token, wanted_scopes(requested)) == effective
+    assert effective_scopes(account, token, expand_scopes(requested)) == effective
 
 
 def test_whoever_may_write_may_read_and_nothing_else_follows():
-    assert grants(frozenset({"operator.write"}), Scope.READ)
-    assert not grants(frozenset({"operator.admin"}), Scope.APPROVALS)
-    assert not grants(frozenset({"operator.admin"}), Scope.WRITE)
-    assert not grants(frozenset({"operator.read"}), Scope.WRITE)
+    assert has_scope(frozenset({"operator.write"}), Scope.READ)
+    assert not has_scope(frozenset({"operator.admin"}), Scope.APPROVALS)
+    assert not has_scope(frozenset({"operator.admin"}), Scope.WRITE)
+    assert not has_scope(frozenset({"operator.read"}), Scope.WRITE)

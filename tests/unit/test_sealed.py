@@ -2,23 +2,23 @@
 
 import pytest
 
-from clawsite.infra.encryption import seal, unseal
+from clawsite.infra.encryption import decrypt, encrypt
 from clawsite.infra.errors import Unavailable
 
 
 def test_a_sealed_secret_is_read_back_and_does_not_show(settings):
-    sealed = seal("häkchen", purpose="one")
-    assert unseal(sealed, purpose="one") == "häkchen"
+    sealed = encrypt("häkchen", purpose="one")
+    assert decrypt(sealed, purpose="one") == "häkchen"
     assert "häkchen" not in sealed
-    assert seal("häkchen", purpose="one") != sealed
+    assert encrypt("häkchen", purpose="one") != sealed
 
 
 def test_another_purpose_another_installation_or_a_changed_letter_open_nothing(settings):
-    sealed = seal("secret", purpose="one")
+    sealed = encrypt("secret", purpose="one")
     with pytest.raises(Unavailable):
-        unseal(sealed, purpose="two")
+        decrypt(sealed, purpose="two")
     with pytest.raises(Unavailable):
-        unseal(sealed[:-4] + "AAA=", purpose="one")
+        decrypt(sealed[:-4] + "AAA=", purpose="one")
     settings.SECRET_KEY = "another"
     with pytest.raises(Unavailable, match="enter it again"):
-        unseal(sealed, purpose="one")
+        decrypt(sealed, purpose="one")

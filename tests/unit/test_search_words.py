@@ -5,7 +5,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clawsite.infra.fulltext import tokenizer
-from clawsite.infra.fulltext.tokenizer import Term, fold, found_at, holds, snippet, terms_of, title_words, words
+from clawsite.infra.fulltext.tokenizer import (
+    SearchTerm,
+    contains_terms,
+    find_matches,
+    fold,
+    make_snippet,
+    parse_query,
+    tokenize,
+    tokenize_title,
+)
 
 # Letters of many scripts, combining signs, signs that normalise to several characters, and all else.
 ODD = "aZéÉßİœ９Ｋｶﾞがか゛東京都한글ไทยहिन्दी½…㈱·_-'\"*() \n\u0301\u3099\u1100\u1161🦞"
@@ -30,25 +39,25 @@ TEXTS = st.text(st.one_of(st.sampled_from(ODD), st.characters()))
     ],
 )
 def test_a_text_is_known_by_its_words(text, found):
-    assert words(text) == found
+    assert tokenize(text) == found
 
 
 def test_the_word_being_typed_is_looked_for_by_its_beginning():
-    assert terms_of("Big lob") == [Term("big"), Term("lob", is_prefix=True)]
-    assert terms_of("Big lob ") == [Term("big"), Term("lob")]
-    assert terms_of("東京") == [Term("東京", is_run=True)]
-    assert terms_of('" OR * -') == [Term("or")]
+    assert parse_query("Big lob") == [SearchTerm("big"), SearchTerm("lob", is_prefix=True)]
+    assert parse_query("Big lob ") == [SearchTerm("big"), SearchTerm("lob")]
+    assert parse_query("東京") == [SearchTerm("東京", is_run=True)]
+    assert parse_query('" OR * -') == [SearchTerm("or")]
 
 
 @pytest.mark.parametrize(("query", "is_there"), [("東京都", True), ("京都", True), ("都東京", False), ("東京 京都", True)])
 def test_characters_of_a_query_must_stand_together(query, is_there):
-    assert holds("東京都と都東", terms_of(query)) is is_there
+    assert contains_terms("東京都と都東", parse_query(query)) is is_there
 
 
 def found_by_index(text, query):
     """What an index that only knows words says, and the text itself."""
-    known = words(text)
-    asked = [part for term in terms_of(query) for part in term.indexed]
+    known = tokenize(text)
+    asked = [part for term in parse_query(query) for part in term.indexed]
     return bool(asked) and all(
         any(word.startswith(part) for word in known) if is_prefix else part in known for part, is_prefix in asked
     )
@@ -62,12 +71,12 @@ def test_folding_twice_is_folding_once(text):
 @given(TEXTS)
 @example("e\u0301\u0345x ᾳ")
 def test_a_word_is_made_of_letters_and_never_of_signs(text):
-    assert not any(sign in word for word in words(text) for sign in " \n\"'*()_%\\&|:!<>\ue000")
+    assert not any(sign in word for word in tokenize(text) for sign in " \n\"'*()_%\\&|:!<>\ue000")
 
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_plain_text_has_the_same_words_as_beside_other_letters(text):
-    assert words(f"{text} é") == words(text) | {"e"}
+    assert tokenize(f"{text} é") == tokenize(text) | {"e"}
 
 
 @given(TEXTS, st.data())
@@ -77,20 +86,20 @@ def test_every_piece_of_a_text_finds_it(text, data):
     piece = " ".join(tokens[start : start + 3])
     if piece:
         assert found_by_index(text, piece)
-        assert holds(text, terms_of(piece))
+        assert contains_terms(text, parse_query(piece))
 
 
 @given(TEXTS)
 def test_places_are_found_for_every_word_of_a_text(text):
-    for term in terms_of(text):
-        places = list(found_at(text, [term]))
+    for term in parse_query(text):
+        places = list(find_matches(text, [term]))
         assert places, term
         assert all(0 <= start < end <= len(text) for start, end in places)
 
 
 @given(TEXTS, TEXTS)
 def test_a_snippet_is_one_line_with_ordered_places(text, query):
-    made = snippet(text, terms_of(query))
+    made = make_snippet(text, parse_query(query))
     units = made.text.encode("utf-16-le", "surrogatepass")
     ends = [0, *(place for match in made.matches for place in match), len(units) // 2]
     assert ends == sorted(ends)
@@ -100,7 +109,7 @@ def test_a_snippet_is_one_line_with_ordered_places(text, query):
 
 def test_a_snippet_shows_the_surroundings_of_the_match():
     text = "word " * 50 + "🦞 the Lobster, a lobster\nand more " + "word " * 50
-    made = snippet(text, terms_of("lobst"))
+    made = make_snippet(text, parse_query("lobst"))
     units = made.text.encode("utf-16-le")
     assert made.text.startswith("…word")
     assert made.text.endswith("…")
@@ -108,5 +117,5 @@ def test_a_snippet_shows_the_surroundings_of_the_match():
 
 
 def test_titles_are_words_between_spaces():
-    assert title_words("Über uns", "work") == " uber uns work "
-    assert title_words("") == ""
+    assert tokenize_title("Über uns", "work") == " uber uns work "
+    assert tokenize_title("") == ""

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools_app.schemas.argument_aliases import ALIASES, with_own_names
+from tools_app.schemas.argument_aliases import ALIASES, apply_aliases
 from tools_app.schemas.keywords import TYPES
-from tools_app.schemas.normalize import normalise
-from tools_app.schemas.provider_profiles import adapt
+from tools_app.schemas.normalize import normalize_schema
+from tools_app.schemas.provider_profiles import adapt_parameters
 from tools_app.sources import registry
 
 PROVIDERS = {"openai": "gpt-5", "anthropic": "claude-sonnet-5-5", "gemini": "gemini-3-pro", "ollama": "qwen"}
 
 
 def prop(schema: Any) -> Any:
-    return normalise({"type": "object", "properties": {"x": schema}})["properties"]["x"]
+    return normalize_schema({"type": "object", "properties": {"x": schema}})["properties"]["x"]
 
 
 OBJECT_A = {"type": "object", "properties": {"a": {"type": "string"}, "k": {"const": "one"}}, "required": ["a", "k"]}
@@ -27,7 +27,7 @@ OBJECT_B = {"type": "object", "properties": {"b": {"type": "integer"}, "k": {"co
 
 @pytest.mark.parametrize("union", ["anyOf", "oneOf"])
 def test_a_union_of_objects_becomes_one_object(union):
-    assert normalise({union: [OBJECT_A, OBJECT_B]}) == {
+    assert normalize_schema({union: [OBJECT_A, OBJECT_B]}) == {
         "type": "object",
         "properties": {"a": {"type": "string"}, "k": {"type": "string", "enum": ["one", "two"]}, "b": {"type": "integer"}},
         "required": ["k"],
@@ -36,13 +36,13 @@ def test_a_union_of_objects_becomes_one_object(union):
 
 def test_what_stands_beside_a_union_counts_for_all_its_members():
     base = {"type": "object", "properties": {"id": {"type": "string"}, "name": {"type": "string"}}, "required": ["id"]}
-    both = normalise({**base, "anyOf": [{"required": ["name"]}, {"required": ["id", "name"]}]})
+    both = normalize_schema({**base, "anyOf": [{"required": ["name"]}, {"required": ["id", "name"]}]})
     assert both == {**base, "required": ["id", "name"]}
-    assert normalise({**base, "oneOf": [OBJECT_A, OBJECT_B]})["properties"].keys() == {"id", "name", "a", "b", "k"}
+    assert normalize_schema({**base, "oneOf": [OBJECT_A, OBJECT_B]})["properties"].keys() == {"id", "name", "a", "b", "k"}
 
 
 def test_all_of_is_everything_together():
-    joined = normalise({"allOf": [OBJECT_A, {"properties": {"c": {"type": "boolean"}}, "required": ["c"]}]})
+    joined = normalize_schema({"allOf": [OBJECT_A, {"properties": {"c": {"type": "boolean"}}, "required": ["c"]}]})
     assert joined["properties"].keys() == {"a", "k", "c"}
     assert joined["required"] == ["a", "k", "c"]
 
@@ -88,7 +88,7 @@ def test_references_are_put_in_their_place():
         },
         "definitions": {"Name": {"type": "string"}},
     }
-    assert normalise(schema)["properties"] == {
+    assert normalize_schema(schema)["properties"] == {
         "to": {"type": "object", "properties": {"city": {"type": "string"}}, "description": "where"},
         "odd~/name": {"type": "integer"},
     }
@@ -97,7 +97,7 @@ def test_references_are_put_in_their_place():
 def test_a_reference_into_itself_is_cut_there():
     node = {"type": "object", "properties": {"name": {"type": "string"}, "next": {"$ref": "#/$defs/Node"}}}
     inside = {"type": "object", "properties": {"name": {"type": "string"}, "next": {}}}
-    assert normalise({"$ref": "#/$defs/Node", "$defs": {"Node": node}}) == inside
+    assert normalize_schema({"$ref": "#/$defs/Node", "$defs": {"Node": node}}) == inside
 
 
 @pytest.mark.parametrize("ref", ["https://a.example/schema.json", "#/$defs/none", "#/$defs/a/b/c", "#", "", "/x"])
@@ -107,24 +107,24 @@ def test_a_reference_to_nowhere_allows_anything(ref):
 
 def test_references_that_double_at_every_step_end_somewhere():
     doubled = {f"d{n}": {"properties": {"l": {"$ref": f"#/$defs/d{n + 1}"}, "r": {"$ref": f"#/$defs/d{n + 1}"}}} for n in range(60)}
-    assert len(json.dumps(normalise({"$ref": "#/$defs/d0", "$defs": doubled}))) < 200_000
+    assert len(json.dumps(normalize_schema({"$ref": "#/$defs/d0", "$defs": doubled}))) < 200_000
 
 
 @pytest.mark.parametrize(
     "schema", [{}, {"type": "string"}, {"enum": [1]}, [], None, "x", {"anyOf": [{"type": "string"}, {"type": "null"}]}]
 )
 def test_at_the_top_there_is_always_an_object(schema):
-    assert normalise(schema) == {"type": "object", "properties": {}}
+    assert normalize_schema(schema) == {"type": "object", "properties": {}}
 
 
 def test_of_a_union_at_the_top_the_object_is_taken():
-    assert normalise({"anyOf": [{"type": "string"}, OBJECT_A]}) == normalise(OBJECT_A)
+    assert normalize_schema({"anyOf": [{"type": "string"}, OBJECT_A]}) == normalize_schema(OBJECT_A)
 
 
 @pytest.mark.parametrize(("provider", "model"), PROVIDERS.items())
 def test_our_own_tools_are_plain_already(provider, model):
-    for tool in registry.installed().tools.values():
-        adapted = adapt(tool.factory.parameters, provider, model)
+    for tool in registry.load_installed().tools.values():
+        adapted = adapt_parameters(tool.factory.parameters, provider, model)
         if provider != "gemini":
             assert adapted == tool.factory.parameters
         assert adapted["properties"].keys() == tool.factory.parameters["properties"].keys()
@@ -144,7 +144,7 @@ def test_gemini_gets_less():
         "required": ["count"],
         "additionalProperties": False,
     }
-    assert adapt(schema, "google", "gemini-3-pro") == {
+    assert adapt_parameters(schema, "google", "gemini-3-pro") == {
         "type": "object",
         "properties": {
             "count": {"type": "integer", "description": "How many. One of: 1, 2."},
@@ -168,13 +168,13 @@ def test_gemini_gets_less():
 )
 def test_that_items_are_unique_is_told_only_where_it_is_not_refused(provider, model, taken):
     schema = {"type": "object", "properties": {"names": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}}}
-    assert ("uniqueItems" in adapt(schema, provider, model)["properties"]["names"]) is taken
+    assert ("uniqueItems" in adapt_parameters(schema, provider, model)["properties"]["names"]) is taken
 
 
 def test_the_model_decides_before_the_provider():
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}
-    assert adapt(schema, "openrouter", "google/gemini-3-pro")["properties"] == {"n": {"type": "integer"}}
-    assert adapt(schema, "vertex_ai", "claude-opus-5") == schema
+    assert adapt_parameters(schema, "openrouter", "google/gemini-3-pro")["properties"] == {"n": {"type": "integer"}}
+    assert adapt_parameters(schema, "vertex_ai", "claude-opus-5") == schema
 
 
 # What each provider refuses, as strictly as its documentation and its error messages say.
@@ -281,10 +281,10 @@ def names_at_top(schema, document):
 @given(SCHEMAS, st.sampled_from(sorted(PROVIDERS)))
 def test_whatever_comes_the_provider_takes_it(schema, provider):
     before = copy.deepcopy(schema)
-    adapted = adapt(schema, provider, PROVIDERS[provider])
+    adapted = adapt_parameters(schema, provider, PROVIDERS[provider])
     assert schema == before
     RULES[provider](adapted)
-    assert adapt(adapted, provider, PROVIDERS[provider]) == adapted
+    assert adapt_parameters(adapted, provider, PROVIDERS[provider]) == adapted
     assert names_at_top(json.loads(json.dumps(schema)), schema) <= adapted["properties"].keys()
 
 
@@ -309,17 +309,17 @@ EDIT = {"properties": {"path": {}, "old_text": {}, "new_text": {}, "replace_all"
     ],
 )
 def test_names_a_model_was_trained_with_are_understood(arguments, own):
-    assert with_own_names("edit", arguments, EDIT) == own
+    assert apply_aliases("edit", arguments, EDIT) == own
 
 
 def test_names_of_other_tools_are_matched_by_spelling_only():
     parameters = {"properties": {"maxChars": {}, "extract_mode": {}, "a_b": {}, "aB": {}}}
     sent = {"max_chars": 1, "extractMode": "text", "A_B": 3, "file_path": "x"}
-    assert with_own_names("acme", sent, parameters) == {"maxChars": 1, "extract_mode": "text", "A_B": 3, "file_path": "x"}
+    assert apply_aliases("acme", sent, parameters) == {"maxChars": 1, "extract_mode": "text", "A_B": 3, "file_path": "x"}
 
 
 def test_every_alias_leads_to_an_argument_that_exists():
     for tool, names in ALIASES.items():
-        own = registry.installed().tools[tool].factory.parameters["properties"]
+        own = registry.load_installed().tools[tool].factory.parameters["properties"]
         assert set(names.values()) <= own.keys()
         assert not names.keys() & own.keys()

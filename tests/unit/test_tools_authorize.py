@@ -14,12 +14,12 @@ from tools_app.authorize import AuthorizedCall, authorize_tool_call
 from tools_app.builtin.files.grep import make_grep
 from tools_app.builtin.files.read_write import make_edit, make_glob, make_read, make_write
 from tools_app.core.definition import CallRef, ToolArgs, ToolEnv, text_result, tool
-from tools_app.execute import perform
+from tools_app.execute import perform_call
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.sources.offered import OfferedNow
-from tools_app.sources.registry import Registry
+from tools_app.sources.offered import CurrentOffer
+from tools_app.sources.registry import ToolRegistry
 from tools_app.toolset import build_toolset
 
 
@@ -37,7 +37,9 @@ def make_post(env):
     return post
 
 
-FILES = Registry.of([(factory, "") for factory in (make_read, make_write, make_edit, make_glob, make_grep)] + [(make_post, "acme")])
+FILES = ToolRegistry.of(
+    [(factory, "") for factory in (make_read, make_write, make_edit, make_glob, make_grep)] + [(make_post, "acme")]
+)
 CODING = PolicyRules(1, (RuleRow("global", profile="coding"),))
 
 
@@ -73,12 +75,12 @@ def test_the_model_reads_the_docstring_and_the_arguments():
 def test_a_run_without_a_workspace_has_no_file_tools_and_says_why():
     found = toolset(CODING, workspace=None)
     assert found.specs() == []
-    assert found.declined == dict.fromkeys(("read", "write", "edit", "glob", "grep"), "there is no workspace")
+    assert found.unavailable == dict.fromkeys(("read", "write", "edit", "glob", "grep"), "there is no workspace")
 
 
 def test_what_the_policy_refuses_is_refused_by_the_policy_wherever_it_has_no_place_either():
     found = toolset(full(RuleRow("agent", "main", deny=("read",))), workspace=None)
-    assert "read" not in found.declined
+    assert "read" not in found.unavailable
     assert found.verdict.refused_by("read").layer == "agent"
 
 
@@ -100,13 +102,13 @@ def test_owner_only_tools_are_invisible_to_others():
 @pytest.mark.parametrize(("name", "plugin"), [("read", "acme"), ("acme_read", "read")])
 def test_a_plugin_cannot_take_a_native_name(name, plugin):
     with pytest.raises(ImproperlyConfigured):
-        Registry.of([(dataclasses.replace(make_read, name=name), plugin)])
+        ToolRegistry.of([(dataclasses.replace(make_read, name=name), plugin)])
 
 
 @pytest.mark.parametrize("brought", [[(make_read, ""), (make_read, "")], [(dataclasses.replace(make_read, group="web"), "")]])
 def test_a_second_tool_of_a_name_or_a_wrong_group_does_not_start(brought):
     with pytest.raises(ImproperlyConfigured):
-        Registry.of(brought)
+        ToolRegistry.of(brought)
 
 
 def test_an_allowed_call_gets_a_permit_bound_to_its_arguments():
@@ -160,15 +162,15 @@ def test_a_call_is_judged_by_the_plugins_of_its_moment():
     rules = PolicyRules(7, (RuleRow("global", profile="full", allow=("acme",)),))
     offered = toolset(rules, is_owner=True)
     judged = partial(authorize_tool_call, CallRef("c1", "write", {}), toolset=offered, rules=rules)
-    assert judged(now=OfferedNow(offered.query.plugins, {})).effect == "allow"
-    refused = judged(now=OfferedNow((), {"acme_post": "plugin `acme` was switched off"}))
+    assert judged(now=CurrentOffer(offered.query.plugins, {})).effect == "allow"
+    refused = judged(now=CurrentOffer((), {"acme_post": "plugin `acme` was switched off"}))
     assert (refused.effect, refused.layer, refused.permit) == ("deny", "global", None)
 
 
 def test_a_tool_whose_source_is_gone_is_refused_by_name_and_not_offered_to_anybody_else():
     offered = toolset(full(), is_owner=True)
     gone = {"acme_post": "plugin `acme` was switched off"}
-    now = OfferedNow(offered.query.plugins, gone)
+    now = CurrentOffer(offered.query.plugins, gone)
     for name in ("acme_post", "no_such"):
         refused = authorize_tool_call(CallRef("c1", name, {}), toolset=offered, rules=full(), now=now)
         assert (refused.effect, refused.layer, refused.permit) == ("deny", "toolset", None)
@@ -206,7 +208,7 @@ def test_a_permit_cannot_be_turned_into_another_one():
 
 async def test_only_a_permit_runs():
     with pytest.raises(TypeError, match="authorised"):
-        await perform(CallRef("c1", "read", {"path": "a"}), None)
+        await perform_call(CallRef("c1", "read", {"path": "a"}), None)
 
 
 def test_no_other_module_runs_a_tool():

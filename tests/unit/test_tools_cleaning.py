@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawsite.infra.observability.redact import MARK, host_secrets, redact, without_secrets
-from tools_app.core.cleaning import EDGE, MAX_IMAGE_BYTES, MAX_IMAGES, Limits, clean, tidy
+from clawsite.infra.observability.redact import REPLACEMENT, host_secrets, redact, remove_secrets
+from tools_app.core.cleaning import EDGE_CHARACTERS, MAX_IMAGE_BYTES, MAX_IMAGES, ResultLimits, clean_result, clean_text
 from tools_app.core.definition import ImageBlock, TextBlock, ToolResult, text_result
 
 LIMIT = 1000
-LIMITS = Limits(LIMIT)
+LIMITS = ResultLimits(LIMIT)
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(24)).decode()
 PICTURE = ImageBlock(PNG, "image/png")
 
 
 def test_control_characters_are_taken_out_everywhere():
     dirty = ToolResult((TextBlock("a\0b\x1b[31m\tc\r\nd\re\x9b\udce9"),), {"na\0me": ["x\0", {"deep": "\x07"}], "n": 1})
-    assert tidy(dirty, LIMITS) == ToolResult((TextBlock("ab\tc\nd\ne\ufffd"),), {"name": ["x", {"deep": ""}], "n": 1})
+    assert clean_result(dirty, LIMITS) == ToolResult((TextBlock("ab\tc\nd\ne\ufffd"),), {"name": ["x", {"deep": ""}], "n": 1})
 
 
 @pytest.mark.parametrize(
@@ -40,18 +40,18 @@ def test_control_characters_are_taken_out_everywhere():
     ],
 )
 def test_terminal_escapes_go_whole(text, left):
-    assert clean(text) == left
+    assert clean_text(text) == left
 
 
 @given(st.text())
 def test_cleaned_text_is_clean_and_can_be_stored(text):
-    cleaned = clean(text)
+    cleaned = clean_text(text)
     cleaned.encode()
-    assert clean(cleaned) == cleaned
+    assert clean_text(cleaned) == cleaned
 
 
 def test_of_a_long_text_beginning_and_end_are_kept_and_it_says_so():
-    (block,) = tidy(text_result("é" * LIMIT), LIMITS).content
+    (block,) = clean_result(text_result("é" * LIMIT), LIMITS).content
     head, _, rest = block.text.partition("\n[cut: ")
     note, _, tail = rest.partition("]\n")
     assert note == f"of {2 * LIMIT} bytes the first 700 and the last 300 are shown"
@@ -60,7 +60,7 @@ def test_of_a_long_text_beginning_and_end_are_kept_and_it_says_so():
 
 def test_the_limit_is_for_all_blocks_together_and_images_stay():
     blocks = (TextBlock("a" * 690), TextBlock("b" * 500), PICTURE, TextBlock("c" * 500), TextBlock("d" * 290))
-    first, second, image, third, last = tidy(ToolResult(blocks), LIMITS).content
+    first, second, image, third, last = clean_result(ToolResult(blocks), LIMITS).content
     assert (first, image, last) == (blocks[0], PICTURE, blocks[4])
     assert second.text.startswith("b" * 10 + "\n[cut: of 1980 bytes")
     assert third.text == "c" * 10
@@ -68,14 +68,14 @@ def test_the_limit_is_for_all_blocks_together_and_images_stay():
 
 def test_a_block_in_the_middle_of_the_gap_is_left_out():
     blocks = (TextBlock("a" * 800), TextBlock("gone"), TextBlock("c" * 800))
-    assert len(tidy(ToolResult(blocks), LIMITS).content) == 2
+    assert len(clean_result(ToolResult(blocks), LIMITS).content) == 2
 
 
 @given(st.lists(st.text(max_size=600), max_size=6), st.integers(50, 2000))
 def test_what_is_kept_fits_and_what_fits_is_kept(texts, limit):
-    result = ToolResult(tuple(TextBlock(clean(text)) for text in texts))
+    result = ToolResult(tuple(TextBlock(clean_text(text)) for text in texts))
     size = len("".join(block.text for block in result.content).encode())
-    kept = tidy(result, Limits(limit)).content
+    kept = clean_result(result, ResultLimits(limit)).content
     if size <= limit:
         assert kept == result.content
     else:
@@ -84,7 +84,7 @@ def test_what_is_kept_fits_and_what_fits_is_kept(texts, limit):
 
 
 def test_megabytes_are_cut_before_they_are_cleaned_and_it_is_said():
-    shown = tidy(text_result("\x1b[0m" * 1_000_000 + "\nthe end"), LIMITS).text
+    shown = clean_result(text_result("\x1b[0m" * 1_000_000 + "\nthe end"), LIMITS).text
     assert "characters are left out here]" in shown
     assert shown.endswith("\nthe end")
 
@@ -93,19 +93,19 @@ def test_megabytes_are_cut_before_they_are_cleaned_and_it_is_said():
 def test_no_half_of_a_secret_is_left_where_a_long_text_was_cut(shift):
     """Behind escapes, of which so little is left that everything that was not cut at first is shown."""
     secret = "abcdefghijklmnopqrstuvwx"
-    room = LIMIT + 2 * EDGE
+    room = LIMIT + 2 * EDGE_CHARACTERS
     text = "\x1b[0m" * (room // 4 - 3) + " " * (12 - shift) + secret + "." * (3 * room)
-    shown = tidy(text_result(text), Limits(LIMIT, [secret])).text
+    shown = clean_result(text_result(text), ResultLimits(LIMIT, [secret])).text
     assert not any(secret[start : start + 6] in shown for start in range(len(secret) - 5))
 
 
 def test_huge_details_are_left_out():
-    assert tidy(text_result("ok", details={"all": "x" * LIMIT}), LIMITS).details.keys() == {"cut"}
+    assert clean_result(text_result("ok", details={"all": "x" * LIMIT}), LIMITS).details.keys() == {"cut"}
 
 
 def test_images_are_bounded_in_size_and_number():
     large = ImageBlock("A" * (MAX_IMAGE_BYTES // 3 * 4 + 8), "image/png")
-    result = tidy(ToolResult((large, *[PICTURE] * MAX_IMAGES)), LIMITS)
+    result = clean_result(ToolResult((large, *[PICTURE] * MAX_IMAGES)), LIMITS)
     assert "is left out: at most 5242880 can be shown" in result.content[0].text
     assert "is left out: a result has at most 10" in result.content[-1].text
     assert list(result.content[1:-1]) == [PICTURE] * (MAX_IMAGES - 1)
@@ -114,21 +114,21 @@ def test_images_are_bounded_in_size_and_number():
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("token claw_0a1b2c3d_" + "x" * 43, f"token {MARK}"),
-        ("sk-proj-abcDEF1234567890abcd", MARK),
-        ("ghp_0123456789abcdefghij", MARK),
+        ("token claw_0a1b2c3d_" + "x" * 43, f"token {REPLACEMENT}"),
+        ("sk-proj-abcDEF1234567890abcd", REPLACEMENT),
+        ("ghp_0123456789abcdefghij", REPLACEMENT),
         ("password = os.environ['PASSWORD']", "password = os.environ['PASSWORD']"),
         ("token: str = Field(description='x')", "token: str = Field(description='x')"),
         ("class='pk-button-primary-large-outline'", "class='pk-button-primary-large-outline'"),
     ],
 )
 def test_credentials_go_and_source_code_stays(text, left):
-    assert without_secrets(text) == left
+    assert remove_secrets(text) == left
 
 
 def test_logs_are_stricter_than_results():
-    assert redact("password = correcthorse") == f"password = {MARK}"
-    assert redact("api_key=sk-proj-abcDEF1234567890abcd") == f"api_key={MARK}"
+    assert redact("password = correcthorse") == f"password = {REPLACEMENT}"
+    assert redact("api_key=sk-proj-abcDEF1234567890abcd") == f"api_key={REPLACEMENT}"
 
 
 def test_secrets_are_known_by_the_names_of_their_variables():
@@ -146,12 +146,12 @@ def test_secrets_are_known_by_the_names_of_their_variables():
 
 @pytest.mark.parametrize("data", ["abc", "aGk=", "", "not base64!"])
 def test_what_is_no_image_is_left_out_in_words(data):
-    (block,) = tidy(ToolResult((ImageBlock(data, "image/png"),)), LIMITS).content
+    (block,) = clean_result(ToolResult((ImageBlock(data, "image/png"),)), LIMITS).content
     assert "an image is left out" in block.text
 
 
 def test_an_image_is_what_its_bytes_say():
-    (block,) = tidy(ToolResult((ImageBlock(PNG, "image/jpeg"),)), LIMITS).content
+    (block,) = clean_result(ToolResult((ImageBlock(PNG, "image/jpeg"),)), LIMITS).content
     assert block.mime_type == "image/png"
 
 
@@ -164,4 +164,4 @@ def nested(depth: int) -> Any:
 
 @pytest.mark.parametrize("details", [{"balance": 2**256 - 1}, {"deep": nested(300)}, {"when": object()}, {"n": [-(2**70)]}])
 def test_details_are_always_something_that_can_be_stored(details):
-    assert orjson.dumps(tidy(ToolResult((TextBlock("x"),), details), LIMITS).details)
+    assert orjson.dumps(clean_result(ToolResult((TextBlock("x"),), details), LIMITS).details)

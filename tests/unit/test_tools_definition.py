@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from tools_app.core.arguments import json_schema
-from tools_app.core.definition import Declined, ImageBlock, TextBlock, ToolArgs, ToolEnv, ToolResult, text_result, tool
+from tools_app.core.definition import ImageBlock, TextBlock, ToolArgs, ToolEnv, ToolResult, ToolUnavailable, text_result, tool
 
 ENV = ToolEnv(None, "main", 1, "s", "agent:main:main")
 
@@ -91,9 +91,9 @@ def test_a_factory_may_decline_and_says_why():
     @tool("paint", args=PaintArgs)
     def make_paint(env):
         """Paint something."""
-        raise Declined("there is no paint")
+        raise ToolUnavailable("there is no paint")
 
-    with pytest.raises(Declined, match="there is no paint"):
+    with pytest.raises(ToolUnavailable, match="there is no paint"):
         make_paint.create(ENV)
 
 
@@ -102,7 +102,7 @@ def test_a_factory_that_forgets_to_return_its_tool_is_told_so():
     def make_paint(env):
         """Paint something."""
 
-    with pytest.raises(Declined, match="its factory returns nothing that could be called"):
+    with pytest.raises(ToolUnavailable, match="its factory returns nothing that could be called"):
         make_paint.create(ENV)
 
 
@@ -113,7 +113,7 @@ def test_a_factory_that_fails_is_logged_and_costs_the_run_nothing_but_its_tool(c
         raise ValueError("no brush")
 
     for _ in range(2):
-        with pytest.raises(Declined, match="it could not be made, see the log: `ValueError`"):
+        with pytest.raises(ToolUnavailable, match="it could not be made, see the log: `ValueError`"):
             make_paint.create(ENV)
     assert caplog.text.count("the factory of tool paint failed (ValueError); agents go without it") == 1
 

@@ -6,11 +6,21 @@ import logging
 import pytest
 
 from tools_app.authorize import authorize_tool_call
-from tools_app.core.definition import CallRef, MayBeBlank, ToolArgs, ToolEnded, ToolEnv, ToolFailed, ToolStarted, text_result, tool
-from tools_app.execute import MAX_TOGETHER, use_tools
+from tools_app.core.definition import (
+    BlankAllowedStr,
+    CallRef,
+    ToolArgs,
+    ToolEnded,
+    ToolEnv,
+    ToolFailed,
+    ToolStarted,
+    text_result,
+    tool,
+)
+from tools_app.execute import MAX_CONCURRENT_CALLS, run_tool_calls
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.sources.registry import Registry
+from tools_app.sources.registry import ToolRegistry
 from tools_app.toolset import build_toolset
 
 RULES = PolicyRules(1, (RuleRow("global", profile="full"),))
@@ -23,7 +33,7 @@ class NumberArgs(ToolArgs):
 
 class TitleArgs(ToolArgs):
     title: str
-    body: MayBeBlank
+    body: BlankAllowedStr
 
 
 class Journal:
@@ -58,13 +68,13 @@ def permits(body, *arguments, args=NumberArgs, timeout_s=60.0, **declared):
         """Do as the test says."""
         return body
 
-    offered = build_toolset(ENV, PolicyQuery("main"), RULES, Registry.of([(make, "test")]))
+    offered = build_toolset(ENV, PolicyQuery("main"), RULES, ToolRegistry.of([(make, "test")]))
     refs = [CallRef(f"c{number}", "acme", each) for number, each in enumerate(arguments, start=1)]
     return [authorize_tool_call(ref, toolset=offered, rules=RULES).permit for ref in refs]
 
 
 async def run(calls, journal=None):
-    return [event async for event in use_tools(calls, journal=journal or Journal(), abort=asyncio.Event())]
+    return [event async for event in run_tool_calls(calls, journal=journal or Journal(), abort=asyncio.Event())]
 
 
 async def result_of(body, arguments=None, **options):
@@ -132,9 +142,9 @@ async def test_only_so_many_run_together():
         running -= 1
         return text_result("ok")
 
-    events = await run(permits(body, *[{}] * (MAX_TOGETHER * 2 + 1), read_only=True))
-    assert len(events) == 2 * (MAX_TOGETHER * 2 + 1)
-    assert most <= MAX_TOGETHER
+    events = await run(permits(body, *[{}] * (MAX_CONCURRENT_CALLS * 2 + 1), read_only=True))
+    assert len(events) == 2 * (MAX_CONCURRENT_CALLS * 2 + 1)
+    assert most <= MAX_CONCURRENT_CALLS
 
 
 async def test_a_tool_does_not_begin_before_its_start_is_written():
@@ -166,7 +176,7 @@ async def test_nothing_is_told_that_is_not_written():
 
     journal = Journal()
     events = []
-    async for event in use_tools(permits(body, {}, {}, read_only=True), journal=journal, abort=asyncio.Event()):
+    async for event in run_tool_calls(permits(body, {}, {}, read_only=True), journal=journal, abort=asyncio.Event()):
         events.append(event)
         assert set(told(events)) <= set(journal.written)
     assert len(events) == 6
@@ -184,7 +194,7 @@ async def test_what_a_tool_says_after_its_end_is_not_told():
         return text_result("ok")
 
     events = []
-    async for event in use_tools(permits(body, {}, {"number": 1}, read_only=True), journal=Journal(), abort=asyncio.Event()):
+    async for event in run_tool_calls(permits(body, {}, {"number": 1}, read_only=True), journal=Journal(), abort=asyncio.Event()):
         events.append(event)
         if isinstance(event, ToolEnded):
             first_ended.set()
@@ -198,7 +208,7 @@ async def test_a_tool_knows_its_call_and_can_see_the_abort():
         abort.set()
         return text_result(f"{call.call_id} {call.abort.is_set()}")
 
-    events = [event async for event in use_tools(permits(body, {}), journal=Journal(), abort=abort)]
+    events = [event async for event in run_tool_calls(permits(body, {}), journal=Journal(), abort=abort)]
     assert events[-1].result.text == "c1 True"
 
 
@@ -380,7 +390,7 @@ async def test_closing_the_iterator_stops_what_is_in_flight():
         finally:
             stopped.set()
 
-    events = use_tools(permits(body, {}), journal=Journal(), abort=asyncio.Event())
+    events = run_tool_calls(permits(body, {}), journal=Journal(), abort=asyncio.Event())
     assert isinstance(await anext(events), ToolStarted)
     await asyncio.sleep(0)
     await events.aclose()

@@ -9,15 +9,15 @@ import pytest
 from tools_app.authorize import authorize_tool_call
 from tools_app.builtin.files import read_write
 from tools_app.builtin.files.patterns import BadPattern, FilePattern, matches_file
-from tools_app.core.definition import Call, CallRef, ToolEnv, ToolResult
-from tools_app.execute import perform
+from tools_app.core.definition import CallContext, CallRef, ToolEnv, ToolResult
+from tools_app.execute import perform_call
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.sources.registry import Registry
+from tools_app.sources.registry import ToolRegistry
 from tools_app.toolset import build_toolset
 
 RULES = PolicyRules(1, (RuleRow("global", profile="coding"),))
-FILES = Registry.of(
+FILES = ToolRegistry.of(
     [(factory, "") for factory in (read_write.make_read, read_write.make_write, read_write.make_edit, read_write.make_glob)]
 )
 
@@ -28,7 +28,7 @@ def use(tmp_path: Path):
 
     async def use(name: str, **arguments) -> ToolResult:
         permit = authorize_tool_call(CallRef("c1", name, arguments), toolset=toolset, rules=RULES).permit
-        return await perform(permit, Call("c1", lambda partial: None, asyncio.Event()))
+        return await perform_call(permit, CallContext("c1", lambda partial: None, asyncio.Event()))
 
     return use
 

@@ -9,10 +9,10 @@ import pytest
 from tests.unit.test_tools_fs import RULES
 from tools_app.authorize import authorize_tool_call
 from tools_app.builtin.files import grep
-from tools_app.core.definition import Call, CallRef, ToolEnv, ToolResult
-from tools_app.execute import perform
+from tools_app.core.definition import CallContext, CallRef, ToolEnv, ToolResult
+from tools_app.execute import perform_call
 from tools_app.policy.query import PolicyQuery
-from tools_app.sources.registry import Registry
+from tools_app.sources.registry import ToolRegistry
 from tools_app.toolset import build_toolset
 
 HOPELESS = r"^(a+)+$"  # doubles its time with every character of a line of a's that ends otherwise
@@ -20,11 +20,13 @@ HOPELESS = r"^(a+)+$"  # doubles its time with every character of a line of a's 
 
 @pytest.fixture
 def use(tmp_path: Path):
-    toolset = build_toolset(ToolEnv(tmp_path, "main", 1, "s", "k"), PolicyQuery("main"), RULES, Registry.of([(grep.make_grep, "")]))
+    toolset = build_toolset(
+        ToolEnv(tmp_path, "main", 1, "s", "k"), PolicyQuery("main"), RULES, ToolRegistry.of([(grep.make_grep, "")])
+    )
 
     async def use(**arguments) -> ToolResult:
         permit = authorize_tool_call(CallRef("c1", "grep", arguments), toolset=toolset, rules=RULES).permit
-        return await perform(permit, Call("c1", lambda partial: None, asyncio.Event()))
+        return await perform_call(permit, CallContext("c1", lambda partial: None, asyncio.Event()))
 
     return use
 
@@ -121,7 +123,7 @@ async def test_what_cannot_be_searched_is_told(use, arguments, words):
 
 
 async def test_an_expression_without_end_is_stopped_and_what_was_found_is_kept(use, files, started, monkeypatch):
-    monkeypatch.setattr(grep, "DEADLINE_S", 1.0)
+    monkeypatch.setattr(grep, "TIMEOUT_S", 1.0)
     (files / "a.txt").write_text("aaa\n" + "a" * 60 + "!\n")
     result = await use(pattern=HOPELESS)
     assert result.text == "a.txt:1: aaa\n[stopped after 1 s; use a simpler pattern or a narrower path]"

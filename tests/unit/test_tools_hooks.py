@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tools_app.core import plugin_hooks
-from tools_app.core.plugin_hooks import Blocked, Changed, HookAnswer, HookCall, PluginHook, Unchanged, run_hooks
+from tools_app.core.plugin_hooks import ArgumentsChanged, CallBlocked, CallUnchanged, HookAnswer, HookCall, PluginHook, run_hooks
 
 CALL = HookCall("write", {"path": "a", "content": "x"}, "main", "agent:main:main")
 
@@ -19,15 +19,15 @@ async def test_without_an_opinion_nothing_changes():
     async def later(call):
         return None
 
-    assert await run_hooks(CALL, named(lambda call: None, later, lambda call: HookAnswer())) == Unchanged()
-    assert await run_hooks(CALL, named(lambda call: HookAnswer(arguments={"path": "a"}))) == Unchanged()
-    assert await run_hooks(CALL, []) == Unchanged()
+    assert await run_hooks(CALL, named(lambda call: None, later, lambda call: HookAnswer())) == CallUnchanged()
+    assert await run_hooks(CALL, named(lambda call: HookAnswer(arguments={"path": "a"}))) == CallUnchanged()
+    assert await run_hooks(CALL, []) == CallUnchanged()
 
 
 async def test_a_hook_blocks_and_those_behind_it_are_not_asked():
     asked = []
     outcome = await run_hooks(CALL, named(lambda call: HookAnswer(block="not on fridays"), asked.append))
-    assert outcome == Blocked("p1", "not on fridays")
+    assert outcome == CallBlocked("p1", "not on fridays")
     assert asked == []
     assert (outcome.result.is_error, outcome.result.details) == (True, {"code": "blocked_by_hook", "plugin": "p1"})
     assert "plugin p1 does not let this call through: not on fridays" in outcome.result.text
@@ -38,12 +38,12 @@ async def test_changes_are_laid_over_the_call_and_seen_by_the_next():
         return HookAnswer(arguments={"content": call.arguments["path"]})
 
     outcome = await run_hooks(CALL, named(lambda call: HookAnswer(arguments={"path": "b"}), lambda call: None, second))
-    assert outcome == Changed({"path": "b", "content": "b"}, ("p1", "p3"))
+    assert outcome == ArgumentsChanged({"path": "b", "content": "b"}, ("p1", "p3"))
     assert CALL.arguments == {"path": "a", "content": "x"}
 
 
 async def test_changing_the_copy_changes_nothing():
-    assert await run_hooks(CALL, named(lambda call: call.arguments.clear())) == Unchanged()
+    assert await run_hooks(CALL, named(lambda call: call.arguments.clear())) == CallUnchanged()
 
 
 def fails(call):
@@ -59,16 +59,16 @@ def fails(call):
     ],
 )
 async def test_a_hook_that_fails_blocks_and_is_named(hook, reason):
-    assert await run_hooks(CALL, named(hook)) == Blocked("p1", reason)
+    assert await run_hooks(CALL, named(hook)) == CallBlocked("p1", reason)
 
 
 async def test_a_hook_that_does_not_answer_blocks(monkeypatch):
     async def never(call):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(plugin_hooks, "SECONDS", 0.02)
-    assert await run_hooks(CALL, named(never)) == Blocked("p1", "its hook did not answer within 0.02 s")
-    assert isinstance(await run_hooks(CALL, named(lambda call: time.sleep(0.2))), Blocked)
+    monkeypatch.setattr(plugin_hooks, "TIMEOUT_SECONDS", 0.02)
+    assert await run_hooks(CALL, named(never)) == CallBlocked("p1", "its hook did not answer within 0.02 s")
+    assert isinstance(await run_hooks(CALL, named(lambda call: time.sleep(0.2))), CallBlocked)
 
 
 async def test_cancelling_is_not_taken_for_a_failure():

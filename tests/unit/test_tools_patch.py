@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from tools_app.authorize import authorize_tool_call
 from tools_app.builtin.files import patch
-from tools_app.builtin.files.patch_format import BadPatch, UpdateFile, apply_hunks, read_patch
+from tools_app.builtin.files.patch_format import BadPatch, UpdateFile, apply_hunks, parse_patch
 from tools_app.builtin.files.workspace import Workspace
-from tools_app.core.definition import Call, CallRef, ToolEnv, ToolFailed, ToolResult
-from tools_app.execute import perform
+from tools_app.core.definition import CallContext, CallRef, ToolEnv, ToolFailed, ToolResult
+from tools_app.execute import perform_call
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.sources.registry import Registry
+from tools_app.sources.registry import ToolRegistry
 from tools_app.toolset import build_toolset
 
 RULES = PolicyRules(1, (RuleRow("global", profile="coding"),))
@@ -24,7 +24,7 @@ RULES = PolicyRules(1, (RuleRow("global", profile="coding"),))
 
 def offered(root: Path, model: str):
     env = ToolEnv(root, "main", 1, "s", "k", model=model)
-    return build_toolset(env, PolicyQuery("main"), RULES, Registry.of([(patch.make_apply_patch, "")]))
+    return build_toolset(env, PolicyQuery("main"), RULES, ToolRegistry.of([(patch.make_apply_patch, "")]))
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def apply(tmp_path: Path):
     async def apply(*lines: str) -> ToolResult:
         text = "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
         permit = authorize_tool_call(CallRef("c1", "apply_patch", {"input": text}), toolset=toolset, rules=RULES).permit
-        return await perform(permit, Call("c1", lambda partial: None, asyncio.Event()))
+        return await perform_call(permit, CallContext("c1", lambda partial: None, asyncio.Event()))
 
     return apply
 
@@ -155,7 +155,7 @@ async def test_a_place_that_fits_but_for_blanks_at_line_ends_is_told(apply, tmp_
 
 
 def changed(text: str, *lines: str) -> str:
-    (change,) = read_patch("\n".join(["*** Begin Patch", "*** Update File: f", *lines, "*** End Patch"]))
+    (change,) = parse_patch("\n".join(["*** Begin Patch", "*** Update File: f", *lines, "*** End Patch"]))
     assert isinstance(change, UpdateFile)
     return apply_hunks(text, change)[0]
 
@@ -206,7 +206,7 @@ def test_the_text_around_a_change_stays_as_it_is(text, lines, expected):
 )
 def test_what_is_no_patch_is_explained(text, words):
     with pytest.raises(BadPatch) as error:
-        read_patch(text)
+        parse_patch(text)
     assert words in str(error.value)
 
 
@@ -251,7 +251,7 @@ def test_a_whole_file_can_be_replaced_line_by_line(lines, data):
 )
 def test_no_text_makes_the_reader_fail_otherwise(lines):
     try:
-        changes = read_patch("\n".join(["*** Begin Patch", *lines, "*** End Patch"]))
+        changes = parse_patch("\n".join(["*** Begin Patch", *lines, "*** End Patch"]))
         for change in changes:
             if isinstance(change, UpdateFile):
                 apply_hunks("x\nx\ny\n", change)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 
 def kept(agent: str) -> set[str]:
-    facts = (each.facts for each in registry.installed().tools.values())
+    facts = (each.facts for each in registry.load_installed().tools.values())
     return set(evaluate(PolicyQuery(agent).about(facts), current_rules()).kept)
 
 
@@ -32,7 +32,7 @@ def test_a_new_installation_lets_main_code_and_others_do_next_to_nothing():
 
 
 def test_the_file_tools_are_discovered():
-    found = registry.installed().tools
+    found = registry.load_installed().tools
     assert {"read", "write", "edit", "glob", "grep"} <= found.keys()
     assert found["grep"].facts.groups == ("fs", "openclaw")
 

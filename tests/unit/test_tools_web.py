@@ -159,27 +159,27 @@ async def test_a_page_is_fetched_once_in_a_quarter_of_an_hour(use):
 
 def test_what_is_kept_grows_old_and_makes_room(monkeypatch):
     clock = [0.0]
-    found = cache.Kept[str](now=lambda: clock[0])
+    found = cache.TimedCache[str](now=lambda: clock[0])
     found.put("a", "x")
-    clock[0] = cache.KEPT_S - 1
+    clock[0] = cache.LIFETIME_S - 1
     assert found.get("a") == "x"
-    clock[0] = cache.KEPT_S
+    clock[0] = cache.LIFETIME_S
     assert found.get("a") is None
-    for number in range(cache.MAX_KEPT + 1):
+    for number in range(cache.MAX_ENTRIES + 1):
         found.put(number, "x")
-    assert (found.get(0), found.get(1), found.get(cache.MAX_KEPT)) == (None, "x", "x")
+    assert (found.get(0), found.get(1), found.get(cache.MAX_ENTRIES)) == (None, "x", "x")
 
 
 async def test_a_page_that_would_take_for_ever_is_given_up(use, monkeypatch):
-    monkeypatch.setattr(page, "WORKER", ("-I", "-c", "import time; time.sleep(600)"))  # ended with its deadline
-    monkeypatch.setattr(page, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(page, "WORKER_ARGV", ("-I", "-c", "import time; time.sleep(600)"))  # ended with its deadline
+    monkeypatch.setattr(page, "TIMEOUT_S", 0.2)
     async with site({"/": page_of(ARTICLE)}) as there:
         result = await use("web_fetch", url=there.url)
     assert (result.is_error, "could not be found in time" in result.text) == (True, True)
 
 
 async def test_when_the_main_part_is_long_in_coming_the_whole_page_is_shown(use, monkeypatch):
-    monkeypatch.setattr(page, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(page, "QUEUE_TIMEOUT_S", 0.0)
     async with site({"/": page_of(ARTICLE)}) as there:
         text = inside((await use("web_fetch", url=there.url)).text)
     lines = text.splitlines()
@@ -191,7 +191,7 @@ async def test_when_the_main_part_is_long_in_coming_the_whole_page_is_shown(use,
 
 
 async def test_a_reader_that_dies_is_a_failure_in_words(use, monkeypatch):
-    monkeypatch.setattr(page, "WORKER", ("-c", "import os; os.abort()"))
+    monkeypatch.setattr(page, "WORKER_ARGV", ("-c", "import os; os.abort()"))
     async with site({"/": page_of(ARTICLE)}) as there:
         result = await use("web_fetch", url=there.url)
     assert (result.is_error, "could not be read" in result.text) == (True, True)

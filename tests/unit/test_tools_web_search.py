@@ -8,7 +8,7 @@ from tests.outside import site
 from tests.unit.test_outside_text import inside
 from tests.unit.web_use import ENV, use_web
 from tools_app.builtin.web import tools
-from tools_app.core.definition import Declined
+from tools_app.core.definition import ToolUnavailable
 from tools_app.web_search import brave
 from tools_app.web_search import registry as engines
 
@@ -39,7 +39,7 @@ def searxng(settings):
 
 async def test_without_an_engine_there_is_no_search(settings):
     def why() -> str:
-        with pytest.raises(Declined) as declined:
+        with pytest.raises(ToolUnavailable) as declined:
             tools.make_web_search.create(ENV)
         return str(declined.value)
 
@@ -51,9 +51,9 @@ async def test_without_an_engine_there_is_no_search(settings):
     settings.SEARCH_PROVIDER = "brave"
     assert tools.make_web_search.create(ENV)
     settings.SEARCH_PROVIDER = ""
-    assert engines.chosen().name == "brave"
+    assert engines.choose_provider().name == "brave"
     settings.SEARXNG_URL = "http://127.0.0.1:8888"
-    assert engines.chosen().name == "searxng"
+    assert engines.choose_provider().name == "searxng"
 
 
 async def test_hits_are_numbered_cleaned_and_enveloped(searxng):

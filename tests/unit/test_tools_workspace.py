@@ -118,20 +118,20 @@ def test_a_dangling_link_is_not_written_through(root, outside):
 
 
 def test_a_link_that_replaces_the_file_after_the_look_at_it_is_not_read(root, outside, monkeypatch):
-    look = tree.must_be_regular
+    look = tree.check_is_regular
 
     def look_then_swap(found, name):
         look(found, name)
         (root / "a.txt").unlink()
         (root / "a.txt").symlink_to(outside / "secret.txt")
 
-    monkeypatch.setattr(tree, "must_be_regular", look_then_swap)
+    monkeypatch.setattr(tree, "check_is_regular", look_then_swap)
     with pytest.raises(ToolFailed, match="symbolic link"):
         Workspace(root).read("a.txt")
 
 
 def test_a_fifo_that_replaces_the_file_after_the_look_at_it_does_not_block(root, monkeypatch):
-    look, looks = tree.must_be_regular, []
+    look, looks = tree.check_is_regular, []
 
     def look_then_swap(found, name):
         look(found, name)
@@ -140,7 +140,7 @@ def test_a_fifo_that_replaces_the_file_after_the_look_at_it_does_not_block(root,
             os.mkfifo(root / "a.txt")
         looks.append(name)
 
-    monkeypatch.setattr(tree, "must_be_regular", look_then_swap)
+    monkeypatch.setattr(tree, "check_is_regular", look_then_swap)
     with pytest.raises(ToolFailed, match="FIFO"):
         Workspace(root).read("a.txt")
 

@@ -31,20 +31,20 @@ HEADER = f"00-{TRACE}-{SPAN}-01"
     ],
 )
 def test_a_header_is_kept_if_it_is_one(sent, kept):
-    assert tracing.well_formed(sent) == kept
+    assert tracing.clean_header(sent) == kept
 
 
 def test_without_an_endpoint_what_came_is_passed_on_as_it_is():
-    with tracing.running("web"):
-        assert not tracing.is_on()
-        with tracing.request("chat.send", HEADER) as span:
-            assert tracing.current() == HEADER
-            child = tracing.begin("run", span.header)
+    with tracing.export_spans("web"):
+        assert not tracing.is_enabled()
+        with tracing.trace_request("chat.send", HEADER) as span:
+            assert tracing.current_traceparent() == HEADER
+            child = tracing.start_span("run", span.header)
             assert child.header == HEADER
             child.end()
-        assert tracing.current() == ""
-        with tracing.request("chat.send", "nonsense"):
-            assert tracing.current() == ""
+        assert tracing.current_traceparent() == ""
+        with tracing.trace_request("chat.send", "nonsense"):
+            assert tracing.current_traceparent() == ""
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_spans_are_made_only_where_they_are_asked_for(monkeypatch, environment):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    with tracing.running("web"):
-        assert not tracing.is_on()
+    with tracing.export_spans("web"):
+        assert not tracing.is_enabled()
 
 
 def test_an_endpoint_without_the_packages_is_told_in_the_log(monkeypatch, caplog):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setitem(__import__("sys").modules, "clawsite.infra.observability.otel", None)
-    with tracing.running("web"):
-        assert not tracing.is_on()
+    with tracing.export_spans("web"):
+        assert not tracing.is_enabled()
     assert "clawsite[otel]" in caplog.text
 
 
@@ -78,7 +78,7 @@ def test_what_is_logged_inside_a_trace_names_it():
     before = root.handlers[:], root.level
     try:
         logs.configure("test", stream=stream)
-        with tracing.request("chat.send", HEADER):
+        with tracing.trace_request("chat.send", HEADER):
             logging.getLogger("clawsite.test").warning("something happened")
         logging.getLogger("clawsite.test").warning("something else happened")
     finally:

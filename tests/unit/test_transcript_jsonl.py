@@ -9,12 +9,21 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clawsite.infra.errors import InvalidRequest
-from clawsite.infra.text import storable
+from clawsite.infra.text import make_storable
 from sessions_app.sessions import jsonl
-from sessions_app.sessions.jsonl import NOT_META, Entry, Header, entry_line, header_line, lines_of, plain_words, read_transcript
+from sessions_app.sessions.jsonl import (
+    NON_META_FIELDS,
+    JsonlEntry,
+    TranscriptHeader,
+    extract_text,
+    format_entry,
+    format_header,
+    read_lines,
+    read_transcript,
+)
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-names = words.filter(lambda name: storable(name) not in NOT_META)
+names = words.filter(lambda name: make_storable(name) not in NON_META_FIELDS)
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | words,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
@@ -47,11 +56,11 @@ def transcripts(draw):
         meta = draw(st.dictionaries(names, values, max_size=3))
         if kind == "tool_result":
             meta |= {"toolCallId": draw(words), "toolName": draw(words)}
-        text = draw(words | st.just(plain_words(content)))
+        text = draw(words | st.just(extract_text(content)))
         moment = draw(st.datetimes(timezones=st.just(dt.UTC)))
         at = draw(st.integers(entries[-1].generation if entries else 1, generation))
-        entries.append(Entry(kind, f"id-{number}", moment, role, content, text, meta, at, draw(st.none() | st.just("run-1"))))
-    header = Header(
+        entries.append(JsonlEntry(kind, f"id-{number}", moment, role, content, text, meta, at, draw(st.none() | st.just("run-1"))))
+    header = TranscriptHeader(
         "agent:main:x", "main", "uuid", draw(st.none() | st.datetimes(timezones=st.just(dt.UTC))), draw(words), generation
     )
     return header, entries
@@ -59,25 +68,32 @@ def transcripts(draw):
 
 def written(header, entries):
     parents = [None, *(entry.id for entry in entries)]
-    return [header_line(header), *(entry_line(entry, parent) for entry, parent in zip(entries, parents, strict=False))]
+    return [format_header(header), *(format_entry(entry, parent) for entry, parent in zip(entries, parents, strict=False))]
 
 
 def clean(entry):
     """NUL characters do not travel: no database of ours keeps them."""
-    changed = {name: storable(getattr(entry, name)) for name in ("content", "text", "meta")}
-    return Entry(entry.kind, entry.id, entry.moment, entry.role, **changed, generation=entry.generation, run_id=entry.run_id)
+    changed = {name: make_storable(getattr(entry, name)) for name in ("content", "text", "meta")}
+    return JsonlEntry(entry.kind, entry.id, entry.moment, entry.role, **changed, generation=entry.generation, run_id=entry.run_id)
 
 
 @given(transcripts())
-@example((Header(title="a\0b"), [Entry("message", "1", dt.datetime(2026, 2, 1, tzinfo=dt.UTC), "user", [], "", {"a\0": "\0"})]))
+@example(
+    (
+        TranscriptHeader(title="a\0b"),
+        [JsonlEntry("message", "1", dt.datetime(2026, 2, 1, tzinfo=dt.UTC), "user", [], "", {"a\0": "\0"})],
+    )
+)
 @settings(max_examples=200, deadline=None)
 def test_what_is_written_is_read_again(transcript):
     header, entries = transcript
     lines = written(header, entries)
     assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
-    again, read = read_transcript(lines_of(io.BytesIO(b"".join(lines))))
+    again, read = read_transcript(read_lines(io.BytesIO(b"".join(lines))))
     assert (again, list(read)) == (
-        Header(header.key, header.agent, header.session_id, header.created_at, storable(header.title), header.generation),
+        TranscriptHeader(
+            header.key, header.agent, header.session_id, header.created_at, make_storable(header.title), header.generation
+        ),
         [clean(entry) for entry in entries],
     )
 
@@ -90,7 +106,7 @@ SECOND = {**FIRST, "id": "b", "parentId": "a"}
 
 def read(*lines):
     raw = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
-    header, entries = read_transcript(lines_of(io.BytesIO(b"\n".join(raw))))
+    header, entries = read_transcript(read_lines(io.BytesIO(b"\n".join(raw))))
     return header, list(entries)
 
 
@@ -171,7 +187,7 @@ def test_generations_never_go_back():
 
 def test_a_file_by_another_hand_needs_no_more_than_the_entries():
     header, entries = read({"type": "session", "version": 1}, FIRST, b"", SECOND, b"  ")
-    assert header == Header()
+    assert header == TranscriptHeader()
     assert [(entry.id, entry.text, entry.generation, entry.meta) for entry in entries] == [
         ("a", "hello", 1, {}),
         ("b", "hello", 1, {}),
@@ -200,11 +216,11 @@ def test_an_endless_line_is_not_read_to_its_end():
             return b"x" * size
 
     with pytest.raises(InvalidRequest, match="^line 1: longer"):
-        list(lines_of(Endless()))
+        list(read_lines(Endless()))
 
 
 def test_the_number_of_lines_is_limited(monkeypatch):
-    monkeypatch.setattr(jsonl, "MOST_LINES", 3)
+    monkeypatch.setattr(jsonl, "MAX_LINES", 3)
     assert len(read(HEADER, FIRST, SECOND)[1]) == 2
     with pytest.raises(InvalidRequest, match="^line 4: a transcript has at most 3 lines"):
         read(HEADER, FIRST, SECOND, b"", b"")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clawsite.accounts.sign_in.user_agents import browser_of, is_handheld, system_of
+from clawsite.accounts.sign_in.user_agents import is_handheld, parse_browser, parse_system
 
 WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 
@@ -25,7 +25,7 @@ WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
     ],
 )
 def test_a_browser_and_its_system_are_recognised(user_agent: str, browser: str, system: str) -> None:
-    assert (browser_of(user_agent), system_of(user_agent)) == (browser, system)
+    assert (parse_browser(user_agent), parse_system(user_agent)) == (browser, system)
 
 
 def test_phones_are_told_from_desks() -> None:

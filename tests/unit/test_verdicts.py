@@ -6,10 +6,10 @@ from unittest.mock import patch
 
 import pytest
 
-from sessions_app.labels.rules import ABOUT, NOT_OFFERED, PLAIN, WITH_NAME, decision_words, rule_words
-from sessions_app.verdicts import verdict_of
+from sessions_app.labels.rules import NOT_OFFERED, PLAIN_RULES, RULES_WITH_NAME, SOURCE_REASONS, translate_decision, translate_rule
+from sessions_app.verdicts import build_verdict
 from tools_app.policy.query import ToolFacts
-from tools_app.sources.offered import Offer
+from tools_app.sources.offered import OfferedTools
 
 PROJECT = Path(__file__).parents[2]
 
@@ -21,14 +21,14 @@ DENY = {"layer": "global", "effect": "deny", "rule": "deny entry `read`"}
 
 def test_a_call_of_a_tool_that_was_not_offered_says_what_it_lacked():
     verdict = {"trace": {"read": [ALLOW]}, "not_offered": "there is no workspace"}
-    told = verdict_of({"name": "read", "status": "refused", "refused_by": NOT_OFFERED, "verdict": verdict})
+    told = build_verdict({"name": "read", "status": "refused", "refused_by": NOT_OFFERED, "verdict": verdict})
     assert told == {
         "allowed": False,
         "layer": "toolset",
         "rule": "there is no workspace",
         "why": "not offered in this run: there is no workspace",
     }
-    assert decision_words(told) == told["why"]
+    assert translate_decision(told) == told["why"]
 
 
 # As their factories write them; a reader of another language gets them part by part.
@@ -50,10 +50,10 @@ REASONS = [
 
 
 def test_every_reason_that_our_own_tools_give_can_be_translated():
-    known = {*PLAIN, *WITH_NAME, ""}
+    known = {*PLAIN_RULES, *RULES_WITH_NAME, ""}
     for reason in REASONS:
         assert {part.split(" `")[0] for part in reason.removesuffix(": `x`").split(": ")} <= known, reason
-        assert rule_words(reason) == reason
+        assert translate_rule(reason) == reason
 
 
 def test_the_list_of_reasons_has_all_that_are_written():
@@ -66,17 +66,17 @@ def test_the_list_of_reasons_has_all_that_are_written():
 
 def test_every_reason_why_a_tool_is_gone_can_be_translated():
     """Whatever became of its source, rule_words knows the sentence; a new one is added there."""
-    told = {Offer({}).why_gone(ToolFacts("tool", ("plugins",), "gone"))}
+    told = {OfferedTools({}).why_unavailable(ToolFacts("tool", ("plugins",), "gone"))}
     for source, kind in {"x": "plugin", "y": "MCP server"}.items():
         tool = ToolFacts("tool", ("plugins",), source)
         for state in ({"ids": {source}}, {"problems": {source: ["broken"]}}, {}):
-            told.add(Offer({}, kinds={source: kind}, **state).why_gone(tool))
+            told.add(OfferedTools({}, kinds={source: kind}, **state).why_unavailable(tool))
     pattern = re.compile(r"(.+) `.+` (.+)")
-    assert {pattern.fullmatch(words).groups() for words in told} == set(ABOUT)
+    assert {pattern.fullmatch(words).groups() for words in told} == set(SOURCE_REASONS)
     for words in told:
-        assert rule_words(words) == words
-    with patch.dict(ABOUT, {("plugin", "was switched off"): "off: %s"}):
-        assert rule_words("plugin `x` was switched off") == "off: x"
+        assert translate_rule(words) == words
+    with patch.dict(SOURCE_REASONS, {("plugin", "was switched off"): "off: %s"}):
+        assert translate_rule("plugin `x` was switched off") == "off: x"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_every_reason_why_a_tool_is_gone_can_be_translated():
 )
 def test_the_verdict_names_the_layer_that_decided(status, steps, expected):
     call = {"name": "read", "status": status, "refused_by": "toolset", "verdict": {"trace": {"read": steps}}}
-    assert verdict_of(call).items() >= expected.items()
+    assert build_verdict(call).items() >= expected.items()
 
 
 def test_what_the_exec_rules_refuse_says_so_in_their_words():
@@ -101,6 +101,6 @@ def test_what_the_exec_rules_refuse_says_so_in_their_words():
         "refused_by": "exec",
         "verdict": {"trace": {"exec": []}, "exec": "nobody approved it"},
     }
-    told = verdict_of(call)
+    told = build_verdict(call)
     assert (told["allowed"], told["layer"], told["why"]) == (False, "exec", "refused by layer exec: nobody approved it")
-    assert decision_words(told) == "refused by layer exec: nobody approved it"
+    assert translate_decision(told) == "refused by layer exec: nobody approved it"

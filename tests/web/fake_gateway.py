@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Page, WebSocketRoute
 
-from clawsite.infra.markdown.render import render
+from clawsite.infra.markdown.render import render_markdown
 
 KEY = "agent:main:main"
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
@@ -46,7 +46,7 @@ class FakeGateway:
             "panic.status": lambda params: {"stopped": [], "stillWorking": 0, "mayResume": False},
             "chat.send": lambda params: {"runId": params["idempotencyKey"], "status": "started"},
             "chat.abort": lambda params: {"ok": True, "aborted": True, "runIds": []},
-            "chat.render": lambda params: {"html": [render(block) for block in params["blocks"]]},
+            "chat.render": lambda params: {"html": [render_markdown(block) for block in params["blocks"]]},
         }
         page.route_web_socket("**/ws", self._opened)
 

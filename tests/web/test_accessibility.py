@@ -24,7 +24,7 @@ from clawsite.accounts.models import User
 from clawsite.accounts.sign_in import first_admin
 from clawsite.gateway.models import Device, Hook, PairingRequest
 from clawsite.infra import clock
-from clawsite.web.preferences import PAPER
+from clawsite.web.preferences import THEME_COLORS
 from sessions_app.models import Run, ToolCall
 from tests.conftest import PASSWORD
 from tests.policies import policy_restored
@@ -99,8 +99,8 @@ def test_pages_before_signing_in(fresh: Fresh, live: Stack, root: User, size: st
     look(page, "first-admin without a link", faults)
     User.objects.filter(pk=root.pk).update(is_active=False)
     try:
-        page.goto(first_admin.first_admin_link(live.url) or "")
-        page.get_by_role("button", name="Create the account").click()
+        page.goto(first_admin.create_first_admin_link(live.url) or "")
+        page.get_by_role("button", name="Create account").click()
         look(page, "first-admin", faults)
     finally:
         User.objects.filter(pk=root.pk).update(is_active=True)
@@ -114,7 +114,7 @@ def test_pages_of_errors(windows: dict[str, Page], live: Stack, user: User, size
 
     def answer(route: Route) -> None:  # these need a fault that a sound server does not have
         name = route.request.url.rsplit("/", 1)[1]
-        route.fulfill(body=render_to_string(f"{name}.html", {"theme": "system", "paper": PAPER}), content_type="text/html")
+        route.fulfill(body=render_to_string(f"{name}.html", {"theme": "system", "paper": THEME_COLORS}), content_type="text/html")
 
     page.route("**/fault/*", answer)
     for name in ("400", "403", "403_csrf", "500"):

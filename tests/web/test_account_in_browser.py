@@ -62,7 +62,7 @@ def too_small_for_fingers(page: Page) -> Any:
 @on_desk_and_phone
 def test_the_pages_before_signing_in_fit(opened: Callable[..., Page], site: str, database: None, size: dict[str, Any]) -> None:
     page = opened(**size)
-    link = first_admin.first_admin_link(site)
+    link = first_admin.create_first_admin_link(site)
     assert link
     for address in (f"{site}/sign-in/", link, f"{site}/not-there/", f"{site}/first-admin/wrong/"):
         page.goto(address)
@@ -166,7 +166,7 @@ def test_a_token_is_made_copied_and_revoked(page: Page, site: str, user: User) -
     page.get_by_role("button", name="Copy").click()
     expect(page.locator("#copied")).to_have_text("Copied.")
     assert page.evaluate("navigator.clipboard.readText()") == secret
-    principal = tokens.principal_for(secret)
+    principal = tokens.find_principal(secret)
     assert principal
     assert principal.scopes == {"operator.read"}
     page.get_by_role("link", name="I have copied it").click()
@@ -174,8 +174,8 @@ def test_a_token_is_made_copied_and_revoked(page: Page, site: str, user: User) -
     assert secret not in page.content()
     page.locator("summary", has_text="Revoke laptop").click()
     page.get_by_role("button", name="Revoke it").click()
-    expect(page.get_by_role("status")).to_contain_text("is revoked")
-    assert tokens.principal_for(secret) is None
+    expect(page.get_by_role("status")).to_contain_text("was revoked")
+    assert tokens.find_principal(secret) is None
 
 
 def test_another_browser_is_signed_out_from_here(page: Page, opened: Callable[..., Page], site: str, user: User) -> None:

@@ -112,7 +112,7 @@ def test_a_new_password_makes_the_old_cookie_useless(browser: Client, user: User
     assert is_signed_in(stolen)
     browser.post("/account/password/", CHANGE)
     assert not is_signed_in(stolen)
-    assert browsers.browsers_of(user).count() == 1
+    assert browsers.list_browsers(user).count() == 1
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_tokens_secret_is_shown_once(browser: Client, user: User) -> None:
     page = browser.post("/account/tokens/", TOKEN)
     assert "no-store" in page["Cache-Control"]
     secret = secret_on(page)
-    principal = tokens.principal_for(secret)
+    principal = tokens.find_principal(secret)
     assert principal
     assert (principal.user, principal.scopes) == (user, {"operator.read"})
     later = browser.get("/account/").content.decode()
@@ -170,15 +170,15 @@ def test_a_token_needs_a_name_a_scope_one_has_and_an_end(browser: Client, wrong:
 def test_an_account_without_rights_is_told_that_a_token_would_have_none(person: Callable[..., User]) -> None:
     user = person()
     user.groups.clear()
-    assert "nothing a token could do" in browser_of(user).get("/account/").content.decode()
+    assert "an access token would have no effect" in browser_of(user).get("/account/").content.decode()
 
 
 def test_a_revoked_token_opens_nothing_and_is_listed_as_revoked(browser: Client) -> None:
     secret = secret_on(browser.post("/account/tokens/", TOKEN))
     answer = browser.post(f"/account/tokens/{AccessToken.objects.get().pk}/revoke/", follow=True)
-    assert "is revoked" in answer.content.decode()
+    assert "was revoked" in answer.content.decode()
     assert "revoked on" in answer.content.decode()
-    assert tokens.principal_for(secret) is None
+    assert tokens.find_principal(secret) is None
 
 
 def test_somebody_elses_tokens_and_browsers_are_not_there(browser: Client, person: Callable[..., User]) -> None:
@@ -187,7 +187,7 @@ def test_somebody_elses_tokens_and_browsers_are_not_there(browser: Client, perso
     token, _secret = tokens.issue_token(stranger, "theirs", ["operator.read"])
     assert "theirs" not in browser.get("/account/").content.decode()
     assert browser.post(f"/account/tokens/{token.pk}/revoke/").status_code == 404
-    row = browsers.browsers_of(stranger).get()
+    row = browsers.list_browsers(stranger).get()
     assert browser.post(f"/account/browsers/{row.pk}/sign-out/").status_code == 404
     assert is_signed_in(theirs)
     token.refresh_from_db()
@@ -225,32 +225,32 @@ def test_all_others_are_signed_out_and_told_to_every_process(browser: Client, us
 
 def test_a_browser_that_signs_out_leaves_the_list(browser: Client, user: User) -> None:
     other = browser_of(user)
-    assert browsers.browsers_of(user).count() == 2
+    assert browsers.list_browsers(user).count() == 2
     other.post("/sign-out/")
-    assert browsers.browsers_of(user).count() == 1
+    assert browsers.list_browsers(user).count() == 1
 
 
 def test_a_browser_is_seen_when_it_asks_for_a_page_and_not_at_every_one(browser: Client, user: User) -> None:
     long_ago = timezone.now() - timedelta(days=2)
-    browsers.browsers_of(user).update(last_seen_at=long_ago)
+    browsers.list_browsers(user).update(last_seen_at=long_ago)
     browser.get("/account/")
-    seen = browsers.browsers_of(user).get().last_seen_at
+    seen = browsers.list_browsers(user).get().last_seen_at
     assert seen > timezone.now() - timedelta(minutes=1)
     browser.get("/account/")
-    assert browsers.browsers_of(user).get().last_seen_at == seen
+    assert browsers.list_browsers(user).get().last_seen_at == seen
 
 
 def test_a_session_that_nobody_noted_is_noted_with_its_next_page(browser: Client, user: User) -> None:
     BrowserSession.objects.all().delete()
     browser.get("/account/")
-    assert browsers.browsers_of(user).count() == 1
+    assert browsers.list_browsers(user).count() == 1
 
 
 def test_a_page_under_way_while_its_browser_is_signed_out_brings_nothing_back(browser: Client, user: User, rf: Any) -> None:
     request = rf.get("/account/")
     request.session = browser.session
-    browsers.sign_out(user, browsers.browsers_of(user).get().pk)
-    browsers.note(request, user)
+    browsers.sign_out_browser(user, browsers.list_browsers(user).get().pk)
+    browsers.record_browser(request, user)
     assert not BrowserSession.objects.exists()
     assert not is_signed_in(browser)
 

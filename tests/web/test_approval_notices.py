@@ -102,12 +102,12 @@ def test_what_is_left_after_an_answer_is_not_new_and_what_came_meanwhile_is(
     counted(page, 3)
     told = len(notices(page))  # several that come at once are one
     assert told >= 1
-    approval_requests.resolve(questions[2].pk, by=cleo, decision="deny")
+    approval_requests.resolve_approval(questions[2].pk, by=cleo, decision="deny")
     gateway.deliver({"type": "event", "event": "exec.approval.resolved", "payload": {"id": str(questions[2].pk)}})
     counted(page, 2)
     assert len(notices(page)) == told
     for question in questions[:2]:
-        approval_requests.resolve(question.pk, by=cleo, decision="deny")
+        approval_requests.resolve_approval(question.pk, by=cleo, decision="deny")
     last = ask()
     counted(page, 1)
     until(page, lambda: len(notices(page)) == told + 1)

@@ -168,7 +168,7 @@ def test_errors_in_the_chat_are_told_in_chinese_first(page: Page, site: str, gat
         ),
         (
             Refused("INVALID_REQUEST", "x", details={"code": "UNKNOWN_MODEL", "model": "gpt", "near": ["openai/gpt-5"]}),
-            "未发送：模型“gpt”在此不可用。例如可选 o。penai/gpt-5",
+            "未发送：模型“gpt”在此不可用。例如可选 openai/gpt-5。",
         ),
     ]
     for refusal, told in refusals:

@@ -123,7 +123,7 @@ def test_signing_out_needs_a_post_and_ends_the_session(client: Client, ada: User
 
 
 def test_a_service_account_cannot_sign_in_even_with_a_password(client: Client) -> None:
-    service = tokens.service_user("somebody")
+    service = tokens.ensure_service_user("somebody")
     service.set_password(PASSWORD)
     service.save()
     assert sign_in(client, name=service.username).status_code == 400
@@ -143,7 +143,7 @@ def test_the_admin_signs_in_on_our_page(client: Client, ada: User) -> None:
 
 
 def link_path() -> str:
-    return first_admin.first_admin_link("") or ""
+    return first_admin.create_first_admin_link("") or ""
 
 
 NEW_ADMIN = {"username": "ada", "password1": PASSWORD, "password2": PASSWORD}

@@ -83,7 +83,7 @@ def test_a_living_process_says_so_without_touching_the_database(client: Client, 
 
 
 def worker(seconds_ago: float, **fields: Any) -> None:
-    (now,) = sql.row(f"SELECT {sql.now()}")
+    (now,) = sql.fetch_row(f"SELECT {sql.now_expression()}")
     Worker.objects.create(id="w1", pid=1, started_at="2026-01-01T00:00Z", heartbeat_at=now - seconds_ago, **fields)
 
 
@@ -107,7 +107,7 @@ def test_a_database_that_is_gone_is_named_without_its_address(client: Client, mo
     def unreachable() -> bool:
         raise DatabaseError("connection to secret-host:5432 refused for user hunter2")
 
-    monkeypatch.setattr(health, "_migrated", unreachable)
+    monkeypatch.setattr(health, "_is_migrated", unreachable)
     response = client.get("/readyz")
     assert response.status_code == 503
     assert response.json()["missing"] == ["The database can’t be reached."]

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app.events import journal
-from sessions_app.events.journal import NewEntry, Placed
+from sessions_app.events.journal import EntryPosition, NewEntry
 from sessions_app.models import Session
 from tests.services import free_port
 from tests.stack import Stack
@@ -26,7 +26,10 @@ def long_talk(user: User) -> Session:
     session = Session.objects.create(owner=user, key="agent:demo:long", agent="demo", title="Long talk", entry_count=2 * TURNS)
     words = [(role, f"{role} {n}") for n in range(1, TURNS + 1) for role in ("user", "assistant")]
     entries = [
-        (Placed(session.pk, 1, at), NewEntry("message", role, [{"type": "text", "text": text}], text, f"{session.pk.hex[:8]}{at}"))
+        (
+            EntryPosition(session.pk, 1, at),
+            NewEntry("message", role, [{"type": "text", "text": text}], text, f"{session.pk.hex[:8]}{at}"),
+        )
         for at, (role, text) in enumerate(words, 1)
     ]
     for start in range(0, len(entries), 500):

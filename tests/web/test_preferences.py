@@ -9,7 +9,7 @@ from django.conf import settings
 from django.test import Client
 
 from clawsite.accounts.models import User
-from clawsite.web.preferences import PAPER, THEME_COOKIE
+from clawsite.web.preferences import THEME_COLORS, THEME_COOKIE
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -124,11 +124,11 @@ def test_the_page_can_be_installed(client: Client) -> None:
 
 def test_what_is_painted_around_the_page_is_its_paper(client: Client) -> None:
     tokens = (STATIC / "css/tokens.css").read_text()
-    assert f"--paper: light-dark({PAPER['light']}, {PAPER['dark']});" in tokens
+    assert f"--paper: light-dark({THEME_COLORS['light']}, {THEME_COLORS['dark']});" in tokens
     client.post("/preferences/", {"theme": "dark"})
     metas = re.findall(r'<meta name="theme-color"[^>]* content="(#\w+)"', client.get("/sign-in/").content.decode())
-    assert metas == [PAPER["dark"], PAPER["dark"]]
-    assert client.get("/manifest.webmanifest").json()["theme_color"] == PAPER["dark"]
+    assert metas == [THEME_COLORS["dark"], THEME_COLORS["dark"]]
+    assert client.get("/manifest.webmanifest").json()["theme_color"] == THEME_COLORS["dark"]
 
 
 @pytest.mark.parametrize(("path", "status"), [("/not-there/", 404), ("/admin/", 403)])

@@ -50,7 +50,7 @@ def test_an_operator_stops_and_resumes_with_reasons(operator: User) -> None:
     client = signed_in(operator)
     answer = client.post("/stops/stop/", {"scope": "all", "reason": "it deletes files", "next": "/admin/"})
     assert (answer.status_code, answer["Location"]) == (302, "/admin/")
-    (made,) = freezes.active()
+    (made,) = freezes.list_active()
     assert (made.scope, made.by, made.reason) == ("all", operator, "it deletes files")
     page = client.get("/stops/").content.decode()
     assert f'id="stop-{made.pk}"' in page
@@ -59,7 +59,7 @@ def test_an_operator_stops_and_resumes_with_reasons(operator: User) -> None:
     assert "it deletes files" in page
     assert 'value="all"' in page
     client.post("/stops/resume/", {"scope": "all", "reason": "it was the test data"})
-    assert freezes.active() == []
+    assert freezes.list_active() == []
     assert "it was the test data" in client.get("/stops/").content.decode()
 
 
@@ -67,14 +67,14 @@ def test_an_operator_stops_and_resumes_with_reasons(operator: User) -> None:
 def test_nothing_happens_without_a_reason_a_token_of_the_form_or_the_right(operator: User, user: User, address: str) -> None:
     if address.endswith("resume/"):
         stop()
-    before = [each.pk for each in freezes.active()]
+    before = [each.pk for each in freezes.list_active()]
     wish = {"scope": "all", "reason": "because"}
     assert signed_in(operator).post(address, {**wish, "reason": " "}).status_code == 302
     assert signed_in(operator, enforce_csrf_checks=True).post(address, wish).status_code == 403
     assert signed_in(user).post(address, wish).status_code == 403
     assert Client().post(address, wish)["Location"].startswith("/sign-in/")
     assert signed_in(operator).get(address).status_code == 405
-    assert [each.pk for each in freezes.active()] == before
+    assert [each.pk for each in freezes.list_active()] == before
 
 
 def test_only_operators_open_the_page(user: User) -> None:
@@ -103,9 +103,9 @@ def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator
     assert health["tone"] == "bad"
     assert health["value"] != "ready"
     (told,) = now["stopped"]
-    assert (told["words"].startswith("Everything was stopped by host"), told["href"]) == (True, f"/stops/#stop-{made.pk}")
+    assert (told["words"].startswith("Everything was frozen by host"), told["href"]) == (True, f"/stops/#stop-{made.pk}")
     auditor = signed_in(staff(person("Auditor"))).get("/admin/").content.decode()
-    assert "Everything was stopped by host" in auditor
+    assert "Everything was frozen by host" in auditor
     assert "Resume…" not in auditor
     assert "Stop everything" not in auditor
 
@@ -116,7 +116,7 @@ def test_an_agent_has_the_button_on_its_page_in_the_admin(operator: User) -> Non
     assert "Freeze agent main" in page
     assert '<input type="hidden" name="scope" value="agent"><input type="hidden" name="subject" value="main">' in page
     assert "css/stops.css" in page
-    assert "Stop agent" not in signed_in(operator).get("/admin/agents/agent/add/").content.decode()
+    assert "Freeze agent" not in signed_in(operator).get("/admin/agents/agent/add/").content.decode()
 
 
 def test_a_run_has_the_button_for_operators_and_the_banner_for_all(
@@ -127,7 +127,7 @@ def test_a_run_has_the_button_for_operators_and_the_banner_for_all(
     assert "Freeze this run" in signed_in(operator).get(address).content.decode()
     signed_in(operator).post("/stops/stop/", {"scope": "run", "subject": str(accepted.pk), "reason": "in circles"})
     page = signed_in(user).get(address).content.decode()
-    assert f"Run {accepted.pk} was stopped by olga: " in page
+    assert f"Run {accepted.pk} was frozen by olga: " in page
     assert "Freeze this run" not in page
     assert "Resume…" not in page
     assert "Resume…" in signed_in(operator).get(address).content.decode()
@@ -145,7 +145,7 @@ def test_the_whole_story_in_a_browser(page: Page, live: Stack, operator: User) -
     board.get_by_text("Stop everything", exact=True).click()
     board.get_by_label("Reason (shown to people who are waiting)").fill("it <b>deletes</b> files")
     board.get_by_role("button", name="Freeze now").click()
-    expect(board.locator(".stopped-now")).to_contain_text("Everything was stopped by olga", timeout=PATIENCE)
+    expect(board.locator(".stopped-now")).to_contain_text("Everything was frozen by olga", timeout=PATIENCE)
     expect(page.locator("#halted")).to_contain_text("it <b>deletes</b> files", timeout=PATIENCE)
     expect(page.locator("#halted")).to_contain_text("Stopped by olga")
     expect(page.locator(".ending .note")).to_have_text("Waiting: frozen by an operator", timeout=PATIENCE)

@@ -12,10 +12,10 @@ from clawsite.infra.errors import ClawError
 from tools_app.policy_store import policies
 from tools_app.sources import plugins
 
-SEEN = "seen"  # the version somebody had before them when they began to delete
+SEEN_PARAMETER = "seen"  # the version somebody had before them when they began to delete
 
 
-class ServedAdmin(ClawAdmin):
+class ServiceAdmin(ClawAdmin):
     """The form asks the service while it is checked, so that a refusal stands there and what was typed is kept."""
 
     def changeform_view(
@@ -39,32 +39,32 @@ class ServedAdmin(ClawAdmin):
     def _import_plugins(self, request: HttpRequest, object_id: str | None) -> None:
         """Here, because the admin's own transaction holds off everybody else who writes. The service says what is not there."""
         if request.method == "POST" and self.has_view_or_change_permission(request):
-            plugins.imported(self._plugins_for(request, object_id), plugins.IMPORT_SECONDS)
+            plugins.import_plugins(self._plugins_for(request, object_id), plugins.IMPORT_TIMEOUT_SECONDS)
 
     def _plugins_for(self, request: HttpRequest, object_id: str | None) -> list[str]:
-        return plugins.enabled_names()
+        return plugins.list_enabled()
 
     def get_actions(self, request: HttpRequest) -> Any:
         """Without deleting many at once: one that may not go would leave the others half done."""
         return {name: action for name, action in super().get_actions(request).items() if name != "delete_selected"}
 
 
-class VersionedAdmin(ServedAdmin):
+class VersionedAdmin(ServiceAdmin):
     """Rows whose every change is a version, of the policy or of their own: what was changed meanwhile is not deleted unseen."""
 
-    def version_now(self, request: HttpRequest, object_id: str) -> int | None:
+    def current_version(self, request: HttpRequest, object_id: str) -> int | None:
         return policies.current_rules().version
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """What the person had before them travels in the address, because the question whether to delete has no field of ours."""
-        may = request.method == "GET" and SEEN not in request.GET and self.has_delete_permission(request)
-        if may and (now := self.version_now(request, object_id)) is not None:
+        may = request.method == "GET" and SEEN_PARAMETER not in request.GET and self.has_delete_permission(request)
+        if may and (now := self.current_version(request, object_id)) is not None:
             asked = request.GET.copy()
-            asked[SEEN] = str(now)
+            asked[SEEN_PARAMETER] = str(now)
             return redirect(f"{request.path}?{asked.urlencode()}")
         return super().delete_view(request, object_id, extra_context)
 
     def seen(self, request: HttpRequest) -> int | None:
         """The version that the person had before them, as far as the address says it."""
-        seen = request.GET.get(SEEN, "")[:9]
+        seen = request.GET.get(SEEN_PARAMETER, "")[:9]
         return int(seen) if seen.isdecimal() else None

@@ -13,19 +13,19 @@ from django.utils.translation import gettext_lazy as _
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
-from clawsite.infra.admin.actions import Outlook, confirmed
-from clawsite.infra.admin.base import Around, ClawAdmin, Page, ReadOnlyAdmin, ReadOnlyInline
+from clawsite.infra.admin.actions import ActionPreview, with_confirmation
+from clawsite.infra.admin.base import ClawAdmin, PageLink, ReadOnlyAdmin, ReadOnlyInline, RelatedRows
 from clawsite.infra.admin.display import link_column
 from tools_app.admin.base import VersionedAdmin
 from tools_app.admin.exec_forms import ExecRuleForm, GrantForm
 from tools_app.approvals import grants
-from tools_app.exec.rules import delete_rule, note_groups, save_rule
+from tools_app.exec.rules import delete_rule, record_groups, save_rule
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant
 
-PLACE = ["scope", "subject"]
+SCOPE_FIELDS = ["scope", "subject"]
 
 
-def _editor(request: HttpRequest) -> User:
+def _current_user(request: HttpRequest) -> User:
     return cast(User, request.user)  # the admin admits nobody who is not signed in
 
 
@@ -52,7 +52,10 @@ class ExecRuleAdmin(VersionedAdmin):
     fieldsets = [
         (
             _("Scope"),
-            {"fields": [(*PLACE,)], "description": _("One rule per scope. Empty fields don’t apply; the strictest rule wins.")},
+            {
+                "fields": [(*SCOPE_FIELDS,)],
+                "description": _("One rule per scope. Empty fields don’t apply; the strictest rule wins."),
+            },
         ),
         (_("Command execution"), {"fields": ["security", "ask", "ask_fallback", "seen_version"]}),
         (_("Approvers"), {"fields": ["approver_groups", ("exclude_requester", "two_people"), "expires_seconds"]}),
@@ -67,36 +70,36 @@ class ExecRuleAdmin(VersionedAdmin):
     def place(self, rule: ExecRule) -> str:
         return str(rule)
 
-    def around(self, row: ExecRule) -> Iterable[Page]:
-        yield Page(_("Approvals"), "approvals")
-        yield Page(_("Try a command"), "try-command")
+    def around(self, row: ExecRule) -> Iterable[PageLink]:
+        yield PageLink(_("Approvals"), "approvals")
+        yield PageLink(_("Try a command"), "try-command")
 
     def get_readonly_fields(self, request: HttpRequest, obj: ExecRule | None = None) -> list[str]:
-        return PLACE if obj else []
+        return SCOPE_FIELDS if obj else []
 
     def save_model(self, request: HttpRequest, obj: ExecRule, form: Any, change: bool) -> None:
-        save_rule(obj, by=_editor(request), expected_version=form.cleaned_data["seen_version"] if change else None)
+        save_rule(obj, by=_current_user(request), expected_version=form.cleaned_data["seen_version"] if change else None)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
         if "approver_groups" in form.changed_data:
-            note_groups(form.instance, by=_editor(request))
+            record_groups(form.instance, by=_current_user(request))
 
-    def version_now(self, request: HttpRequest, object_id: str) -> int | None:
+    def current_version(self, request: HttpRequest, object_id: str) -> int | None:
         rule = self.get_object(request, unquote(object_id))
         return rule.version if rule else None
 
     def delete_model(self, request: HttpRequest, obj: ExecRule) -> None:
-        delete_rule(obj, by=_editor(request), expected_version=self.seen(request))
+        delete_rule(obj, by=_current_user(request), expected_version=self.seen(request))
 
     def _plugins_for(self, request: HttpRequest, object_id: str | None) -> list[str]:
         return []  # a rule about commands names no tools
 
 
-def _taking_back(request: HttpRequest, grant: Grant) -> Outlook:
+def _preview_revocation(request: HttpRequest, grant: Grant) -> ActionPreview:
     if grant.revoked_at:
-        return Outlook(_("Already revoked"), acts=False)
-    return Outlook(_("Will be revoked"))
+        return ActionPreview(_("Already revoked"), acts=False)
+    return ActionPreview(_("Will be revoked"))
 
 
 @admin.register(Grant)
@@ -154,9 +157,9 @@ class GrantAdmin(ClawAdmin):
 
     def save_model(self, request: HttpRequest, obj: Grant, form: Any, change: bool) -> None:
         given = form.cleaned_data
-        made = grants.add_by_hand(
+        made = grants.add_manually(
             given["programs"],
-            by=_editor(request),
+            by=_current_user(request),
             scope=given["scope"],
             subject=given["subject"],
             agent=given["agent"],
@@ -166,16 +169,16 @@ class GrantAdmin(ClawAdmin):
         )
         obj.pk = made.pk
 
-    @confirmed(
+    @with_confirmation(
         label=_("Revoke"),
         warning=_("Running commands continue. The next matching command will need approval."),
         permission="revoke",
-        outlook=_taking_back,
+        outlook=_preview_revocation,
     )
     @transaction.atomic
     def revoke(self, request: HttpRequest, chosen: list[Grant]) -> str:
         for grant in chosen:
-            grants.revoke(grant.pk, by=_editor(request))
+            grants.revoke_grant(grant.pk, by=_current_user(request))
         return gettext("Revoked: %(count)d") % {"count": len(chosen)}
 
 
@@ -205,9 +208,9 @@ class ApprovalAdmin(ReadOnlyAdmin):
     words = ("plan", "shown", "why", "reason", "void_reason")
     inlines = [VoteInline]
 
-    def around(self, row: Approval) -> Iterable[Around | Page]:
-        yield Page(_("Request details"), "approval", row.pk)
-        yield Around(_("Grants"), Grant, {"approval": str(row.pk)})
+    def around(self, row: Approval) -> Iterable[RelatedRows | PageLink]:
+        yield PageLink(_("Request details"), "approval", row.pk)
+        yield RelatedRows(_("Grants"), Grant, {"approval": str(row.pk)})
 
 
 @admin.register(Command)

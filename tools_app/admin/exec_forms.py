@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from sessions_app.models import Session
-from tools_app.approvals.grants import MOST_USES, fault_of
+from tools_app.approvals.grants import MAX_USES, find_pattern_error
 from tools_app.models import ExecRule, Grant
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
@@ -47,7 +47,7 @@ class ExecRuleForm(RuleModelForm):
             return given
         scope, subject = given.get("scope", ""), given.get("subject", "").strip()
         given["subject"] = subject
-        if fault := place_fault(scope, subject):
+        if fault := find_scope_error(scope, subject):
             self.add_error("subject", fault)
         return given
 
@@ -77,15 +77,15 @@ class GrantForm(GrantModelForm):
 
     def clean_programs(self) -> list[str]:
         named = [line.strip() for line in self.cleaned_data["programs"].split("\n") if line.strip()]
-        faults = [fault for pattern in named if (fault := fault_of(pattern))]
+        faults = [fault for pattern in named if (fault := find_pattern_error(pattern))]
         if faults:
             raise ValidationError(faults)
         return named
 
     def clean_uses_left(self) -> int | None:
         uses: int | None = self.cleaned_data["uses_left"]
-        if uses is not None and not 1 <= uses <= MOST_USES:
-            raise ValidationError(_("The number of uses must be between 1 and %(most)d.") % {"most": MOST_USES})
+        if uses is not None and not 1 <= uses <= MAX_USES:
+            raise ValidationError(_("The number of uses must be between 1 and %(most)d.") % {"most": MAX_USES})
         return uses
 
     def clean(self) -> dict[str, Any]:
@@ -95,23 +95,23 @@ class GrantForm(GrantModelForm):
         if scope == Grant.Scope.DIRECTORY:
             if not subject.startswith("/"):
                 self.add_error("subject", _("Enter the full path of the directory."))
-        elif fault := place_fault(scope, subject):
+        elif fault := find_scope_error(scope, subject):
             self.add_error("subject", fault)
         return given
 
 
-def place_fault(scope: str, subject: str) -> str:
+def find_scope_error(scope: str, subject: str) -> str:
     """What is wrong with the subject of a scope, in words; empty when nothing is."""
     if scope == ExecRule.Scope.INSTALLATION:
         return _("Leave this blank: the scope includes everyone.") if subject else ""
     if not subject:
         return _("Enter an agent or session.")
-    if scope == ExecRule.Scope.SESSION and not _is_session(subject):
+    if scope == ExecRule.Scope.SESSION and not _session_exists(subject):
         return _("Session not found. Its ID is on its page in the admin.")
     return ""
 
 
-def _is_session(subject: str) -> bool:
+def _session_exists(subject: str) -> bool:
     try:
         return Session.objects.filter(pk=UUID(subject)).exists()
     except ValueError:

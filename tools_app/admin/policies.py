@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.accounts.models import User
-from clawsite.infra.admin.base import Around, Page, ReadOnlyAdmin
+from clawsite.infra.admin.base import PageLink, ReadOnlyAdmin, RelatedRows
 from clawsite.infra.admin.display import EMPTY, link_column, link_to
 from sessions_app.models import ToolCall
 from tools_app.admin.base import VersionedAdmin
@@ -20,12 +20,12 @@ from tools_app.admin.policy_forms import ToolPolicyForm
 from tools_app.admin.policy_test_form import PolicyTestForm
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.expectations import Expectation
-from tools_app.policy.rules import LISTS, PLACE
+from tools_app.policy.rules import LIST_FIELDS, SCOPE_FIELDS
 from tools_app.policy_store import policies, policy_tests  # the first two register their tables
-from tools_app.policy_store.checks import faults_of, normal_form, split_entries, warnings_of
+from tools_app.policy_store.checks import find_errors, find_warnings, normalize_row, parse_entries
 
 
-def _editor(request: HttpRequest) -> User:
+def _current_user(request: HttpRequest) -> User:
     return cast(User, request.user)  # the admin admits nobody who is not signed in
 
 
@@ -33,15 +33,15 @@ def _editor(request: HttpRequest) -> User:
 class ToolPolicyAdmin(VersionedAdmin):
     audited_as = ""  # by policies, as a version
     form = ToolPolicyForm
-    list_display = ["place", "scope", "subject_link", "profile", *LISTS]
+    list_display = ["place", "scope", "subject_link", "profile", *LIST_FIELDS]
     list_filter = ["scope", "profile"]
     search_fields = ["subject", "provider", "channel", "group", "sender", "profile"]
-    ordering = list(PLACE)
+    ordering = list(SCOPE_FIELDS)
     fieldsets = [
         (
             _("Scope"),
             {
-                "fields": list(PLACE),
+                "fields": list(SCOPE_FIELDS),
                 "description": _("One rule per scope. A tool must be allowed by the rules of all scopes that apply."),
             },
         ),
@@ -56,11 +56,11 @@ class ToolPolicyAdmin(VersionedAdmin):
     def subject_link(self, policy: ToolPolicy) -> str:
         return link_to("agents", "agent", policy.subject, policy.subject) if policy.scope == ToolPolicy.Scope.AGENT else EMPTY
 
-    def around(self, row: ToolPolicy) -> Iterable[Page]:
-        yield Page(_("Tool access explained"), "policies")
+    def around(self, row: ToolPolicy) -> Iterable[PageLink]:
+        yield PageLink(_("Tool access explained"), "policies")
 
     def get_readonly_fields(self, request: HttpRequest, obj: ToolPolicy | None = None) -> list[str]:
-        return [*PLACE] if obj else []
+        return [*SCOPE_FIELDS] if obj else []
 
     def get_urls(self) -> list[URLPattern]:
         findings = path("findings/", self.admin_site.admin_view(self.findings), name="tools_app_toolpolicy_findings")
@@ -70,22 +70,22 @@ class ToolPolicyAdmin(VersionedAdmin):
         """What is wrong or odd about the row as it stands in the form, for the script that asks at every pause."""
         if not self.has_view_permission(request):
             return JsonResponse({}, status=403)
-        given: dict[str, Any] = {name: request.GET.get(name, "") for name in (*PLACE, "profile")}
-        rule = normal_form(**given, **{name: split_entries(request.GET.get(name, "")) for name in LISTS})
-        found = list(faults_of(rule)) or list(warnings_of(rule, policies.current_rules()))
+        given: dict[str, Any] = {name: request.GET.get(name, "") for name in (*SCOPE_FIELDS, "profile")}
+        rule = normalize_row(**given, **{name: parse_entries(request.GET.get(name, "")) for name in LIST_FIELDS})
+        found = list(find_errors(rule)) or list(find_warnings(rule, policies.current_rules()))
         return JsonResponse({"findings": [{"field": each.field, "words": each.words, "level": each.level} for each in found]})
 
     def save_model(self, request: HttpRequest, obj: ToolPolicy, form: Any, change: bool) -> None:
         rule = obj.as_rule()
-        doubts = list(warnings_of(rule, policies.current_rules()))
+        doubts = list(find_warnings(rule, policies.current_rules()))
         seen = form.cleaned_data.get("seen_version")
-        obj.pk = policies.save_policy(**rule.to_json(), changed_by=_editor(request), expected_version=seen).pk
+        obj.pk = policies.save_policy(**rule.to_json(), changed_by=_current_user(request), expected_version=seen).pk
         for doubt in doubts:
             self.message_user(request, doubt.words, messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: ToolPolicy) -> None:
-        place = {name: getattr(obj, name) for name in PLACE}
-        policies.delete_policy(**place, changed_by=_editor(request), expected_version=self.seen(request))
+        place = {name: getattr(obj, name) for name in SCOPE_FIELDS}
+        policies.delete_policy(**place, changed_by=_current_user(request), expected_version=self.seen(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ToolPolicy]) -> None:
         for policy in queryset:
@@ -115,7 +115,7 @@ class PolicyTestAdmin(VersionedAdmin):
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         words = {"broken": gettext("fails"), "idle": gettext("idle: tool not available"), "holds": gettext("passes")}
-        states = {each.test.pk: each.state for each in policy_tests.checked_tests()}
+        states = {each.test.pk: each.state for each in policy_tests.check_all_tests()}
 
         @admin.display(description=_("state"))
         def state(test: PolicyTest) -> tuple[str, str]:
@@ -127,10 +127,10 @@ class PolicyTestAdmin(VersionedAdmin):
     def save_model(self, request: HttpRequest, obj: PolicyTest, form: Any, change: bool) -> None:
         fields = {name: getattr(obj, name) for name in (*Expectation.WORDS, *Expectation.FLAGS)}
         seen = form.cleaned_data.get("seen_version")
-        obj.pk = policy_tests.save_test(obj.pk, **fields, changed_by=_editor(request), expected_version=seen).pk
+        obj.pk = policy_tests.save_test(obj.pk, **fields, changed_by=_current_user(request), expected_version=seen).pk
 
     def delete_model(self, request: HttpRequest, obj: PolicyTest) -> None:
-        policy_tests.delete_test(obj.pk, changed_by=_editor(request), expected_version=self.seen(request))
+        policy_tests.delete_test(obj.pk, changed_by=_current_user(request), expected_version=self.seen(request))
 
 
 @admin.register(PolicyVersion)
@@ -147,10 +147,10 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
     def row_count(self, version: PolicyVersion) -> int:
         return len(version.snapshot)
 
-    def around(self, row: PolicyVersion) -> Iterable[Around | Page]:
-        yield Page(_("Changes and restore"), "policy-version", row.number)
-        yield Around(_("Tool calls under this version"), ToolCall, {"policy_version": row.number})
-        yield Around(
+    def around(self, row: PolicyVersion) -> Iterable[RelatedRows | PageLink]:
+        yield PageLink(_("Changes and restore"), "policy-version", row.number)
+        yield RelatedRows(_("Tool calls under this version"), ToolCall, {"policy_version": row.number})
+        yield RelatedRows(
             _("Tool calls denied under this version"),
             ToolCall,
             {"policy_version": row.number, "status": ToolCall.Status.REFUSED.value},

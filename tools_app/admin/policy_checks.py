@@ -13,11 +13,11 @@ from tools_app.policy.rules import RuleRow
 from tools_app.policy_store import policies
 from tools_app.sources import plugins
 
-SEEN_VERSION = "seen_version"
-MOST_TOLD = 5  # versions that came meanwhile
+SEEN_VERSION_FIELD = "seen_version"
+MAX_VERSIONS_SHOWN = 5  # versions that came meanwhile
 
 
-def seen_version_field() -> forms.IntegerField:
+def make_seen_version_field() -> forms.IntegerField:
     """What the editor had before them: a change made meanwhile by somebody else is not overwritten unseen."""
     return forms.IntegerField(label="", required=False, widget=forms.HiddenInput)
 
@@ -28,9 +28,9 @@ def check_version(form: forms.BaseForm, seen: Any) -> None:
     if seen is None or seen == newest:
         return
     renewed = cast("QueryDict", form.data).copy()
-    renewed[SEEN_VERSION] = str(newest)
+    renewed[SEEN_VERSION_FIELD] = str(newest)
     form.data = renewed
-    versions = PolicyVersion.objects.filter(number__gt=seen).select_related("changed_by")[:MOST_TOLD]
+    versions = PolicyVersion.objects.filter(number__gt=seen).select_related("changed_by")[:MAX_VERSIONS_SHOWN]
     system = _("System")
     told = "; ".join(f"{each.number}: {each.change}, {each.changed_by or system}" for each in versions)
     words = _("The policy was changed while you were editing (%s). Your input is kept: review it, then save again.")
@@ -40,9 +40,9 @@ def check_version(form: forms.BaseForm, seen: Any) -> None:
 def check_tests(form: forms.BaseForm, rule: RuleRow) -> None:
     """The policy tests that this row would break, judged by what every plugin brings."""
     try:
-        plugins.ready(plugins.enabled_names())
+        plugins.require_imported(plugins.list_enabled())
     except Unavailable as unfinished:
         form.add_error(None, unfinished.message)
         return
-    for fault in policies.broken_tests(policies.current_rules().with_row(rule)):
-        form.add_error(None, policies.broken_words(fault))
+    for fault in policies.find_broken_tests(policies.current_rules().with_row(rule)):
+        form.add_error(None, policies.describe_broken_test(fault))

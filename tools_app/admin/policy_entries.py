@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 from django.utils.html import format_html, format_html_join
 
-from tools_app.policy_store.checks import split_entries
-from tools_app.policy_store.vocabulary import entry_words
+from tools_app.policy_store.checks import parse_entries
+from tools_app.policy_store.vocabulary import suggest_entries
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
     from django.forms import Textarea
@@ -26,7 +26,7 @@ class EntriesInput(Textarea):
         # The placeholder is blank: by it a stylesheet knows that nothing is written.
         more = {"data-entries": listed, "spellcheck": "false", "autocomplete": "off", "placeholder": " "}
         field = super().render(name, value, {**(attrs or {}), **more}, renderer)
-        options = format_html_join("", '<option value="{}" label="{}"></option>', entry_words())
+        options = format_html_join("", '<option value="{}" label="{}"></option>', suggest_entries())
         return format_html('{}<datalist id="{}">{}</datalist>', field, listed, options)
 
 
@@ -39,4 +39,4 @@ class EntriesField(forms.CharField):
         return "\n".join(value) if isinstance(value, list) else value
 
     def clean(self, value: Any) -> list[str]:
-        return split_entries(super().clean(value))
+        return parse_entries(super().clean(value))

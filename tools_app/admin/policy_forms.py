@@ -7,13 +7,13 @@ from django import forms
 from django.urls import reverse
 from django.utils.translation import gettext_lazy
 
-from tools_app.admin.policy_checks import SEEN_VERSION, check_tests, check_version, seen_version_field
+from tools_app.admin.policy_checks import SEEN_VERSION_FIELD, check_tests, check_version, make_seen_version_field
 from tools_app.admin.policy_entries import EntriesField
 from tools_app.models import ToolPolicy
 from tools_app.policy.catalog import PROFILES
-from tools_app.policy.rules import LISTS, PLACE
+from tools_app.policy.rules import LIST_FIELDS, SCOPE_FIELDS
 from tools_app.policy_store import policies
-from tools_app.policy_store.checks import faults_of, normal_form
+from tools_app.policy_store.checks import find_errors, normalize_row
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
     from django.forms import Select
@@ -24,16 +24,16 @@ else:
 
     PolicyModelForm = forms.ModelForm
 
-FINDINGS = "admin:tools_app_toolpolicy_findings"
+FINDINGS_URL_NAME = "admin:tools_app_toolpolicy_findings"
 # Also what a stylesheet goes by: a field is hidden where its scope has none and it shows its example.
-EXAMPLES = {"subject": "main", "provider": "openai/gpt-5", "channel": "telegram", "group": "-100123456", "sender": "anna"}
+FIELD_EXAMPLES = {"subject": "main", "provider": "openai/gpt-5", "channel": "telegram", "group": "-100123456", "sender": "anna"}
 
 
-def look_while_typing(form: forms.BaseForm, **place: str) -> None:
+def check_while_typing(form: forms.BaseForm, **place: str) -> None:
     """The lists of a row are looked at while somebody types; `place` is what the form does not ask for."""
-    for name in LISTS:
+    for name in LIST_FIELDS:
         if name in form.fields:
-            form.fields[name].widget.attrs["data-findings"] = f"{reverse(FINDINGS)}?{urlencode(place)}"
+            form.fields[name].widget.attrs["data-findings"] = f"{reverse(FINDINGS_URL_NAME)}?{urlencode(place)}"
 
 
 class ToolPolicyForm(PolicyModelForm):
@@ -63,32 +63,32 @@ class ToolPolicyForm(PolicyModelForm):
         required=False,
         help_text=gettext_lazy("One per line: `exec`, `group:runtime`. Overrides anything that is allowed."),
     )
-    seen_version = seen_version_field()
+    seen_version = make_seen_version_field()
 
     class Meta:
         model = ToolPolicy
-        fields = [*PLACE, "profile", *LISTS]
+        fields = [*SCOPE_FIELDS, "profile", *LIST_FIELDS]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if not self.is_bound:
-            self.initial[SEEN_VERSION] = policies.current_rules().version
-        for name, example in EXAMPLES.items():
+            self.initial[SEEN_VERSION_FIELD] = policies.current_rules().version
+        for name, example in FIELD_EXAMPLES.items():
             if name in self.fields:
                 self.fields[name].widget.attrs["placeholder"] = example
-        look_while_typing(self, **{name: value for name in PLACE if (value := getattr(self.instance, name))})
+        check_while_typing(self, **{name: value for name in SCOPE_FIELDS if (value := getattr(self.instance, name))})
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         if self.errors:
             return cleaned
-        given = {name: cleaned.get(name, getattr(self.instance, name)) for name in (*PLACE, "profile", *LISTS)}
-        rule = normal_form(**given)
-        for fault in faults_of(rule):
+        given = {name: cleaned.get(name, getattr(self.instance, name)) for name in (*SCOPE_FIELDS, "profile", *LIST_FIELDS)}
+        rule = normalize_row(**given)
+        for fault in find_errors(rule):
             self.add_error(fault.field if fault.field in self.fields else None, fault.words)
         # In normal form before Django looks for a second row: " Main" is the agent main.
         cleaned |= {name: value for name, value in rule.to_json().items() if name in cleaned}
-        check_version(self, cleaned.get(SEEN_VERSION))
+        check_version(self, cleaned.get(SEEN_VERSION_FIELD))
         if not self.errors:
             check_tests(self, rule)
         return cleaned

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 from django.utils.translation import gettext_lazy
 
-from tools_app.admin.policy_checks import SEEN_VERSION, check_version, seen_version_field
+from tools_app.admin.policy_checks import SEEN_VERSION_FIELD, check_version, make_seen_version_field
 from tools_app.models import PolicyTest
 from tools_app.policy_store.policies import current_rules
-from tools_app.policy_store.policy_tests import faults_of_test, normal_test, why_broken
+from tools_app.policy_store.policy_tests import describe_failure, find_test_errors, normalize_test
 
 if TYPE_CHECKING:  # Django's classes take no parameters at run time
     PolicyTestModelForm = forms.ModelForm[PolicyTest]
@@ -17,7 +17,7 @@ else:
 
 
 class PolicyTestForm(PolicyTestModelForm):
-    seen_version = seen_version_field()
+    seen_version = make_seen_version_field()
 
     class Meta:
         model = PolicyTest
@@ -27,16 +27,16 @@ class PolicyTestForm(PolicyTestModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if not self.is_bound:
-            self.initial[SEEN_VERSION] = current_rules().version
+            self.initial[SEEN_VERSION_FIELD] = current_rules().version
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         if self.errors:
             return cleaned
-        test = normal_test(**cleaned)
-        for fault in faults_of_test(test):
+        test = normalize_test(**cleaned)
+        for fault in find_test_errors(test):
             self.add_error(fault.field, fault.words)
-        check_version(self, cleaned.get(SEEN_VERSION))
-        if not self.errors and (why := why_broken(test)):
+        check_version(self, cleaned.get(SEEN_VERSION_FIELD))
+        if not self.errors and (why := describe_failure(test)):
             self.add_error(None, why)
         return cleaned

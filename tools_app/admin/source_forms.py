@@ -25,8 +25,8 @@ else:
 
     ServerModelForm = PluginModelForm = forms.ModelForm
 
-HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+HEADER_PATTERN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+VARIABLE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class LinesField(forms.CharField):
@@ -74,7 +74,7 @@ class McpServerForm(ServerModelForm):
         label=_("Environment"),
         required=False,
         mark="=",
-        name=VARIABLE,
+        name=VARIABLE_PATTERN,
         help_text=_(
             "NAME=VALUE, one per line, added to PATH, HOME, LANG and similar variables. Keep secrets in the worker’s "
             "environment and refer to them by name: API_KEY=${WEATHER_API_KEY}"
@@ -84,7 +84,7 @@ class McpServerForm(ServerModelForm):
         label=_("Headers"),
         required=False,
         mark=":",
-        name=HEADER,
+        name=HEADER_PATTERN,
         help_text=_("Name: value, one per line. Example: Authorization: Bearer ${WEATHER_TOKEN}"),
     )
     include = LinesField(
@@ -98,7 +98,7 @@ class McpServerForm(ServerModelForm):
 
     class Meta:
         model = McpServer
-        fields = ["name", *servers.SETTINGS]
+        fields = ["name", *servers.SETTING_FIELDS]
         # Not the model's own words: the admin shows help as HTML, and would take `<name>` for a tag.
         help_texts = {"name": _("Its tools are named weather__forecast and so on, and policies can refer to it. Example: weather")}
 
@@ -114,7 +114,7 @@ class McpServerForm(ServerModelForm):
         settings = {name: value for name, value in cleaned.items() if name != "seen_revision"}
         wanted = McpServer(pk=self.instance.pk, **({"name": self.instance.name} | settings))
         try:
-            _rehearse(source_changes.save_server, wanted, expected_revision=cleaned.get("seen_revision"))
+            _dry_run(source_changes.save_server, wanted, expected_revision=cleaned.get("seen_revision"))
         except ValidationError as refused:
             if isinstance(refused.__cause__, Conflict):
                 self._renew()
@@ -136,12 +136,12 @@ class PluginForm(PluginModelForm):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         if "enabled" in cleaned:
-            _rehearse(source_changes.switch_plugins, [self.instance], on=cleaned["enabled"])
+            _dry_run(source_changes.switch_plugins, [self.instance], on=cleaned["enabled"])
         return cleaned
 
 
-def _rehearse(change: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+def _dry_run(change: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     try:
-        source_changes.rehearse(change, *args, **kwargs)
+        source_changes.dry_run(change, *args, **kwargs)
     except ClawError as refused:
         raise ValidationError(refused.message) from refused

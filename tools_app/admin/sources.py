@@ -9,50 +9,50 @@ from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from clawsite.infra.admin.actions import Outlook, confirmed
-from clawsite.infra.admin.display import EMPTY, word_column
+from clawsite.infra.admin.actions import ActionPreview, with_confirmation
+from clawsite.infra.admin.display import EMPTY, badge_column
 from clawsite.infra.audit import log as audit_log
-from tools_app.admin.base import ServedAdmin
+from tools_app.admin.base import ServiceAdmin
 from tools_app.admin.source_forms import McpServerForm, PluginForm
 from tools_app.models import McpServer, Plugin
 from tools_app.policy_store import source_changes
 from tools_app.sources import offered
 from tools_app.sources.mcp import servers
-from tools_app.sources.mcp.listing import is_wanted
-from tools_app.sources.mcp.names import tool_name
+from tools_app.sources.mcp.listing import is_included
+from tools_app.sources.mcp.names import make_tool_name
 
-STATUS = word_column("status", _("status"), {"ready": "success", "starting": "info", "failing": "danger"})
-SHOWN = 120  # characters of an error in a list
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+STATUS_COLUMN = badge_column("status", _("status"), {"ready": "success", "starting": "info", "failing": "danger"})
+MAX_SHOWN_CHARACTERS = 120  # characters of an error in a list
 
 
-def _enable_outlook(_request: HttpRequest, row: McpServer | Plugin) -> Outlook:
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 1] + "…"
+
+
+def _preview_enable(_request: HttpRequest, row: McpServer | Plugin) -> ActionPreview:
     if row.enabled:
-        return Outlook(_("Already enabled"), acts=False)
+        return ActionPreview(_("Already enabled"), acts=False)
     if isinstance(row, Plugin):
         words = _("Will be imported: code of %(package)s %(version)s runs in every process")
-        return Outlook(words % {"package": row.package, "version": row.version})
+        return ActionPreview(words % {"package": row.package, "version": row.version})
     if row.transport == McpServer.Transport.STDIO:
-        return Outlook(_("Will be started by every worker: %(command)s") % {"command": " ".join([row.command, *row.args])})
-    return Outlook(_("Every worker will connect to it: %(url)s") % {"url": row.url})
+        return ActionPreview(_("Will be started by every worker: %(command)s") % {"command": " ".join([row.command, *row.args])})
+    return ActionPreview(_("Every worker will connect to it: %(url)s") % {"url": row.url})
 
 
-def _disable_outlook(_request: HttpRequest, row: McpServer | Plugin) -> Outlook:
+def _preview_disable(_request: HttpRequest, row: McpServer | Plugin) -> ActionPreview:
     if not row.enabled:
-        return Outlook(_("Already disabled"), acts=False)
-    return Outlook(_("Its tools become unavailable; calls in progress fail"))
+        return ActionPreview(_("Already disabled"), acts=False)
+    return ActionPreview(_("Its tools become unavailable; calls in progress fail"))
 
 
-def _restart_outlook(_request: HttpRequest, server: McpServer) -> Outlook:
+def _preview_restart(_request: HttpRequest, server: McpServer) -> ActionPreview:
     if not server.enabled:
-        return Outlook(_("Disabled"), acts=False)
-    return Outlook(_("Every worker will disconnect and reconnect; calls in progress fail"))
+        return ActionPreview(_("Disabled"), acts=False)
+    return ActionPreview(_("Every worker will disconnect and reconnect; calls in progress fail"))
 
 
-class SourceAdmin(ServedAdmin):
+class SourceAdmin(ServiceAdmin):
     """What both have in common: the switch."""
 
     audited_as = ""  # by source_changes
@@ -62,22 +62,22 @@ class SourceAdmin(ServedAdmin):
         for row in rows:
             self.log_change(request, row, [{"changed": {"fields": [field]}}])
 
-    @confirmed(
+    @with_confirmation(
         label=_("Enable"),
         warning=_("Agents can then use the tools these provide, as far as the tool policy allows."),
         permission="change",
-        outlook=_enable_outlook,
+        outlook=_preview_enable,
     )
     def enable(self, request: HttpRequest, rows: list[Any]) -> str:
         self.switch(rows, on=True)
         self._log(request, rows, "enabled")
         return ngettext("%d was enabled.", "%d were enabled.", len(rows)) % len(rows)
 
-    @confirmed(
+    @with_confirmation(
         label=_("Disable"),
         warning=_("Their tools become unavailable to all agents."),
         permission="change",
-        outlook=_disable_outlook,
+        outlook=_preview_disable,
     )
     def disable(self, request: HttpRequest, rows: list[Any]) -> str:
         self.switch(rows, on=False)
@@ -86,7 +86,7 @@ class SourceAdmin(ServedAdmin):
 
     @admin.display(description=_("error"))
     def error_shown(self, row: McpServer | Plugin) -> str:
-        return _short(row.error) or EMPTY
+        return _shorten(row.error) or EMPTY
 
 
 @admin.register(McpServer)
@@ -94,7 +94,7 @@ class McpServerAdmin(SourceAdmin):
     when_empty = _("MCP servers give agents more tools. Add one by its address or command.")
     form = McpServerForm
     switch = staticmethod(source_changes.switch_servers)
-    list_display = ["name", "enabled", STATUS, "transport", "tool_count", "restarts", "checked_at", "error_shown"]
+    list_display = ["name", "enabled", STATUS_COLUMN, "transport", "tool_count", "restarts", "checked_at", "error_shown"]
     list_filter = ["enabled", "status", "transport"]
     search_fields = ["name", "command", "url"]
     date_hierarchy = "checked_at"
@@ -120,15 +120,15 @@ class McpServerAdmin(SourceAdmin):
 
     @admin.display(description=_("tools"))
     def tool_count(self, server: McpServer) -> str:
-        wanted = sum(is_wanted(tool["name"], server.include, server.exclude) for tool in server.tools)
+        wanted = sum(is_included(tool["name"], server.include, server.exclude) for tool in server.tools)
         return str(wanted) if wanted == len(server.tools) else f"{wanted} / {len(server.tools)}"
 
     @admin.display(description=_("tools"))
     def tools_seen(self, server: McpServer) -> str:
         lines = [
             (
-                tool_name(server.name, tool["name"]),
-                gettext("available") if is_wanted(tool["name"], server.include, server.exclude) else gettext("filtered out"),
+                make_tool_name(server.name, tool["name"]),
+                gettext("available") if is_included(tool["name"], server.include, server.exclude) else gettext("filtered out"),
                 tool["description"],
             )
             for tool in server.tools
@@ -138,7 +138,7 @@ class McpServerAdmin(SourceAdmin):
 
     @admin.display(description=_("skipped"))
     def left_out(self, server: McpServer) -> str:
-        notes = [*server.notes, *offered.current().problems.get(server.name, [])]
+        notes = [*server.notes, *offered.load_offered_tools().problems.get(server.name, [])]
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((each,) for each in notes))) if notes else EMPTY
 
     def save_model(self, request: HttpRequest, obj: McpServer, form: Any, change: bool) -> None:
@@ -147,16 +147,19 @@ class McpServerAdmin(SourceAdmin):
     def delete_model(self, request: HttpRequest, obj: McpServer) -> None:
         source_changes.delete_servers([obj])
 
-    @confirmed(
+    @with_confirmation(
         label=_("Restart"),
         warning=_("All workers reconnect."),
         permission="change",
-        outlook=_restart_outlook,
+        outlook=_preview_restart,
     )
     def restart(self, request: HttpRequest, rows: list[McpServer]) -> str:
-        servers.restart(rows)
+        servers.restart_servers(rows)
         audit_log.record_all(
-            [audit_log.Entry("admin.acted", subject=("MCP server", row.pk), details={"change": "restarted"}) for row in rows]
+            [
+                audit_log.NewAuditEntry("admin.acted", subject=("MCP server", row.pk), details={"change": "restarted"})
+                for row in rows
+            ]
         )
         self._log(request, rows, "revision")
         return ngettext("%d server is restarting.", "%d servers are restarting.", len(rows)) % len(rows)

@@ -12,13 +12,13 @@ from tools_app.models import Approval, Grant
 BY_RULES: dict[str, Any] = {"by": "rules"}
 
 
-def by_answer(approval: Approval) -> dict[str, Any]:
+def admission_by_approval(approval: Approval) -> dict[str, Any]:
     """A person who was asked about this very command; with what they granted besides, if they did."""
     told = {"by": "answer", "approval": str(approval.pk), "decision": approval.decision, "person": _name(approval.decided_by)}
-    return told | granted_with(approval)
+    return told | describe_granted(approval)
 
 
-def by_grants(pks: Sequence[int]) -> dict[str, Any]:
+def admission_by_grants(pks: Sequence[int]) -> dict[str, Any]:
     """Grants, as they stand after this use; the rules where none was needed."""
     found = Grant.objects.filter(pk__in=pks).select_related("owner").order_by("pk")
     told = [
@@ -34,15 +34,15 @@ def by_grants(pks: Sequence[int]) -> dict[str, Any]:
     return {"by": "grant", "grants": told} if told else BY_RULES
 
 
-def granted_with(approval: Approval) -> dict[str, Any]:
+def describe_granted(approval: Approval) -> dict[str, Any]:
     """What an answer allowed from then on: {"granted": {grant, scope, seconds, uses}}, or nothing."""
     if approval.decision not in (Approval.Decision.FOR, Approval.Decision.ALWAYS):
         return {}
     given = next(iter(approval.grants.all()), None)
-    return {"granted": told_grant(given)} if given else {}
+    return {"granted": to_wire_grant(given)} if given else {}
 
 
-def told_grant(grant: Grant) -> dict[str, Any]:
+def to_wire_grant(grant: Grant) -> dict[str, Any]:
     """Its extent as it was given, whatever is left of it."""
     lasts = (grant.expires_at - grant.created_at).total_seconds() if grant.expires_at else None
     uses = None if grant.uses_left is None else grant.uses_left + grant.uses

@@ -10,12 +10,12 @@ from clawsite.infra.audit.actor import Actor
 from sessions_app.events.announce import announce
 from sessions_app.events.journal import NewEvent
 from sessions_app.runs import hot_sql
-from sessions_app.runs.hot_sql import LeaseLost, Step
-from tools_app.approvals.allowed_by import granted_with
+from sessions_app.runs.hot_sql import LeaseLost, RunStep
+from tools_app.approvals.allowed_by import describe_granted
 from tools_app.models import Approval
 
 
-def noted(action: str, approval: Approval, *, actor: Actor, **details: Any) -> None:
+def record_audit(action: str, approval: Approval, *, actor: Actor, **details: Any) -> None:
     """In the audit log, with the plan's hash: what was asked, agreed to and run is the same, or it can be seen that it is not."""
     audit_log.record(
         action,
@@ -30,13 +30,13 @@ def noted(action: str, approval: Approval, *, actor: Actor, **details: Any) -> N
     )
 
 
-def tell(approval: Approval, change: str) -> None:
+def notify_approval_changed(approval: Approval, change: str) -> None:
     """A hint that a question was asked or changed; whoever hears it reads the row."""
     message = {"k": "approval", "id": str(approval.pk), "change": change, "session": str(approval.session_id or "")}
     transaction.on_commit(lambda: bus.publish(message))
 
 
-def tell_session(approval: Approval) -> None:
+def notify_session(approval: Approval) -> None:
     """Tell those who follow the chat, unless a worker has the run: then its next step tells."""
     session, run = approval.session, approval.run
     if session is None or run is None:
@@ -51,12 +51,12 @@ def tell_session(approval: Approval) -> None:
             "decision": approval.decision,
             "by": approval.decided_by.get_username() if approval.decided_by else None,
             "reason": approval.last_reason,
-            **granted_with(approval),
+            **describe_granted(approval),
         },
     }
     try:
         with transaction.atomic():
-            told = hot_sql.commit_step(Step(run.pk, session.id, None, events=[NewEvent("tool", data)]))
+            told = hot_sql.commit_step(RunStep(run.pk, session.id, None, events=[NewEvent("tool", data)]))
     except LeaseLost:
         return
     announce(

@@ -14,12 +14,12 @@ from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from sessions_app.models import Run
-from tools_app.exec.rules import ExecRules, passed_on_by, rules_for_each
+from tools_app.exec.rules import ExecRules, forwarded_through, rules_for_many
 from tools_app.models import Approval, Grant
 
 # Why an answer does not count any more, as it is stored, shown and told to the model.
 LOST_THE_RIGHT = "who approved it may not approve it any more"
-TOO_FEW = "by now the rules want two people to agree"
+TWO_PEOPLE_REQUIRED = "by now the rules want two people to agree"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,40 +30,40 @@ class Quorum:
     exclude_requester: bool = False
     groups: tuple[tuple[int, ...], ...] = ()  # ids; in one group of each. Of an empty one nobody is
 
-    def and_also(self, other: "Quorum") -> "Quorum":
+    def combine(self, other: "Quorum") -> "Quorum":
         """The stricter of both."""
         groups = tuple(dict.fromkeys((*self.groups, *other.groups)))
         return Quorum(max(self.people, other.people), self.exclude_requester or other.exclude_requester, groups)
 
 
-def wanted_by(rules: ExecRules) -> Quorum:
+def quorum_from_rules(rules: ExecRules) -> Quorum:
     return Quorum(2 if rules.two_people else 1, rules.exclude_requester, rules.approver_groups)
 
 
-def wanted_when_asked(approval: Approval) -> Quorum:
+def quorum_when_requested(approval: Approval) -> Quorum:
     """Or since then, if it was answered by stricter rules."""
     return Quorum(approval.needed, approval.exclude_requester, tuple(tuple(ids) for ids in approval.approver_groups))
 
 
-def quorums(rows: Sequence[Approval]) -> dict[UUID, Quorum]:
+def find_quorums(rows: Sequence[Approval]) -> dict[UUID, Quorum]:
     """What open questions want now; of closed ones, what they wanted. The queries are the same for one row and for fifty."""
-    found = {row.pk: wanted_when_asked(row) for row in rows}
+    found = {row.pk: quorum_when_requested(row) for row in rows}
     waiting = [row for row in rows if row.is_open]
     if not waiting:
         return found
     runs = {row.run_id for row in waiting if row.run_id}
     options = dict(Run.objects.filter(pk__in=runs).values_list("pk", "options")) if runs else {}
-    places = [[(row.agent, str(row.session_id or "")), *passed_on_by(options.get(row.run_id or 0, {}))] for row in waiting]
-    for row, rules in zip(waiting, rules_for_each(places), strict=True):
-        found[row.pk] = found[row.pk].and_also(wanted_by(rules))
+    places = [[(row.agent, str(row.session_id or "")), *forwarded_through(options.get(row.run_id or 0, {}))] for row in waiting]
+    for row, rules in zip(waiting, rules_for_many(places), strict=True):
+        found[row.pk] = found[row.pk].combine(quorum_from_rules(rules))
     return found
 
 
-def quorum_of(approval: Approval) -> Quorum:
-    return quorums([approval])[approval.pk]
+def find_quorum(approval: Approval) -> Quorum:
+    return find_quorums([approval])[approval.pk]
 
 
-class Candidate:
+class ApproverCandidate:
     """An account that would agree, or has. What is read of it is read once, for however many questions."""
 
     def __init__(self, user: User) -> None:
@@ -92,26 +92,26 @@ class Candidate:
         return ""
 
 
-def why_not(user: User, approval: Approval, quorum: Quorum | None = None) -> str:
+def why_may_not_approve(user: User, approval: Approval, quorum: Quorum | None = None) -> str:
     """Why this account may not answer this question; empty when it may. `quorum`: what it wants, where that is known already."""
-    return Candidate(user).why_not(approval.requester_id, quorum or quorum_of(approval))
+    return ApproverCandidate(user).why_not(approval.requester_id, quorum or find_quorum(approval))
 
 
-def lapsed(answer: Approval, rules: ExecRules) -> str:
+def why_approval_lapsed(answer: Approval, rules: ExecRules) -> str:
     """Why a yes that was given does not count by these rules; empty when it does, or when it is no yes."""
     if answer.status != Approval.Status.APPROVED:
         return ""
-    quorum = wanted_when_asked(answer).and_also(wanted_by(rules))
+    quorum = quorum_when_requested(answer).combine(quorum_from_rules(rules))
     people = {vote.user for vote in answer.votes.select_related("user")} | ({answer.decided_by} if answer.decided_by else set())
-    if sum(not Candidate(each).why_not(answer.requester_id, quorum) for each in people) >= quorum.people:
+    if sum(not ApproverCandidate(each).why_not(answer.requester_id, quorum) for each in people) >= quorum.people:
         return ""
-    return TOO_FEW if len(people) < quorum.people else LOST_THE_RIGHT
+    return TWO_PEOPLE_REQUIRED if len(people) < quorum.people else LOST_THE_RIGHT
 
 
-def still_granted(grant: Grant, rules: ExecRules, requester: int) -> bool:
+def is_grant_still_valid(grant: Grant, rules: ExecRules, requester: int) -> bool:
     """Whether all who gave it could give it to this account today, and are enough. An operator's own list needs nobody's answer."""
     if not grant.from_answer:
         return True
-    quorum = wanted_by(rules)
+    quorum = quorum_from_rules(rules)
     people = [each for each in (grant.owner, grant.seconded_by) if each]
-    return len(people) >= quorum.people and not any(Candidate(each).why_not(requester, quorum) for each in people)
+    return len(people) >= quorum.people and not any(ApproverCandidate(each).why_not(requester, quorum) for each in people)

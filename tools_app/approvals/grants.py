@@ -15,47 +15,47 @@ from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from tools_app.core.hidden_characters import has_hidden
-from tools_app.exec.gate.allowlist import covers, settled
+from tools_app.core.hidden_characters import has_hidden_characters
+from tools_app.exec.gate.allowlist import covers, resolve_entry
 from tools_app.exec.gate.verdict import AllowEntry, Analysis
 from tools_app.exec.plan import ExecPlan
 from tools_app.models import Approval, Grant
 
-ALWAYS = dt.timedelta(days=90)  # nothing is for ever: what is still needed is asked once more
-LONGEST = dt.timedelta(hours=8)
-MOST_USES = 100
+ALWAYS_DURATION = dt.timedelta(days=90)  # nothing is for ever: what is still needed is asked once more
+MAX_DURATION = dt.timedelta(hours=8)
+MAX_USES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class GrantTerms:
     """For how long, how often and where the same may be done again without a question."""
 
     scope: Literal["session", "agent", "directory"] = "session"
     seconds: int | None = None
     uses: int | None = None
 
-    def checked(self) -> "Wish":
+    def checked(self) -> "GrantTerms":
         if self.seconds is None and self.uses is None:
             raise InvalidRequest(_("Specify how long or how many times the command is allowed."))
-        if self.seconds is not None and not 60 <= self.seconds <= LONGEST.total_seconds():
+        if self.seconds is not None and not 60 <= self.seconds <= MAX_DURATION.total_seconds():
             raise InvalidRequest(_("The duration must be between one minute and eight hours."))
-        if self.uses is not None and not 1 <= self.uses <= MOST_USES:
-            raise InvalidRequest(_("The number of uses must be between 1 and %(most)d.") % {"most": MOST_USES})
+        if self.uses is not None and not 1 <= self.uses <= MAX_USES:
+            raise InvalidRequest(_("The number of uses must be between 1 and %(most)d.") % {"most": MAX_USES})
         return self
 
-    def narrower(self, other: "Wish") -> "Wish | None":
+    def intersect(self, other: "GrantTerms") -> "GrantTerms | None":
         """Where two people must agree, only what both said. None: a session and a directory, neither of which holds the other."""
         scopes = {self.scope, other.scope} - {"agent"}
         if len(scopes) > 1:
             return None
-        return Wish(scopes.pop() if scopes else "agent", _least(self.seconds, other.seconds), _least(self.uses, other.uses))
+        return GrantTerms(scopes.pop() if scopes else "agent", _min_of(self.seconds, other.seconds), _min_of(self.uses, other.uses))
 
     def to_json(self) -> dict[str, Any]:
         return {"scope": self.scope, "seconds": self.seconds, "uses": self.uses}
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class GrantSet:
     """The grants that reach a plan."""
 
     rows: Sequence[Grant]
@@ -63,14 +63,14 @@ class Standing:
 
     @property
     def entries(self) -> tuple[AllowEntry, ...]:
-        return tuple(entry for row in self.rows for entry in entries_of(row))
+        return tuple(entry for row in self.rows for entry in list_entries(row))
 
     @property
-    def whole_line(self) -> tuple[int, ...]:
+    def find_line_grant(self) -> tuple[int, ...]:
         """The grant of exactly this line, if there is one: same programs and scripts, as reachable and as shut in as seen."""
-        return tuple(row.pk for row in self.rows if row.line and row.line == self.plan.line and self._as_seen(row))[:1]
+        return tuple(row.pk for row in self.rows if row.line and row.line == self.plan.line and self._matches_as_granted(row))[:1]
 
-    def _as_seen(self, row: Grant) -> bool:
+    def _matches_as_granted(self, row: Grant) -> bool:
         if row.approval is None:
             return False
         seen = ExecPlan.from_json(row.approval.plan)
@@ -78,37 +78,37 @@ class Standing:
         same_place = (seen.cwd, seen.access) == (self.plan.cwd, self.plan.access)
         return same_things and same_place and self.plan.network <= seen.network and self.plan.level >= seen.level
 
-    def that_match(self, analysis: Analysis) -> tuple[int, ...]:
+    def find_matching(self, analysis: Analysis) -> tuple[int, ...]:
         """Those that name a program of the line, with these arguments where they name any."""
         return tuple(
-            row.pk for row in self.rows if any(covers(entry, each) for entry in entries_of(row) for each in analysis.programs)
+            row.pk for row in self.rows if any(covers(entry, each) for entry in list_entries(row) for each in analysis.programs)
         )
 
-    def without_counted(self) -> "Standing":
-        return Standing([row for row in self.rows if row.uses_left is None], self.plan)
+    def without_use_limited(self) -> "GrantSet":
+        return GrantSet([row for row in self.rows if row.uses_left is None], self.plan)
 
-    def with_counted(self) -> "Iterator[tuple[Standing, tuple[int, ...]]]":
+    def with_use_limited(self) -> "Iterator[tuple[GrantSet, tuple[int, ...]]]":
         """What counts uses, each by itself and at last all together; with the grants that would be used."""
-        free = self.without_counted().rows
+        free = self.without_use_limited().rows
         counted = [row for row in self.rows if row.uses_left is not None and row.entries]
         for chosen in (*([row] for row in counted), counted if len(counted) > 1 else []):
             if chosen:
-                yield Standing([*free, *chosen], self.plan), tuple(row.pk for row in chosen)
+                yield GrantSet([*free, *chosen], self.plan), tuple(row.pk for row in chosen)
 
 
-def entries_of(grant: Grant) -> tuple[AllowEntry, ...]:
+def list_entries(grant: Grant) -> tuple[AllowEntry, ...]:
     return tuple(
-        settled(AllowEntry(each["pattern"], tuple(each["shape"]) if each.get("shape") is not None else None))
+        resolve_entry(AllowEntry(each["pattern"], tuple(each["shape"]) if each.get("shape") is not None else None))
         for each in grant.entries
     )
 
 
-def living() -> Q:
+def is_active_filter() -> Q:
     """Neither revoked, nor expired, nor used up."""
     return Q(revoked_at__isnull=True) & (Q(expires_at__isnull=True) | Q(expires_at__gt=clock.now())) & ~Q(uses_left=0)
 
 
-def standing_for(plan: ExecPlan) -> Standing:
+def find_grants(plan: ExecPlan) -> GrantSet:
     """The grants that reach this plan, by its agent, session and directory."""
     reach = (
         Q(scope=Grant.Scope.INSTALLATION)
@@ -116,11 +116,11 @@ def standing_for(plan: ExecPlan) -> Standing:
         | Q(scope=Grant.Scope.SESSION, subject=plan.session)
         | Q(scope=Grant.Scope.DIRECTORY, subject=plan.cwd)
     )
-    found = Grant.objects.filter(reach, Q(agent="") | Q(agent=plan.agent)).filter(living())
-    return Standing(list(found.select_related("approval", "owner", "seconded_by").order_by("id")), plan)
+    found = Grant.objects.filter(reach, Q(agent="") | Q(agent=plan.agent)).filter(is_active_filter())
+    return GrantSet(list(found.select_related("approval", "owner", "seconded_by").order_by("id")), plan)
 
 
-def give(approval: Approval, *, by: User, wish: Wish | None, seconded_by: User | None = None) -> Grant:
+def create_grant(approval: Approval, *, by: User, wish: GrantTerms | None, seconded_by: User | None = None) -> Grant:
     """What an answer allows from now on. Without a wish: always, for this agent."""
     plan = ExecPlan.from_json(approval.plan)
     entries, line = approval.shown.get("narrow", []), ""
@@ -130,11 +130,11 @@ def give(approval: Approval, *, by: User, wish: Wish | None, seconded_by: User |
         line = plan.line
     now = clock.now()
     scope, subject = Grant.Scope.AGENT, plan.agent
-    expires, uses = now + ALWAYS, None
+    expires, uses = now + ALWAYS_DURATION, None
     if wish:
         scope = Grant.Scope(wish.scope)
         subject = {Grant.Scope.SESSION: plan.session, Grant.Scope.AGENT: plan.agent, Grant.Scope.DIRECTORY: plan.cwd}[scope]
-        expires = now + (dt.timedelta(seconds=wish.seconds) if wish.seconds else LONGEST)
+        expires = now + (dt.timedelta(seconds=wish.seconds) if wish.seconds else MAX_DURATION)
         uses = wish.uses
     grant = Grant.objects.create(
         scope=scope,
@@ -150,24 +150,24 @@ def give(approval: Approval, *, by: User, wish: Wish | None, seconded_by: User |
         expires_at=expires,
         uses_left=uses,
     )
-    _noted("grant.made", grant, acting.account(by), expires=expires.isoformat(), uses=uses)
+    _record_audit("grant.made", grant, acting.actor_for_user(by), expires=expires.isoformat(), uses=uses)
     return grant
 
 
-def use(pks: Sequence[int]) -> bool:
+def use_grants(pks: Sequence[int]) -> bool:
     """Count one use of each; False when one of them is gone meanwhile, and then none is counted."""
     if not pks:
         return True
-    alive = list(Grant.objects.select_for_update().filter(pk__in=pks).filter(living()).values_list("pk", flat=True))
+    alive = list(Grant.objects.select_for_update().filter(pk__in=pks).filter(is_active_filter()).values_list("pk", flat=True))
     if len(alive) != len(set(pks)):
         return False
     Grant.objects.filter(pk__in=alive).update(uses=F("uses") + 1, uses_left=F("uses_left") - 1, last_used_at=clock.now())
     for grant in Grant.objects.filter(pk__in=alive):
-        _noted("grant.used", grant, acting.agent(grant.agent), left=grant.uses_left)
+        _record_audit("grant.used", grant, acting.actor_for_agent(grant.agent), left=grant.uses_left)
     return True
 
 
-def add_by_hand(
+def add_manually(
     patterns: Sequence[str],
     *,
     by: User,
@@ -182,7 +182,7 @@ def add_by_hand(
     if by.is_service or not by.has_perm("tools_app.add_grant"):
         raise Forbidden(_("You don’t have permission to add grants."))
     for pattern in patterns:
-        if fault := fault_of(pattern):
+        if fault := find_pattern_error(pattern):
             raise InvalidRequest(fault)
     if not patterns:
         raise InvalidRequest(_("Enter at least one program."))
@@ -199,14 +199,14 @@ def add_by_hand(
         expires_at=expires_at,
         uses_left=uses,
     )
-    _noted("grant.made", grant, acting.account(by), expires=str(expires_at or ""), uses=uses)
+    _record_audit("grant.made", grant, acting.actor_for_user(by), expires=str(expires_at or ""), uses=uses)
     return grant
 
 
-def fault_of(pattern: str) -> str:
+def find_pattern_error(pattern: str) -> str:
     """What is wrong with the name of a program, in words; empty when nothing is."""
     words = {"pattern": pattern}
-    if not pattern or has_hidden(pattern) or any(character.isspace() for character in pattern):
+    if not pattern or has_hidden_characters(pattern) or any(character.isspace() for character in pattern):
         return _("“%(pattern)s” is not a valid program name: it is empty or contains spaces or invisible characters.") % words
     if "/" in pattern and not pattern.startswith("/"):
         return _("“%(pattern)s” must be a full path, or a name without a slash.") % words
@@ -218,7 +218,7 @@ def fault_of(pattern: str) -> str:
 
 
 @transaction.atomic
-def revoke(pk: int, *, by: User) -> Grant:
+def revoke_grant(pk: int, *, by: User) -> Grant:
     """Take a grant back. Commands that run go on; the next one is asked about."""
     if by.is_service or not (by.has_perm("accounts.approve_commands") or by.has_perm("tools_app.change_grant")):
         raise Forbidden(_("You don’t have permission to revoke grants."))
@@ -228,15 +228,15 @@ def revoke(pk: int, *, by: User) -> Grant:
         raise NotFound(_("Grant not found."))
     if not changed:
         raise Conflict(_("This grant is already revoked."))
-    _noted("grant.revoked", grant, acting.account(by))
+    _record_audit("grant.revoked", grant, acting.actor_for_user(by))
     return grant
 
 
-def _noted(action: str, grant: Grant, actor: Actor, **details: Any) -> None:
+def _record_audit(action: str, grant: Grant, actor: Actor, **details: Any) -> None:
     what = {"scope": grant.scope, "of": grant.subject, "programs": grant.entries, "line": grant.line}
     audit_log.record(action, actor=actor, subject=("grant", grant.pk), **what, **details)
 
 
-def _least(one: int | None, other: int | None) -> int | None:
+def _min_of(one: int | None, other: int | None) -> int | None:
     said = [value for value in (one, other) if value is not None]
     return min(said) if said else None

@@ -8,7 +8,7 @@ from clawsite.infra import db
 from sessions_app.models import Attachment
 from sessions_app.sessions.attachments import path_of
 from tools_app.builtin.files.workspace import Workspace
-from tools_app.core.definition import Call, Declined, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
+from tools_app.core.definition import CallContext, ToolArgs, ToolEnv, ToolFailed, ToolFunction, ToolResult, ToolUnavailable, tool
 from tools_app.core.results import image_result_from_bytes
 
 
@@ -17,31 +17,31 @@ class ImageArgs(ToolArgs):
 
 
 @tool("image", args=ImageArgs, read_only=True)
-def make_image(env: ToolEnv) -> Execute[ImageArgs]:
+def make_image(env: ToolEnv) -> ToolFunction[ImageArgs]:
     """Look at an image: PNG, JPEG, GIF or WebP, at most 5 MB and 8000 pixels on either side.
     Use it for images in the workspace, and for attached ones that are not shown any more."""
     if not env.takes_images:
-        raise Declined(f"images cannot be shown to the model `{env.model}`")
+        raise ToolUnavailable(f"images cannot be shown to the model `{env.model}`")
     workspace = Workspace(env.workspace) if env.workspace else None
 
-    async def image(args: ImageArgs, call: Call) -> ToolResult:
-        content = await asyncio.to_thread(_in_workspace, workspace, args.path) if workspace else None
+    async def image(args: ImageArgs, call: CallContext) -> ToolResult:
+        content = await asyncio.to_thread(_read_from_workspace, workspace, args.path) if workspace else None
         if content is None:
-            content = await db.read(_attached, env.session_id, args.path)
-        return await asyncio.to_thread(_shown, content, args.path)
+            content = await db.read(_read_attachment, env.session_id, args.path)
+        return await asyncio.to_thread(_image_result, content, args.path)
 
     return image
 
 
-def _in_workspace(workspace: Workspace, path: str) -> bytes | None:
+def _read_from_workspace(workspace: Workspace, path: str) -> bytes | None:
     return workspace.read(path)[0] if workspace.look(path) else None
 
 
-def _shown(content: bytes, path: str) -> ToolResult:
+def _image_result(content: bytes, path: str) -> ToolResult:
     return image_result_from_bytes(content, name=path.rsplit("/", 1)[-1] or path, details={"path": path})
 
 
-def _attached(session_id: str, name: str) -> bytes:
+def _read_attachment(session_id: str, name: str) -> bytes:
     """The bytes of the newest image of that name in this session."""
     found = Attachment.objects.filter(session_id=session_id, name=name, is_image=True).order_by("-created_at").first()
     if found is None:

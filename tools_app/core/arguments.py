@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-MAX_FAULTS_TOLD = 5
+MAX_ERRORS_SHOWN = 5
 Check = Callable[[dict[str, Any]], Any]  # arguments as the model sent them -> what the tool takes; or BadArguments
 
 
@@ -18,9 +18,9 @@ class ToolArgs(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-_MAY_BE_BLANK = object()
+_BLANK_ALLOWED = object()
 # A required text that may well be empty, such as the content of a file. Any other required text that is blank counts as missing.
-MayBeBlank = Annotated[str, _MAY_BE_BLANK]
+BlankAllowedStr = Annotated[str, _BLANK_ALLOWED]
 
 
 class BadArguments(Exception):
@@ -28,13 +28,15 @@ class BadArguments(Exception):
 
     def __init__(self, faults: Sequence[tuple[str, str]], missing: Sequence[str] = ()) -> None:
         absent = [f"Missing required parameter: {', '.join(missing)}"] if missing else []
-        super().__init__("; ".join([*absent, *(f"`{place or 'arguments'}`: {words}" for place, words in faults[:MAX_FAULTS_TOLD])]))
+        super().__init__(
+            "; ".join([*absent, *(f"`{place or 'arguments'}`: {words}" for place, words in faults[:MAX_ERRORS_SHOWN])])
+        )
 
 
-def checked_by(args: type[ToolArgs]) -> Check:
+def make_check(args: type[ToolArgs]) -> Check:
     """Arguments checked by their model. Faults are told by place and words, never with the value that was sent."""
     fields = args.model_fields.items()
-    never_blank = [name for name, f in fields if f.is_required() and f.annotation is str and _MAY_BE_BLANK not in f.metadata]
+    never_blank = [name for name, f in fields if f.is_required() and f.annotation is str and _BLANK_ALLOWED not in f.metadata]
 
     def check(arguments: dict[str, Any]) -> ToolArgs:
         blank = [name for name in never_blank if isinstance(value := arguments.get(name), str) and not value.strip()]
@@ -56,19 +58,19 @@ def checked_by(args: type[ToolArgs]) -> Check:
 def json_schema(args: type[BaseModel]) -> dict[str, Any]:
     """The arguments as the plain JSON Schema that every provider accepts: nested models inlined, no titles, no unions."""
     schema = args.model_json_schema()
-    plain = _plain(schema, schema.get("$defs", {}), inside=(args.__name__,))
+    plain = _simplify(schema, schema.get("$defs", {}), inside=(args.__name__,))
     plain.pop("description", None)  # the class's docstring is for readers of the code
     plain.setdefault("properties", {})
     return plain
 
 
-def _plain(schema: dict[str, Any], definitions: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
+def _simplify(schema: dict[str, Any], definitions: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[-1]
         if name in inside:
             raise TypeError(f"{name} contains itself, which providers do not accept")
         rest = {key: value for key, value in schema.items() if key != "$ref"}
-        return _plain(definitions[name] | rest, definitions, (*inside, name))
+        return _simplify(definitions[name] | rest, definitions, (*inside, name))
     for union in ("anyOf", "oneOf", "allOf"):
         if union in schema:
             raise TypeError(f"{inside[-1]} has {union}, which providers reject: use a default instead of Optional or a union")
@@ -77,9 +79,9 @@ def _plain(schema: dict[str, Any], definitions: dict[str, Any], inside: tuple[st
         if key in ("title", "$defs"):
             continue
         if key == "properties":
-            plain[key] = {name: _plain(each, definitions, inside) for name, each in value.items()}
+            plain[key] = {name: _simplify(each, definitions, inside) for name, each in value.items()}
         elif key in ("items", "additionalProperties") and isinstance(value, dict):
-            plain[key] = _plain(value, definitions, inside)
+            plain[key] = _simplify(value, definitions, inside)
         elif key == "const":
             plain["enum"] = [value]
         else:

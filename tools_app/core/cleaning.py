@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from clawsite.infra.observability.redact import without_secrets
-from sessions_app.sessions.file_types import image_type
+from clawsite.infra.observability.redact import remove_secrets
+from sessions_app.sessions.file_types import detect_image_type
 from tools_app.core.definition import ImageBlock, TextBlock, ToolResult
 
 # CSI, OSC and its kin up to their end, and two-character escapes; 8-bit forms too. A broken one loses only its first character.
@@ -25,23 +25,24 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 SURROGATE = re.compile(r"[\ud800-\udfff]")  # from file names that are not UTF-8; no database stores one
 
 HEAD_SHARE = 0.7
-EDGE = 4096  # characters: longer than any secret that a first, rough cut may have parted
+EDGE_CHARACTERS = 4096  # characters: longer than any secret that a first, rough cut may have parted
 MAX_IMAGE_BYTES = 5 << 20  # of one image: what the providers take
 MAX_IMAGES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ResultLimits:
     """`text_bytes` of all text of one result together, and as much again of its details."""
 
     text_bytes: int
     secrets: Sequence[str] = ()
 
 
-def tidy(result: ToolResult, limits: Limits) -> ToolResult:
+def clean_result(result: ToolResult, limits: ResultLimits) -> ToolResult:
     """The result as it may go on; whatever was left out is said in it."""
     content = tuple(
-        TextBlock(_text(block.text, limits)) if isinstance(block, TextBlock) else block for block in _few_images(result.content)
+        TextBlock(_clean_and_cut(block.text, limits)) if isinstance(block, TextBlock) else block
+        for block in _limit_images(result.content)
     )
     total = sum(len(block.text.encode(errors="replace")) for block in result.content if isinstance(block, TextBlock))
     details = _clean_all(result.details, limits)
@@ -51,34 +52,34 @@ def tidy(result: ToolResult, limits: Limits) -> ToolResult:
             details = {"cut": f"details of {size} bytes are left out"}
     except TypeError:
         details = {"cut": "details that cannot be stored are left out: they are nested too deeply, or not JSON"}
-    return replace(result, content=_cut(content, limits.text_bytes, total), details=details)
+    return replace(result, content=_cut_middle(content, limits.text_bytes, total), details=details)
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """Line ends as \\n, no terminal escapes, no other control characters than tab, and nothing that UTF-8 cannot hold."""
     if CONTROL.search(text):
         text = CONTROL.sub("", ANSI.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))
     return SURROGATE.sub("\ufffd", text)
 
 
-def _text(text: str, limits: Limits) -> str:
+def _clean_and_cut(text: str, limits: ResultLimits) -> str:
     """Cleaning megabytes that are cut anyway would hold up every other run, so most of them go first."""
-    room = limits.text_bytes + 2 * EDGE
+    room = limits.text_bytes + 2 * EDGE_CHARACTERS
     if len(text) <= 2 * room:
-        return without_secrets(clean(text), limits.secrets)
+        return remove_secrets(clean_text(text), limits.secrets)
     # The words at the rough edges may be halves of a secret, which nothing would know again.
-    head = without_secrets(clean(text[:room]), limits.secrets)
-    tail = without_secrets(clean(text[-room:]), limits.secrets)
-    head = head[: max(head.rfind(" "), head.rfind("\n"), len(head) - EDGE, 0)]
-    tail = tail[min(place for place in (tail.find(" "), tail.find("\n"), EDGE, len(tail)) if place >= 0) :]
+    head = remove_secrets(clean_text(text[:room]), limits.secrets)
+    tail = remove_secrets(clean_text(text[-room:]), limits.secrets)
+    head = head[: max(head.rfind(" "), head.rfind("\n"), len(head) - EDGE_CHARACTERS, 0)]
+    tail = tail[min(place for place in (tail.find(" "), tail.find("\n"), EDGE_CHARACTERS, len(tail)) if place >= 0) :]
     return f"{head}\n[cut: {len(text) - 2 * room} of {len(text)} characters are left out here]\n{tail}"
 
 
-def _clean_all(value: Any, limits: Limits) -> Any:
+def _clean_all(value: Any, limits: ResultLimits) -> Any:
     if isinstance(value, str):
-        return _text(value, limits)
+        return _clean_and_cut(value, limits)
     if isinstance(value, dict):
-        return {clean(str(key)): _clean_all(each, limits) for key, each in value.items()}
+        return {clean_text(str(key)): _clean_all(each, limits) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_clean_all(each, limits) for each in value]
     if isinstance(value, int) and value.bit_length() > 63:
@@ -86,7 +87,7 @@ def _clean_all(value: Any, limits: Limits) -> Any:
     return value
 
 
-def _cut(content: tuple[TextBlock | ImageBlock, ...], limit: int, total: int) -> tuple[TextBlock | ImageBlock, ...]:
+def _cut_middle(content: tuple[TextBlock | ImageBlock, ...], limit: int, total: int) -> tuple[TextBlock | ImageBlock, ...]:
     """Cut the middle out of all text together, wherever it lies. `total` is how many bytes there were at first."""
     size = sum(len(block.text.encode()) for block in content if isinstance(block, TextBlock))
     if size <= limit:
@@ -114,15 +115,15 @@ def _cut(content: tuple[TextBlock | ImageBlock, ...], limit: int, total: int) ->
     return tuple(kept)
 
 
-def _kind_of(data: str) -> str:
+def _detect_image_type(data: str) -> str:
     """What an image is by its bytes, whatever its sender called it; empty: no image that a model could look at."""
     try:
-        return image_type(base64.b64decode(data, validate=True)[:16])
+        return detect_image_type(base64.b64decode(data, validate=True)[:16])
     except ValueError:
         return ""
 
 
-def _few_images(content: tuple[TextBlock | ImageBlock, ...]) -> tuple[TextBlock | ImageBlock, ...]:
+def _limit_images(content: tuple[TextBlock | ImageBlock, ...]) -> tuple[TextBlock | ImageBlock, ...]:
     """Images as they are, as long as they are few and not too large; a cut one would be no image."""
     kept: list[TextBlock | ImageBlock] = []
     images = 0
@@ -133,7 +134,7 @@ def _few_images(content: tuple[TextBlock | ImageBlock, ...]) -> tuple[TextBlock 
                 block = TextBlock(f"[an image is left out: a result has at most {MAX_IMAGES}]")
             elif (size := len(block.data) * 3 // 4) > MAX_IMAGE_BYTES + 2:
                 block = TextBlock(f"[an image of {size} bytes is left out: at most {MAX_IMAGE_BYTES} can be shown]")
-            elif kind := _kind_of(block.data):
+            elif kind := _detect_image_type(block.data):
                 block = replace(block, mime_type=kind)
             else:
                 block = TextBlock("[an image is left out: it is not a PNG, JPEG, GIF or WebP in base64]")

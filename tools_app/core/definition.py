@@ -22,8 +22,8 @@ from typing import Any, Literal, TypeVar
 
 # A tool finds everything it is declared with here.
 from tools_app.core.arguments import BadArguments as BadArguments
-from tools_app.core.arguments import Check, checked_by, json_schema
-from tools_app.core.arguments import MayBeBlank as MayBeBlank
+from tools_app.core.arguments import BlankAllowedStr as BlankAllowedStr
+from tools_app.core.arguments import Check, json_schema, make_check
 from tools_app.core.arguments import ToolArgs as ToolArgs
 from tools_app.core.supervision import Plan
 
@@ -31,14 +31,14 @@ logger = logging.getLogger(__name__)
 
 # What every provider takes as a function name; upper case is left out because policy entries ignore case.
 TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-BY_ITSELF = math.inf  # time-out of a tool that sees to its time itself, call by call
+NO_TIMEOUT = math.inf  # time-out of a tool that sees to its time itself, call by call
 
 
 class ToolFailed(Exception):
     """The tool could not do it. The message goes to the model, so it says what to do instead."""
 
 
-class Declined(Exception):
+class ToolUnavailable(Exception):
     """A factory's tool has no place in this run. The message says why and, if something can be done about it, what.
 
     People read it where they look for the tool, in their language if sessions_app.labels.rules knows the words; so does a model
@@ -115,7 +115,7 @@ ToolEvent = ToolStarted | ToolUpdated | ToolEnded
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallContext:
     """What a running tool knows about its call. `update` shows progress and must be called on the event loop."""
 
     call_id: str
@@ -126,7 +126,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class AgentWorkspace:
     """The agent's own workspace, as a command in a sandboxed session sees it."""
 
     path: Path
@@ -145,7 +145,7 @@ class ToolEnv:
     run_pk: int | None = None  # none: called from outside a run
     model: str = ""
     takes_images: bool = False  # whether that model can look at images
-    beside: Beside | None = None  # in a sandbox whose workspace is not the agent's own
+    beside: AgentWorkspace | None = None  # in a sandbox whose workspace is not the agent's own
     through: tuple[tuple[str, str], ...] = ()  # agent and session of those that the message was passed on by
     sender_id: int = 0  # who sent the message that started the run, which may be a guest; left out: the owner
     tools: frozenset[str] = frozenset()  # names of all that the policy leaves this run
@@ -157,7 +157,7 @@ class ToolEnv:
 
 
 A = TypeVar("A", bound=ToolArgs)
-Execute = Callable[[A, Call], Awaitable[ToolResult]]
+ToolFunction = Callable[[A, CallContext], Awaitable[ToolResult]]
 MakePlan = Callable[[Any, CallRef], Awaitable[Any]]  # what the call would do, or ToolFailed
 
 
@@ -173,7 +173,7 @@ class Tool:
     idempotent: bool
     polls: bool
     timeout_s: float | None
-    perform: Callable[[Any, Call], Awaitable[ToolResult]]
+    perform: Callable[[Any, CallContext], Awaitable[ToolResult]]
     plan: MakePlan | None = None  # of a supervised tool
 
     def spec(self) -> dict[str, Any]:
@@ -197,28 +197,28 @@ class ToolFactory:
     description: str
     parameters: dict[str, Any]
     check: Check
-    make: Callable[[ToolEnv], Callable[[Any, Call], Awaitable[ToolResult]]]
+    make: Callable[[ToolEnv], Callable[[Any, CallContext], Awaitable[ToolResult]]]
     read_only: bool = False
     idempotent: bool = False
     polls: bool = False
     owner_only: bool = False
     supervised: bool = False
     timeout_s: float | None = None
-    served: tuple[str, str] | None = None
+    mcp_tool: tuple[str, str] | None = None
 
     def create(self, env: ToolEnv) -> Tool:
         try:
             perform = self.make(env)
-        except Declined:
+        except ToolUnavailable:
             raise
         except Exception as error:  # one tool that is broken must not cost the run all others
             _log_once(self.name, type(error).__name__)
-            raise Declined(f"it could not be made, see the log: `{type(error).__name__}`") from error
+            raise ToolUnavailable(f"it could not be made, see the log: `{type(error).__name__}`") from error
         plan: MakePlan | None = getattr(perform, "plan", None)
         if self.supervised and plan is None:
-            raise Declined("its factory makes no plan of what it would do")
+            raise ToolUnavailable("its factory makes no plan of what it would do")
         if not callable(perform):  # a factory without its last line, in a plugin that nobody has checked
-            raise Declined("its factory returns nothing that could be called")
+            raise ToolUnavailable("its factory returns nothing that could be called")
         return Tool(
             self.name,
             self.description,
@@ -251,10 +251,10 @@ def tool(
     owner_only: bool = False,
     supervised: bool = False,
     timeout_s: float | None = None,
-) -> Callable[[Callable[[ToolEnv], Execute[A]]], ToolFactory]:
+) -> Callable[[Callable[[ToolEnv], ToolFunction[A]]], ToolFactory]:
     """Declare a tool. `group` is a name without its `group:`; read-only calls may run beside each other."""
 
-    def declare(make: Callable[[ToolEnv], Execute[A]]) -> ToolFactory:
+    def declare(make: Callable[[ToolEnv], ToolFunction[A]]) -> ToolFactory:
         description = inspect.getdoc(make)
         if not TOOL_NAME.fullmatch(name):
             raise TypeError(f"{name!r} is no tool name: lower-case letters, digits and _, at most 64")
@@ -266,7 +266,7 @@ def tool(
             group=group,
             description=description,
             parameters=json_schema(args),
-            check=checked_by(args),
+            check=make_check(args),
             make=make,
             read_only=read_only,
             idempotent=idempotent,

@@ -3,23 +3,23 @@
 import re
 
 # Without a shape of their own: they hide instructions from people, or make text read in another order than it stands.
-SHAPELESS = (
+INVISIBLE_RANGES = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 JOINERS = "\u200c\u200d\ufe0e\ufe0f"  # emoji and several scripts need single ones; a row of them can spell out anything
-IN_TEXT = re.compile(f"[{SHAPELESS}]|(?<=[{JOINERS}])[{JOINERS}]+")
-IN_NAME = re.compile(f"[{SHAPELESS}{JOINERS}\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+INVISIBLE_IN_TEXT = re.compile(f"[{INVISIBLE_RANGES}]|(?<=[{JOINERS}])[{JOINERS}]+")
+INVISIBLE_IN_NAME = re.compile(f"[{INVISIBLE_RANGES}{JOINERS}\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def visible(text: str) -> tuple[str, int]:
+def remove_hidden(text: str) -> tuple[str, int]:
     """The text without invisible characters, and how many there were."""
     if text.isascii():  # 40 ms of looking at a megabyte
         return text, 0
-    shown = IN_TEXT.sub("", text)
+    shown = INVISIBLE_IN_TEXT.sub("", text)
     return shown, len(text) - len(shown)
 
 
-def has_hidden(name: str) -> bool:
+def has_hidden_characters(name: str) -> bool:
     """Whether a name has letters that nobody would see; it could pass for another one."""
-    return IN_NAME.search(name) is not None
+    return INVISIBLE_IN_NAME.search(name) is not None

@@ -18,8 +18,8 @@ from tools_app.core.definition import ToolResult, text_result
 
 log = logging.getLogger(__name__)
 
-SECONDS = 5.0  # of one hook: the run waits for it
-LONGEST_REASON = 500  # characters
+TIMEOUT_SECONDS = 5.0  # of one hook: the run waits for it
+MAX_REASON_LENGTH = 500  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +50,18 @@ class PluginHook:
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanged:
+class CallUnchanged:
     """No hook had anything to say."""
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ArgumentsChanged:
     arguments: dict[str, Any]  # all of them
     plugins: tuple[str, ...]  # that changed something
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class CallBlocked:
     plugin: str
     reason: str
 
@@ -72,17 +72,17 @@ class Blocked:
         return text_result(words, details={"code": "blocked_by_hook", "plugin": self.plugin}, is_error=True)
 
 
-async def run_hooks(call: HookCall, hooks: Sequence[PluginHook]) -> Blocked | Changed | Unchanged:
+async def run_hooks(call: HookCall, hooks: Sequence[PluginHook]) -> CallBlocked | ArgumentsChanged | CallUnchanged:
     """Ask each hook in turn; each sees the arguments as those before it have left them."""
     changed_by: list[str] = []
     for each in hooks:
         try:
-            async with asyncio.timeout(SECONDS):
-                answer = await _ask(each.hook, replace(call, arguments=copy.deepcopy(call.arguments)))
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                answer = await _run_hook(each.hook, replace(call, arguments=copy.deepcopy(call.arguments)))
             if answer is None:
                 continue
             if answer.block:
-                return Blocked(each.plugin, answer.block[:LONGEST_REASON])
+                return CallBlocked(each.plugin, answer.block[:MAX_REASON_LENGTH])
             if answer.arguments is not None:
                 arguments = {**call.arguments, **answer.arguments}
                 orjson.dumps(arguments)  # they are stored; a TypeError here is the hook's fault
@@ -90,15 +90,17 @@ async def run_hooks(call: HookCall, hooks: Sequence[PluginHook]) -> Blocked | Ch
                     call = replace(call, arguments=arguments)
                     changed_by.append(each.plugin)
         except TimeoutError:
-            log.warning("the hook of plugin %s took longer than %g s; the call of %s is blocked", each.plugin, SECONDS, call.tool)
-            return Blocked(each.plugin, f"its hook did not answer within {SECONDS:g} s")
+            log.warning(
+                "the hook of plugin %s took longer than %g s; the call of %s is blocked", each.plugin, TIMEOUT_SECONDS, call.tool
+            )
+            return CallBlocked(each.plugin, f"its hook did not answer within {TIMEOUT_SECONDS:g} s")
         except Exception as error:
             log.exception("the hook of plugin %s failed; the call of %s is blocked", each.plugin, call.tool)
-            return Blocked(each.plugin, f"its hook failed ({type(error).__name__})")
-    return Changed(call.arguments, tuple(changed_by)) if changed_by else Unchanged()
+            return CallBlocked(each.plugin, f"its hook failed ({type(error).__name__})")
+    return ArgumentsChanged(call.arguments, tuple(changed_by)) if changed_by else CallUnchanged()
 
 
-async def _ask(hook: Hook, call: HookCall) -> HookAnswer | None:
+async def _run_hook(hook: Hook, call: HookCall) -> HookAnswer | None:
     """A plain function runs on a thread: one that waits must not hold up every other run."""
     answer = hook(call) if inspect.iscoroutinefunction(hook) else await asyncio.to_thread(hook, call)
     if inspect.isawaitable(answer):

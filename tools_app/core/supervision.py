@@ -24,7 +24,7 @@ class Supervision:
     words: str = ""
     plan: Plan | None = None
     approval: str = ""
-    asked_now: bool = False  # the question is new, and is told
+    newly_requested: bool = False  # the question is new, and is told
     told: dict[str, Any] = field(default_factory=dict)  # about it, to those who follow the chat
     grants: tuple[int, ...] = ()  # that allowed it, each to be used once more when it starts
     code: str = "exec_denied"

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 # Fixed, so that what the gate resolved is what the shell finds. Never a directory that an agent could write.
-SEARCH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
+SEARCH_PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 
-COPIED = ("LANG", "LANGUAGE", "TZ")  # of the server, where set; and LC_*
-ALWAYS = {
-    "PATH": ":".join(SEARCH),
+COPIED_VARIABLES = ("LANG", "LANGUAGE", "TZ")  # of the server, where set; and LC_*
+FIXED_VARIABLES = {
+    "PATH": ":".join(SEARCH_PATH),
     "NO_COLOR": "1",  # the reader is a model, or a page that shows plain text
     "TERM": "dumb",
     # Nobody sits there to answer or to page on.
@@ -35,27 +35,29 @@ ALWAYS = {
     "CURL_HOME": "/nonexistent",  # enough for curl before 7.73; later ones look in the home next
     "DOCKER_CONFIG": "/nonexistent",
 }
-ON_A_TERMINAL = {"TERM": "xterm-256color"}
+TERMINAL_VARIABLES = {"TERM": "xterm-256color"}
 
 
 def build_environment(home: Path, *, pty: bool = False, server: Mapping[str, str] = os.environ) -> dict[str, str]:
     """All that a command gets. `server` is where the language and the time zone are looked up, nothing else."""
-    built = {name: value for name, value in server.items() if (name in COPIED or name.startswith("LC_")) and _is_plain(value)}
+    built = {
+        name: value for name, value in server.items() if (name in COPIED_VARIABLES or name.startswith("LC_")) and _is_plain(value)
+    }
     built.setdefault("LANG", "C.UTF-8")
-    built |= ALWAYS | (ON_A_TERMINAL if pty else {})
+    built |= FIXED_VARIABLES | (TERMINAL_VARIABLES if pty else {})
     built["HOME"] = str(home)
     built["USER"] = built["LOGNAME"] = "agent"
     return built
 
 
-def environment_hash(env: Mapping[str, str]) -> str:
+def hash_environment(env: Mapping[str, str]) -> str:
     """For the plan that somebody approves: another environment is another command."""
     return hashlib.sha256(json.dumps(sorted(env.items())).encode()).hexdigest()
 
 
 def find_program(name: str) -> str | None:
     """Where a program of the system is, by the fixed path; None where it is not."""
-    for directory in SEARCH:
+    for directory in SEARCH_PATH:
         path = f"{directory}/{name}"
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path

@@ -9,7 +9,7 @@ import orjson
 
 from tools_app.exec.gate.verdict import Analysis, Executable, Script
 
-LATER = frozenset({"analysis_hash", "scripts"})  # not in rows from before there were any, which keep their hash
+FIELDS_ADDED_LATER = frozenset({"analysis_hash", "scripts"})  # not in rows from before there were any, which keep their hash
 
 
 @dataclass(frozen=True)  # no slots: the hash is computed once and kept
@@ -46,11 +46,11 @@ class ExecPlan:
         return hashlib.sha256(orjson.dumps(self.to_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value or name not in LATER}
+        return {name: value for name, value in asdict(self).items() if value or name not in FIELDS_ADDED_LATER}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "ExecPlan":
-        values = {each.name: data[each.name] for each in fields(cls) if each.name in data or each.name not in LATER}
+        values = {each.name: data[each.name] for each in fields(cls) if each.name in data or each.name not in FIELDS_ADDED_LATER}
         values["argv"] = None if values["argv"] is None else tuple(values["argv"])
         values["executables"] = tuple(Executable(**each) for each in values["executables"])
         values["scripts"] = tuple(Script(**each) for each in values.get("scripts", ()))
@@ -62,7 +62,7 @@ class ExecPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedCommand:
     """A plan and what its line was found to be made of."""
 
     plan: ExecPlan

@@ -17,14 +17,14 @@ from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import Conflict, Forbidden
 from sessions_app.runs.lifecycle import SENT_BY
-from sessions_app.runs.types import Claimed
+from sessions_app.runs.types import ClaimedRun
 from tools_app.exec.gate.types import Ask, Security
 from tools_app.models import ExecRule
 
-PLACES = (ExecRule.Scope.INSTALLATION, ExecRule.Scope.AGENT, ExecRule.Scope.SESSION)
+SCOPES = (ExecRule.Scope.INSTALLATION, ExecRule.Scope.AGENT, ExecRule.Scope.SESSION)
 
 # The strictest first. A boolean or a number is merged by the function beside it.
-STRICTNESS: dict[str, Sequence[str]] = {
+STRICTEST_FIRST: dict[str, Sequence[str]] = {
     "security": ("deny", "allowlist", "full"),
     "ask": ("always", "on-miss", "off"),
     "ask_fallback": ("deny", "allowlist"),
@@ -32,7 +32,7 @@ STRICTNESS: dict[str, Sequence[str]] = {
     "sandbox_scope": ("session", "agent", "shared"),
     "workspace_access": ("none", "ro", "rw"),
 }
-STRICTER: dict[str, Any] = {
+STRICTER_OF: dict[str, Any] = {
     "exclude_requester": any,
     "two_people": any,
     "network": all,
@@ -64,32 +64,32 @@ class ExecRules:
     said_by: dict[str, str] = field(default_factory=dict)
 
 
-def rules_of(claimed: Claimed) -> ExecRules:
+def rules_for_run(claimed: ClaimedRun) -> ExecRules:
     """The rules for a run: also those of the agents and sessions that its message came through.
 
     What one of them may not do, it may not have done by another.
     """
-    return rules_for(claimed.agent, str(claimed.session_id), passed_on_by(claimed.options))
+    return rules_for(claimed.agent, str(claimed.session_id), forwarded_through(claimed.options))
 
 
-def passed_on_by(options: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+def forwarded_through(options: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Agent and session of each that a run's message came through, the first one first."""
     return tuple((agent, session) for agent, session in options.get(SENT_BY, {}).get("through", []))
 
 
 def rules_for(agent: str, session_id: str, through: Iterable[Sequence[str]] = ()) -> ExecRules:
     """The rules of this moment for an agent in a session, and `through` others: pairs of agent and session."""
-    return rules_for_each([[(agent, session_id), *through]])[0]
+    return rules_for_many([[(agent, session_id), *through]])[0]
 
 
-def rules_for_each(places: Sequence[Sequence[Sequence[str]]]) -> list[ExecRules]:
+def rules_for_many(places: Sequence[Sequence[Sequence[str]]]) -> list[ExecRules]:
     """The same for many at once: for each, the pairs of agent and session that it is bound by."""
     named = sorted({"", *(name for pairs in places for pair in pairs for name in pair)})
     # As SQL, since every run begins with it and most installations have a rule or two: 0.02 ms instead of 0.4.
     marks = ", ".join(["%s"] * len(named))
-    pks = [pk for (pk,) in sql.rows(f"SELECT id FROM tools_app_execrule WHERE subject IN ({marks})", named)]
+    pks = [pk for (pk,) in sql.fetch_rows(f"SELECT id FROM tools_app_execrule WHERE subject IN ({marks})", named)]
     found = list(ExecRule.objects.filter(pk__in=pks).prefetch_related("approver_groups")) if pks else []
-    return [merge(row for row in found if row.subject in _subjects(pairs)[ExecRule.Scope(row.scope)]) for pairs in places]
+    return [merge_rules(row for row in found if row.subject in _subjects(pairs)[ExecRule.Scope(row.scope)]) for pairs in places]
 
 
 def _subjects(pairs: Sequence[Sequence[str]]) -> dict[ExecRule.Scope, set[str]]:
@@ -100,26 +100,26 @@ def _subjects(pairs: Sequence[Sequence[str]]) -> dict[ExecRule.Scope, set[str]]:
     }
 
 
-def merge(rows: Iterable[ExecRule]) -> ExecRules:
-    in_order = sorted(rows, key=lambda row: PLACES.index(ExecRule.Scope(row.scope)))
+def merge_rules(rows: Iterable[ExecRule]) -> ExecRules:
+    in_order = sorted(rows, key=lambda row: SCOPES.index(ExecRule.Scope(row.scope)))
     values: dict[str, Any] = {}
     said_by: dict[str, str] = {}
-    for name in (*STRICTNESS, *STRICTER):
+    for name in (*STRICTEST_FIRST, *STRICTER_OF):
         said = [(getattr(row, name), row) for row in in_order if getattr(row, name) not in ("", None)]
         if not said:
             continue
-        chosen = _strictest(name, [value for value, _row in said])
+        chosen = _pick_strictest(name, [value for value, _row in said])
         values[name] = chosen
         said_by[name] = next((str(row) for value, row in said if value == chosen), str(said[0][1]))
     groups = tuple(ids for row in in_order if (ids := tuple(sorted(group.pk for group in row.approver_groups.all()))))
     return ExecRules(**values, approver_groups=groups, said_by=said_by)
 
 
-def _strictest(name: str, values: Sequence[Any]) -> Any:
-    if order := STRICTNESS.get(name):
+def _pick_strictest(name: str, values: Sequence[Any]) -> Any:
+    if order := STRICTEST_FIRST.get(name):
         # A word that is not known, from a later version or a slip, counts as the strictest.
         return min(values, key=order.index) if set(values) <= set(order) else order[0]
-    return STRICTER[name](values)
+    return STRICTER_OF[name](values)
 
 
 @transaction.atomic
@@ -135,13 +135,13 @@ def save_rule(rule: ExecRule, *, by: User, expected_version: int | None) -> Exec
                 rule.save(force_insert=True)
         except IntegrityError:
             raise Conflict(_("A rule for this scope already exists. Change that rule instead.")) from None
-        _noted(rule, by, **_said(rule))
+        _record_audit(rule, by, **_explicit_fields(rule))
         return rule
     if not ExecRule.objects.filter(pk=rule.pk, version=expected_version).update(version=F("version") + 1, updated_at=clock.now()):
         raise Conflict(_("Another user changed this rule after you opened it. Review it again."))
     rule.version = expected_version + 1
     rule.save(force_update=True)
-    _noted(rule, by, **_said(rule))
+    _record_audit(rule, by, **_explicit_fields(rule))
     return rule
 
 
@@ -153,29 +153,31 @@ def delete_rule(rule: ExecRule, *, by: User, expected_version: int | None) -> No
     held = ExecRule.objects.select_for_update().filter(pk=rule.pk).first()
     if held is None or held.version != expected_version:
         raise Conflict(_("Another user changed this rule after you opened it. Review it again."))
-    _noted(held, by, change="deleted", was={**_said(held), "approver_groups": _group_names(held)})
+    _record_audit(held, by, change="deleted", was={**_explicit_fields(held), "approver_groups": _list_group_names(held)})
     held.delete()
 
 
-def note_groups(rule: ExecRule, *, by: User) -> None:
+def record_groups(rule: ExecRule, *, by: User) -> None:
     """Who may approve is stored after the rule itself, and recorded then."""
-    _noted(rule, by, approver_groups=_group_names(rule))
+    _record_audit(rule, by, approver_groups=_list_group_names(rule))
 
 
-def _noted(rule: ExecRule, by: User, **said: Any) -> None:
-    audit_log.record("exec_rules.changed", actor=acting.account(by), subject=("exec rule", str(rule)), version=rule.version, **said)
+def _record_audit(rule: ExecRule, by: User, **said: Any) -> None:
+    audit_log.record(
+        "exec_rules.changed", actor=acting.actor_for_user(by), subject=("exec rule", str(rule)), version=rule.version, **said
+    )
 
 
-def _said(rule: ExecRule) -> dict[str, Any]:
-    return {name: value for name in (*STRICTNESS, *STRICTER) if (value := getattr(rule, name)) not in ("", None)}
+def _explicit_fields(rule: ExecRule) -> dict[str, Any]:
+    return {name: value for name in (*STRICTEST_FIRST, *STRICTER_OF) if (value := getattr(rule, name)) not in ("", None)}
 
 
-def _group_names(rule: ExecRule) -> list[str]:
+def _list_group_names(rule: ExecRule) -> list[str]:
     return sorted(rule.approver_groups.values_list("name", flat=True))
 
 
 @transaction.atomic
-def let_ask(agent: str, by: User) -> ExecRule:
+def enable_asking(agent: str, by: User) -> ExecRule:
     """Let an agent ask people about commands. Only where nobody has decided: what somebody refused is theirs to open again."""
     rules = rules_for(agent, "")
     if place := rules.said_by.get("security"):

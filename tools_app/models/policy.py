@@ -6,7 +6,7 @@ from django.db.models import Q, UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
 from tools_app.policy.expectations import Expectation
-from tools_app.policy.rules import LISTS, PLACE, RuleRow
+from tools_app.policy.rules import LIST_FIELDS, SCOPE_FIELDS, RuleRow
 
 
 class ToolPolicy(models.Model):
@@ -68,7 +68,7 @@ class ToolPolicy(models.Model):
         verbose_name = _("tool policy")
         verbose_name_plural = _("tool policies")
         constraints = [
-            UniqueConstraint(fields=list(PLACE), name="one_policy_per_place"),
+            UniqueConstraint(fields=list(SCOPE_FIELDS), name="one_policy_per_place"),
             models.CheckConstraint(condition=~Q(scope="global") | Q(subject=""), name="global_policy_has_no_subject"),
         ]
 
@@ -76,7 +76,7 @@ class ToolPolicy(models.Model):
         return self.as_rule().key
 
     def as_rule(self) -> RuleRow:
-        return RuleRow.from_json({name: getattr(self, name) for name in (*PLACE, "profile", *LISTS)})
+        return RuleRow.from_json({name: getattr(self, name) for name in (*SCOPE_FIELDS, "profile", *LIST_FIELDS)})
 
 
 class PolicyTest(models.Model):

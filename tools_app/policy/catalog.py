@@ -16,12 +16,12 @@ NATIVE_TOOLS: dict[str, tuple[str, ...]] = {
     "nodes": ("nodes",),
     "": ("image", "agents_list", "whatsapp_login"),
 }
-GROUP_OF = {name: group for group, names in NATIVE_TOOLS.items() for name in names}
-NATIVE_NAMES = frozenset(GROUP_OF)
+GROUP_BY_TOOL = {name: group for group, names in NATIVE_TOOLS.items() for name in names}
+NATIVE_NAMES = frozenset(GROUP_BY_TOOL)
 
-OPENCLAW = "openclaw"  # group of every native tool
-PLUGINS = "plugins"  # group of every tool that another app brings
-GROUPS = frozenset(group for group in NATIVE_TOOLS if group) | {OPENCLAW, PLUGINS}
+OPENCLAW_GROUP = "openclaw"  # group of every native tool
+PLUGINS_GROUP = "plugins"  # group of every tool that another app brings
+GROUPS = frozenset(group for group in NATIVE_TOOLS if group) | {OPENCLAW_GROUP, PLUGINS_GROUP}
 
 # Allow list of each profile; an empty one does not limit.
 PROFILES: dict[str, tuple[str, ...]] = {
@@ -52,7 +52,7 @@ SANDBOX_ALWAYS = ("image",)  # stays with whatever an operator allows there, unl
 
 # In a webhook's run, where an operator has not said otherwise: what strangers wrote starts no command, reaches no notes and no
 # other conversation, and changes nothing of the installation.
-WEBHOOK = "hook"  # the channel under which rules name webhooks
+WEBHOOK_CHANNEL = "hook"  # the channel under which rules name webhooks
 WEBHOOK_DENY = (
     "group:runtime",
     "group:automation",

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tools_app.policy.layers import LAYERS, key_policy
-from tools_app.policy.matcher import Effect, Judgement, Opinion
+from tools_app.policy.layers import LAYERS, token_policy
+from tools_app.policy.matcher import Effect, LayerMatch, LayerPolicy
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules
 
-OWNER_GATE = "owner"  # stands before the layers: no row can open it
-KEY = "key"  # stands behind them: it is no row, and can only take away
+OWNER_LAYER = "owner"  # stands before the layers: no row can open it
+TOKEN_LAYER = "key"  # stands behind them: it is no row, and can only take away
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PolicyStep:
     layer: str
     effect: Effect
     rule: str
@@ -30,7 +30,7 @@ class Step:
         return {**told, "row": self.row} if self.row else told
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Step":
+    def from_json(cls, data: dict[str, Any]) -> "PolicyStep":
         return cls(data["layer"], data["effect"], data["rule"], data.get("row", ""))
 
 
@@ -38,13 +38,13 @@ class Step:
 class Verdict:
     """For every tool asked about the owner gate, all nine layers and perhaps the key, in order, also those after a refusal."""
 
-    trace: dict[str, tuple[Step, ...]]
+    trace: dict[str, tuple[PolicyStep, ...]]
 
     @property
     def kept(self) -> tuple[str, ...]:
         return tuple(tool for tool, steps in self.trace.items() if not any(step.effect == "deny" for step in steps))
 
-    def refused_by(self, tool: str) -> Step | None:
+    def refused_by(self, tool: str) -> PolicyStep | None:
         """The first step that refuses the tool."""
         return next((step for step in self.trace[tool] if step.effect == "deny"), None)
 
@@ -57,32 +57,35 @@ class Verdict:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Verdict":
-        return cls({tool: tuple(Step.from_json(step) for step in steps) for tool, steps in data["trace"].items()})
+        return cls({tool: tuple(PolicyStep.from_json(step) for step in steps) for tool, steps in data["trace"].items()})
 
 
 def evaluate(query: PolicyQuery, rules: PolicyRules) -> Verdict:
     """Ask the owner gate and every layer about every tool."""
-    gate = [_OWNERS_STEP[query.is_owner] if tool.owner_only else _OPEN for tool in query.tools]
-    layers = [_steps(layer.name, layer.resolve(query, rules), query.tools) for layer in LAYERS]
+    gate = [_OWNER_STEPS[query.is_owner] if tool.owner_only else _OPEN_STEP for tool in query.tools]
+    layers = [_layer_steps(layer.name, layer.resolve(query, rules), query.tools) for layer in LAYERS]
     if query.key:
-        layers.append(_steps(KEY, key_policy(query), query.tools))
+        layers.append(_layer_steps(TOKEN_LAYER, token_policy(query), query.tools))
     names = [tool.name for tool in query.tools]
     return Verdict(dict(zip(names, zip(gate, *layers, strict=True), strict=True)))
 
 
-def _steps(layer: str, opinion: Opinion | None, tools: Sequence[ToolFacts]) -> list[Step]:
+def _layer_steps(layer: str, opinion: LayerPolicy | None, tools: Sequence[ToolFacts]) -> list[PolicyStep]:
     """The layer's step for each tool. Tools that fare alike share one: making 540 of them took a fifth of the time."""
     if opinion is None:
-        return [Step(layer, "none", "no rule")] * len(tools)
-    made: dict[Judgement, Step] = {}
+        return [PolicyStep(layer, "none", "no rule")] * len(tools)
+    made: dict[LayerMatch, PolicyStep] = {}
     steps = []
     for judgement in opinion.judge(tools):
         step = made.get(judgement)
         if step is None:
-            step = made[judgement] = Step(layer, *judgement)
+            step = made[judgement] = PolicyStep(layer, *judgement)
         steps.append(step)
     return steps
 
 
-_OPEN = Step(OWNER_GATE, "none", "open to everybody")
-_OWNERS_STEP = {True: Step(OWNER_GATE, "allow", "only for the owner"), False: Step(OWNER_GATE, "deny", "only for the owner")}
+_OPEN_STEP = PolicyStep(OWNER_LAYER, "none", "open to everybody")
+_OWNER_STEPS = {
+    True: PolicyStep(OWNER_LAYER, "allow", "only for the owner"),
+    False: PolicyStep(OWNER_LAYER, "deny", "only for the owner"),
+}

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 from tools_app.policy.chain import evaluate
 from tools_app.policy.layers import ANY, group_policy
-from tools_app.policy.matcher import ready
+from tools_app.policy.matcher import compile_entries
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
 from tools_app.policy.rules import GROUP, PolicyRules, RuleRow
 
-ANY_OTHER = "any-other-agent"  # stands for the agents that no row names
+ANY_OTHER_AGENT = "any-other-agent"  # stands for the agents that no row names
 ANY_OTHER_GROUP = "any-other-group"
 
 
@@ -37,13 +37,13 @@ class Expectation:
     WORDS: ClassVar = ("name", "expected", "tool", "agent", "provider", "channel", "group", "sender")
     FLAGS: ClassVar = ("sandboxed", "subagent")
 
-    def brief(self) -> dict[str, Any]:
+    def to_compact_json(self) -> dict[str, Any]:
         """Without what says nothing, for keeping and for files."""
         return {name: value for name in (*self.WORDS, *self.FLAGS) if (value := getattr(self, name))}
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenExpectation:
     """An expectation that does not hold, with the first case that shows it."""
 
     expectation: Expectation
@@ -54,34 +54,36 @@ class Broken:
     where: str = ""  # the group chat and the person in it
 
 
-def broken(
+def find_broken(
     expectations: Iterable[Expectation], rules: PolicyRules, tools: Iterable[ToolFacts], plugins: tuple[str, ...]
-) -> list[Broken]:
+) -> list[BrokenExpectation]:
     known = tuple(tools)
-    found = (_first_fault(each, rules, known, plugins) for each in expectations)
+    found = (_find_first_failure(each, rules, known, plugins) for each in expectations)
     return [fault for fault in found if fault]
 
 
-def _first_fault(
+def _find_first_failure(
     expectation: Expectation, rules: PolicyRules, known: tuple[ToolFacts, ...], plugins: tuple[str, ...]
-) -> Broken | None:
-    entries = ready((expectation.tool,))
+) -> BrokenExpectation | None:
+    entries = compile_entries((expectation.tool,))
     named = [facts for facts in known if entries.find(facts) is not None]
     if not named:
-        agent = expectation.agent or ANY_OTHER
-        return Broken(expectation, expectation.tool, agent, expectation.provider, "not there: no tool has such a name")
+        agent = expectation.agent or ANY_OTHER_AGENT
+        return BrokenExpectation(expectation, expectation.tool, agent, expectation.provider, "not there: no tool has such a name")
     for query in _cases(expectation, rules, plugins):
         verdict = evaluate(query.about(named), rules)
         for facts in named:
             kept = verdict.refused_by(facts.name) is None
             if kept != (expectation.expected == "allowed"):
-                return Broken(expectation, facts.name, query.agent, query.model_words, verdict.explain(facts.name), _where(query))
+                return BrokenExpectation(
+                    expectation, facts.name, query.agent, query.model_label, verdict.explain(facts.name), _describe_context(query)
+                )
     return None
 
 
 def _cases(expectation: Expectation, rules: PolicyRules, plugins: tuple[str, ...]) -> Iterator[PolicyQuery]:
     """One question for each way in which the rows can answer differently."""
-    places = _distinct(_places(expectation, rules), rules, plugins)
+    places = _distinct_contexts(_group_contexts(expectation, rules), rules, plugins)
     for who in _agents(expectation, rules):
         for key in _models(expectation, rules, who):
             provider, _, model = key.partition("/")
@@ -104,7 +106,7 @@ def _agents(expectation: Expectation, rules: PolicyRules) -> Iterable[str]:
     """The agent that the words name; else one of those whose rows say the same, and one without rows."""
     if agent := expectation.agent.strip().lower():
         return [agent]
-    said: dict[str, set[RuleRow]] = {ANY_OTHER: set()}
+    said: dict[str, set[RuleRow]] = {ANY_OTHER_AGENT: set()}
     for row in rules.rows:
         if row.subject:
             said.setdefault(row.subject, set()).add(replace(row, subject=""))
@@ -120,7 +122,7 @@ def _models(expectation: Expectation, rules: PolicyRules, agent: str) -> list[st
     return [wanted, *sorted(key for key in named if not wanted or key.startswith(f"{wanted}/"))]
 
 
-def _places(expectation: Expectation, rules: PolicyRules) -> Iterator[tuple[str, str, str]]:
+def _group_contexts(expectation: Expectation, rules: PolicyRules) -> Iterator[tuple[str, str, str]]:
     """Channel, group and sender; as far as the words leave them open, those that a row names and one that none does."""
     channel, group, sender = expectation.channel.strip().lower(), expectation.group.strip(), expectation.sender.strip()
     yield channel, ANY_OTHER_GROUP if group == ANY else group, sender
@@ -132,7 +134,7 @@ def _places(expectation: Expectation, rules: PolicyRules) -> Iterator[tuple[str,
             yield row.channel, here if group == ANY else group, sender or ("" if row.sender == ANY else row.sender)
 
 
-def _distinct(
+def _distinct_contexts(
     places: Iterable[tuple[str, str, str]], rules: PolicyRules, plugins: tuple[str, ...]
 ) -> Iterable[tuple[str, str, str]]:
     """One place of those where the group layer thinks the same. It knows no agents, so the others would tell nothing new."""
@@ -144,7 +146,7 @@ def _distinct(
     return found.values()
 
 
-def _where(query: PolicyQuery) -> str:
+def _describe_context(query: PolicyQuery) -> str:
     if not query.group:
         return ""
     return f"{query.channel}/{query.group}" + (f"#{query.sender.id}" if query.sender.id else "")

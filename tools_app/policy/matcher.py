@@ -5,23 +5,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from tools_app.policy.catalog import ALIASES, GROUPS, NATIVE_NAMES, PLUGINS
+from tools_app.policy.catalog import ALIASES, GROUPS, NATIVE_NAMES, PLUGINS_GROUP
 from tools_app.policy.query import ToolFacts
 
 Effect = Literal["allow", "deny", "none"]
-Kind = Literal["core", "plugin", "unknown"]
-Judgement = tuple[Effect, str, str]  # effect, rule, key of the row
+EntryKind = Literal["core", "plugin", "unknown"]
+LayerMatch = tuple[Effect, str, str]  # effect, rule, key of the row
 GROUP_PREFIX = "group:"
 
 
-def normalise(entry: str) -> str:
+def normalize_entry(entry: str) -> str:
     """Entries and names are compared in lower case, without blanks around them, under their real name."""
     entry = entry.strip().lower()
     return ALIASES.get(entry, entry)
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class EntryMatcher:
     """A list made ready for many questions. Which entry is named does not depend on the order of the list."""
 
     exact: dict[str, str]  # normalised: as written
@@ -40,26 +40,26 @@ class Entries:
 
 
 @lru_cache(maxsize=4096)
-def ready(entries: tuple[str, ...]) -> Entries:
+def compile_entries(entries: tuple[str, ...]) -> EntryMatcher:
     """`*`, `prefix_*`, `group:x`, a tool's name or a plugin's id. Anything else, a blank entry too, matches nothing."""
     exact: dict[str, str] = {}
     patterns: dict[str, str] = {}
     for entry in entries:
-        name = normalise(entry)
+        name = normalize_entry(entry)
         if name.endswith("*"):
             patterns.setdefault(name[:-1], entry)
         elif name:
             exact.setdefault(name, entry)
-    return Entries(exact, tuple(sorted(patterns.items(), key=lambda pair: (-len(pair[0]), pair[0]))))
+    return EntryMatcher(exact, tuple(sorted(patterns.items(), key=lambda pair: (-len(pair[0]), pair[0]))))
 
 
-def kind_of(entry: str, plugins: frozenset[str]) -> Kind:
+def classify_entry(entry: str, plugins: frozenset[str]) -> EntryKind:
     """What an entry is about. A pattern that fits a native tool is a core entry, whatever else it fits.
 
     `plugins` holds the ids of the enabled plugins and the names of their tools, in lower case.
     """
-    name = normalise(entry)
-    if name == GROUP_PREFIX + PLUGINS:
+    name = normalize_entry(entry)
+    if name == GROUP_PREFIX + PLUGINS_GROUP:
         return "plugin"
     if name.startswith(GROUP_PREFIX):
         return "core" if name.removeprefix(GROUP_PREFIX) in GROUPS else "unknown"
@@ -73,14 +73,14 @@ def kind_of(entry: str, plugins: frozenset[str]) -> Kind:
 
 
 @lru_cache(maxsize=1024)
-def only_plugins(entries: tuple[str, ...], plugins: tuple[str, ...]) -> bool:
+def has_only_plugins(entries: tuple[str, ...], plugins: tuple[str, ...]) -> bool:
     """Whether every entry names an enabled plugin or its tools. One typo among them, and the answer is no."""
     known = frozenset(name.lower() for name in plugins)
-    return bool(entries) and all(kind_of(entry, known) == "plugin" for entry in entries)
+    return bool(entries) and all(classify_entry(entry, known) == "plugin" for entry in entries)
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class LayerPolicy:
     """What a layer thinks. `source` is said before the rule, such as the profile the lists come from.
 
     `row` and `also_row` are the keys of the rows behind the lists and behind what was also allowed; no row is behind `always_deny`.
@@ -95,13 +95,13 @@ class Opinion:
     ignored: bool = False  # there is an allow list, but it names only plugins
     always_deny: tuple[str, ...] = ()
 
-    def judge(self, tools: Iterable[ToolFacts]) -> Iterator[Judgement]:
+    def judge(self, tools: Iterable[ToolFacts]) -> Iterator[LayerMatch]:
         """For each tool the effect, the rule behind it, the row it stands in. `none`: nothing here is for or against it."""
         # Lists made ready once for all tools, empty ones left out, names ready in ToolFacts.keys: 60 tools in nine layers
         # take 0.5 ms instead of 1.8.
-        lists = [(ready(entries).find, effect, words, row) for entries, effect, words, row in self._lists() if entries]
+        lists = [(compile_entries(entries).find, effect, words, row) for entries, effect, words, row in self._lists() if entries]
         before = f"{self.source}: " if self.source else ""
-        unnamed = self._unnamed(before)
+        unnamed = self._match_unnamed(before)
         for tool in tools:
             for find, effect, words, row in lists:
                 if (entry := find(tool)) is not None:
@@ -118,7 +118,7 @@ class Opinion:
             yield self.allow, "allow", "allow entry", self.row
             yield self.also, "allow", "also allow entry", self.also_row
 
-    def _unnamed(self, before: str) -> Judgement:
+    def _match_unnamed(self, before: str) -> LayerMatch:
         """Of a tool that no list names."""
         if self.ignored:
             return "none", f"{before}allow list ignored, as it names only plugins", self.row

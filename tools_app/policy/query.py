@@ -42,7 +42,7 @@ class Sender:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyLimits:
+class TokenLimits:
     """What the access token behind a run allows of the tools; `name` is its public part."""
 
     name: str
@@ -53,7 +53,7 @@ class KeyLimits:
         return {"name": self.name, "allow": list(self.allow), "deny": list(self.deny)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "KeyLimits":
+    def from_json(cls, data: Mapping[str, Any]) -> "TokenLimits":
         return cls(data["name"], tuple(data["allow"]), tuple(data["deny"]))
 
 
@@ -71,10 +71,10 @@ class PolicyQuery:
     sandboxed: bool = False
     visiting: bool = False  # a webhook's run in a conversation of its owner's, not in one with that webhook
     plugins: tuple[str, ...] = ()  # ids of the enabled plugins and the names of their tools
-    key: KeyLimits | None = None
+    key: TokenLimits | None = None
 
     @property
-    def model_words(self) -> str:
+    def model_label(self) -> str:
         """As people write it: `openai/gpt-5`, or the provider alone."""
         return "/".join(filter(None, (self.provider, self.model)))
 
@@ -84,8 +84,8 @@ class PolicyQuery:
     def to_json(self) -> dict[str, Any]:
         """Whatever says nothing is left out: a question is stored with every call."""
         plain = {"agent": self.agent, "is_owner": self.is_owner, "is_subagent": self.is_subagent}
-        told: dict[str, Any] = {name: value for name in WORDS if (value := getattr(self, name))}
-        if sender := {name: value for name in SENDER if (value := getattr(self.sender, name))}:
+        told: dict[str, Any] = {name: value for name in QUERY_FIELDS if (value := getattr(self, name))}
+        if sender := {name: value for name in SENDER_FIELDS if (value := getattr(self.sender, name))}:
             told["sender"] = sender
         if self.plugins:
             told["plugins"] = list(self.plugins)
@@ -102,10 +102,10 @@ class PolicyQuery:
             tuple(ToolFacts.from_json(facts) for facts in data["tools"]),
             sender=Sender(**data.get("sender", {})),
             plugins=tuple(data.get("plugins", ())),
-            key=KeyLimits.from_json(data["key"]) if "key" in data else None,
-            **{name: data[name] for name in WORDS if name in data},
+            key=TokenLimits.from_json(data["key"]) if "key" in data else None,
+            **{name: data[name] for name in QUERY_FIELDS if name in data},
         )
 
 
-WORDS = ("provider", "model", "channel", "group", "sandboxed", "visiting")
-SENDER = tuple(each.name for each in fields(Sender))
+QUERY_FIELDS = ("provider", "model", "channel", "group", "sandboxed", "visiting")
+SENDER_FIELDS = tuple(each.name for each in fields(Sender))

@@ -6,8 +6,8 @@ from typing import Any
 
 GLOBAL, AGENT, GROUP, SANDBOX, SUBAGENT = "global", "agent", "group", "sandbox", "subagent"
 SCOPES = (GLOBAL, AGENT, GROUP, SANDBOX, SUBAGENT)
-PLACE = ("scope", "subject", "provider", "channel", "group", "sender")  # the fields that say where a row applies
-LISTS = ("allow", "deny", "also_allow")
+SCOPE_FIELDS = ("scope", "subject", "provider", "channel", "group", "sender")  # the fields that say where a row applies
+LIST_FIELDS = ("allow", "deny", "also_allow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +54,25 @@ class RuleRow:
         return not (self.profile or self.allow or self.deny or self.also_allow)
 
     def to_json(self) -> dict[str, Any]:
-        lists = {name: list(getattr(self, name)) for name in LISTS}
-        return {**{name: getattr(self, name) for name in PLACE}, "profile": self.profile, **lists}
+        lists = {name: list(getattr(self, name)) for name in LIST_FIELDS}
+        return {**{name: getattr(self, name) for name in SCOPE_FIELDS}, "profile": self.profile, **lists}
 
-    def brief(self) -> dict[str, Any]:
+    def to_compact_json(self) -> dict[str, Any]:
         """Without what says nothing, for keeping and for files."""
         return {name: value for name, value in self.to_json().items() if value}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "RuleRow":
         """Of any version: what a row did not have when it was stored says nothing."""
-        values: dict[str, Any] = {name: data.get(name, "") for name in (*PLACE, "profile")}
-        return cls(**values | {name: tuple(data.get(name, ())) for name in LISTS})
+        values: dict[str, Any] = {name: data.get(name, "") for name in (*SCOPE_FIELDS, "profile")}
+        return cls(**values | {name: tuple(data.get(name, ())) for name in LIST_FIELDS})
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyRules:
     version: int
     rows: tuple[RuleRow, ...] = ()
-    _by_place: dict[tuple[str, ...], RuleRow] = field(init=False, repr=False, compare=False)
+    _by_scope: dict[tuple[str, ...], RuleRow] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_place", {row.place: row for row in self.rows})
@@ -83,10 +83,10 @@ class PolicyRules:
 
     def find(self, scope: str, subject: str = "", *, provider: str = "") -> RuleRow | None:
         """The same, None where there is none: one that is there and says nothing may still take another's place."""
-        return self._by_place.get((scope, subject, provider, "", "", ""))
+        return self._by_scope.get((scope, subject, provider, "", "", ""))
 
     def group_row(self, channel: str, group: str, sender: str = "") -> RuleRow | None:
-        return self._by_place.get((GROUP, "", "", channel, group, sender))
+        return self._by_scope.get((GROUP, "", "", channel, group, sender))
 
     def with_row(self, row: RuleRow) -> "PolicyRules":
         """The same rules with this row in its place: what would be if it were saved."""
@@ -97,7 +97,7 @@ class PolicyRules:
         return replace(self, rows=tuple(each for each in self.rows if each.place != place))
 
     def snapshot(self) -> list[dict[str, Any]]:
-        return [row.brief() for row in self.rows]
+        return [row.to_compact_json() for row in self.rows]
 
     @classmethod
     def from_snapshot(cls, version: int, snapshot: Iterable[dict[str, Any]]) -> "PolicyRules":

@@ -13,116 +13,118 @@ from django.utils.translation import gettext as _
 from clawsite.infra.errors import InvalidRequest
 from tools_app.policy.catalog import PROFILES, SUBAGENT_DENY
 from tools_app.policy.chain import evaluate
-from tools_app.policy.expectations import ANY_OTHER
+from tools_app.policy.expectations import ANY_OTHER_AGENT
 from tools_app.policy.layers import ANY, group_policy, provider_profile_policy, sender_key
-from tools_app.policy.matcher import GROUP_PREFIX, kind_of, normalise, only_plugins, ready
+from tools_app.policy.matcher import GROUP_PREFIX, classify_entry, compile_entries, has_only_plugins, normalize_entry
 from tools_app.policy.query import PolicyQuery, Sender
-from tools_app.policy.rules import AGENT, GLOBAL, GROUP, LISTS, PLACE, SANDBOX, SCOPES, SUBAGENT, PolicyRules, RuleRow
+from tools_app.policy.rules import AGENT, GLOBAL, GROUP, LIST_FIELDS, SANDBOX, SCOPE_FIELDS, SCOPES, SUBAGENT, PolicyRules, RuleRow
 from tools_app.policy_store import known_agents
-from tools_app.sources.registry import Registry
-from tools_app.sources.tools import known_tools
+from tools_app.sources.registry import ToolRegistry
+from tools_app.sources.tools import load_tools
 
-SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-PROVIDER = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._:/@-]*)?")
-LONGEST_LIST = 500  # entries; a row is read by people
-LONGEST = {"provider": 200, "group": 200, "sender": 200}  # characters, as the columns have
+SLUG_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+PROVIDER_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._:/@-]*)?")
+MAX_ENTRIES = 500  # entries; a row is read by people
+MAX_LENGTHS = {"provider": 200, "group": 200, "sender": 200}  # characters, as the columns have
 
 # The fields that a place has besides its scope; any other must be empty.
-FIELDS = {
+FIELDS_BY_SCOPE = {
     GLOBAL: {"provider"},
     AGENT: {"subject", "provider"},
     GROUP: {"channel", "group", "sender"},
     SANDBOX: {"subject"},
     SUBAGENT: set[str](),
 }
-WITH_PROFILE = {GLOBAL, AGENT}
+SCOPES_WITH_PROFILE = {GLOBAL, AGENT}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PolicyFinding:
     field: str
     words: str
     level: Literal["error", "warning"] = "error"
 
 
-def checked_rule(**fields: Any) -> RuleRow:
+def validate_row(**fields: Any) -> RuleRow:
     """The row in normal form. InvalidRequest names whatever could not mean what its writer intended."""
-    rule = normal_form(**fields)
-    if faults := list(faults_of(rule)):
+    rule = normalize_row(**fields)
+    if faults := list(find_errors(rule)):
         raise InvalidRequest(" ".join(fault.words for fault in faults))
     return rule
 
 
-def normal_form(**fields: Any) -> RuleRow:
+def normalize_row(**fields: Any) -> RuleRow:
     """Names in lower case without blanks around them, entries once each. A group's id is left as its channel writes it."""
-    values: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in (*PLACE, "profile")}
+    values: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in (*SCOPE_FIELDS, "profile")}
     values |= {name: values[name].lower() for name in ("scope", "subject", "provider", "channel", "profile")}
     values["sender"] = sender_key(values["sender"])
-    values |= {name: tuple(dict.fromkeys(normalise(entry) for entry in fields.get(name, ()))) for name in LISTS}
+    values |= {name: tuple(dict.fromkeys(normalize_entry(entry) for entry in fields.get(name, ()))) for name in LIST_FIELDS}
     return RuleRow(**values)
 
 
-def split_entries(text: str) -> list[str]:
+def parse_entries(text: str) -> list[str]:
     """As they are typed: one a line; blanks and commas between them do as well."""
     return [entry for entry in re.split(r"[\s,]+", text) if entry]
 
 
-def faults_of(rule: RuleRow) -> Iterator[Finding]:
+def find_errors(rule: RuleRow) -> Iterator[PolicyFinding]:
     """What keeps a row in normal form from being saved."""
     if rule.scope not in SCOPES:
-        yield Finding(
+        yield PolicyFinding(
             "scope", _("Unknown scope “%(scope)s”. Use one of: %(known)s.") % {"scope": rule.scope, "known": ", ".join(SCOPES)}
         )
         return
-    yield from _faults_of_place(rule)
+    yield from _find_scope_errors(rule)
     if rule.profile and rule.profile not in PROFILES:
-        yield Finding(
+        yield PolicyFinding(
             "profile",
             _("Unknown tool profile “%(profile)s”. Use one of: %(known)s.")
             % {"profile": rule.profile, "known": ", ".join(PROFILES)},
         )
-    if rule.scope not in WITH_PROFILE:
+    if rule.scope not in SCOPES_WITH_PROFILE:
         for name in ("profile", "also_allow"):
             if getattr(rule, name):
-                yield Finding(name, _("Only the scopes “everyone” and “agent” can have a tool profile and “also allow”."))
-    known = known_tools()
-    for name in LISTS:
+                yield PolicyFinding(name, _("Only the scopes “everyone” and “agent” can have a tool profile and “also allow”."))
+    known = load_tools()
+    for name in LIST_FIELDS:
         entries = getattr(rule, name)
-        if len(entries) > LONGEST_LIST:
-            yield Finding(name, _("More than %(most)d entries. Use groups or patterns.") % {"most": LONGEST_LIST})
-        for entry in entries[:LONGEST_LIST]:
-            if words := _fault_of_entry(entry, known):
-                yield Finding(name, words)
+        if len(entries) > MAX_ENTRIES:
+            yield PolicyFinding(name, _("More than %(most)d entries. Use groups or patterns.") % {"most": MAX_ENTRIES})
+        for entry in entries[:MAX_ENTRIES]:
+            if words := _find_entry_error(entry, known):
+                yield PolicyFinding(name, words)
 
 
-def _faults_of_place(rule: RuleRow) -> Iterator[Finding]:
-    for name in PLACE[1:]:
-        if getattr(rule, name) and name not in FIELDS[rule.scope]:
-            yield Finding(name, _("Scope %(scope)s does not use %(field)s. Leave it blank.") % {"scope": rule.scope, "field": name})
-    if (rule.scope == AGENT or rule.subject) and not SLUG.fullmatch(rule.subject):
-        yield Finding(
+def _find_scope_errors(rule: RuleRow) -> Iterator[PolicyFinding]:
+    for name in SCOPE_FIELDS[1:]:
+        if getattr(rule, name) and name not in FIELDS_BY_SCOPE[rule.scope]:
+            yield PolicyFinding(
+                name, _("Scope %(scope)s does not use %(field)s. Leave it blank.") % {"scope": rule.scope, "field": name}
+            )
+    if (rule.scope == AGENT or rule.subject) and not SLUG_PATTERN.fullmatch(rule.subject):
+        yield PolicyFinding(
             "subject",
             _("“%(subject)s” is not a valid agent ID. Use lowercase letters, digits, - and _, at most 64 characters.")
             % {"subject": rule.subject},
         )
-    if rule.provider and not PROVIDER.fullmatch(rule.provider):
-        yield Finding(
+    if rule.provider and not PROVIDER_PATTERN.fullmatch(rule.provider):
+        yield PolicyFinding(
             "provider",
             _("“%(provider)s” is neither a provider, such as `openai`, nor a model, such as `openai/gpt-5`.")
             % {"provider": rule.provider},
         )
-    for name, most in LONGEST.items():
+    for name, most in MAX_LENGTHS.items():
         value = getattr(rule, name)
         if len(value) > most or not value.isprintable():
-            yield Finding(name, _("Use at most %(most)d visible characters.") % {"most": most})
+            yield PolicyFinding(name, _("Use at most %(most)d visible characters.") % {"most": most})
     if rule.scope == GROUP:
-        if not SLUG.fullmatch(rule.channel):
-            yield Finding("channel", _("A group rule needs a channel, such as `telegram`."))
+        if not SLUG_PATTERN.fullmatch(rule.channel):
+            yield PolicyFinding("channel", _("A group rule needs a channel, such as `telegram`."))
         if not rule.group:
-            yield Finding("group", _("A group rule needs a group: its ID, or `*` for all groups in the channel."))
+            yield PolicyFinding("group", _("A group rule needs a group: its ID, or `*` for all groups in the channel."))
 
 
-def _fault_of_entry(entry: str, known: Registry) -> str:
+def _find_entry_error(entry: str, known: ToolRegistry) -> str:
     if not entry:
         return _("An entry is blank.")
     if "*" in entry[:-1]:
@@ -135,50 +137,50 @@ def _fault_of_entry(entry: str, known: Registry) -> str:
     return ""
 
 
-def warnings_of(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
+def find_warnings(rule: RuleRow, rules: PolicyRules) -> Iterator[PolicyFinding]:
     """What a row without faults would not do, although it looks so. `rules` are those it would be saved among."""
-    if known_agents.is_missing(rule.subject):
-        yield Finding("subject", _("Agent “%(agent)s” does not exist.") % {"agent": rule.subject}, "warning")
-    known = known_tools()
+    if known_agents.is_missing_agent(rule.subject):
+        yield PolicyFinding("subject", _("Agent “%(agent)s” does not exist.") % {"agent": rule.subject}, "warning")
+    known = load_tools()
     plugins = frozenset(known.plugin_names)
-    for name in LISTS:
+    for name in LIST_FIELDS:
         for entry in getattr(rule, name):
-            if entry.endswith("*") and kind_of(entry, plugins) == "unknown":
-                yield Finding(name, _("“%(entry)s” matches no existing tool.") % {"entry": entry}, "warning")
+            if entry.endswith("*") and classify_entry(entry, plugins) == "unknown":
+                yield PolicyFinding(name, _("“%(entry)s” matches no existing tool.") % {"entry": entry}, "warning")
     # The lists of a sandbox and of subagents are taken at their word, also where they name plugins only.
     # Those that are off count too: the day one is enabled, the list is ignored.
     named = (*known.plugin_names, *known.also_known)
-    if rule.scope in (GLOBAL, AGENT, GROUP) and only_plugins(rule.allow, named):
+    if rule.scope in (GLOBAL, AGENT, GROUP) and has_only_plugins(rule.allow, named):
         words = _(
             "This allowlist names only plugins, so it is ignored; otherwise it would remove every other tool. To add tools, "
             "use “also allow”."
         )
-        yield Finding("allow", words, "warning")
+        yield PolicyFinding("allow", words, "warning")
         return
     if rule.also_allow and rule.profile == "full":
-        yield Finding("also_allow", _("The full profile already allows everything."), "warning")
+        yield PolicyFinding("also_allow", _("The full profile already allows everything."), "warning")
     if rule.scope == GROUP and not rule.sender and rules.group_row(rule.channel, rule.group, ANY):
-        yield Finding("group", _("Never applies: the `*` sender rule of this group takes precedence."), "warning")
+        yield PolicyFinding("group", _("Never applies: the `*` sender rule of this group takes precedence."), "warning")
         return
-    hidden = list(_takes_the_place(rule, rules))
+    hidden = list(_find_shadowed_rows(rule, rules))
     yield from hidden
     if rule.is_empty and not hidden:
-        yield Finding("scope", _("This rule is empty and has no effect."), "warning")
+        yield PolicyFinding("scope", _("This rule is empty and has no effect."), "warning")
     after = rules.with_row(rule)
-    profiles = [provider_profile_policy(case, after) for case in cases_of(rule, after, ())]
+    profiles = [provider_profile_policy(case, after) for case in iterate_cases(rule, after, ())]
     if rule.also_allow and rule.provider and not any(opinion and opinion.source for opinion in profiles):
-        yield Finding("also_allow", _("“Also allow” adds to a tool profile, and this model has none."), "warning")
+        yield PolicyFinding("also_allow", _("“Also allow” adds to a tool profile, and this model has none."), "warning")
         return
-    yield from _never_fires(rule, after, known)
+    yield from _find_ineffective_entries(rule, after, known)
 
 
-def _takes_the_place(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
+def _find_shadowed_rows(rule: RuleRow, rules: PolicyRules) -> Iterator[PolicyFinding]:
     """What counts no more, as only the first row found is asked: a model's before its provider's, a person's before a group's."""
     others = rules.without(rule.place)
     provider, slash, _model = rule.provider.partition("/")
     before = others.find(rule.scope, rule.subject, provider=provider) if slash else None
     if rule.scope == GROUP:
-        case = next(cases_of(rule, others, ()))
+        case = next(iterate_cases(rule, others, ()))
         opinion = group_policy(case, others)
         before = next((row for row in others.rows if opinion and row.key == opinion.row), None)
     if before is None:
@@ -186,35 +188,35 @@ def _takes_the_place(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
     field, facts = ("provider" if slash else "group"), {"row": before.key}
     if (before.allow or before.deny) and not (rule.allow or rule.deny):
         words = _("This rule replaces `%(row)s` and has no lists, so what that rule allows and denies does not apply here.")
-        yield Finding(field, words % facts, "warning")
+        yield PolicyFinding(field, words % facts, "warning")
     if before.profile and not rule.profile:
         words = _("This rule replaces `%(row)s` and has no tool profile, so the tool profile of that rule does not apply here.")
-        yield Finding(field, words % facts, "warning")
+        yield PolicyFinding(field, words % facts, "warning")
 
 
-def _never_fires(rule: RuleRow, rules: PolicyRules, known: Registry) -> Iterator[Finding]:
+def _find_ineffective_entries(rule: RuleRow, rules: PolicyRules, known: ToolRegistry) -> Iterator[PolicyFinding]:
     """Entries that allow what is refused all the same, to every agent the row is about, or deny what is always denied there."""
-    always = ready(SUBAGENT_DENY if rule.scope == SUBAGENT else ())
+    always = compile_entries(SUBAGENT_DENY if rule.scope == SUBAGENT else ())
     for entry in rule.deny:
-        named = [facts for facts in known.nameable if ready((entry,)).find(facts) is not None]
+        named = [facts for facts in known.nameable if compile_entries((entry,)).find(facts) is not None]
         if named and all(always.find(facts) is not None for facts in named):
-            yield Finding("deny", _("“%(entry)s” has no effect: subagents never get it.") % {"entry": entry}, "warning")
-    cases = list(cases_of(rule, rules, known.plugin_names))
+            yield PolicyFinding("deny", _("“%(entry)s” has no effect: subagents never get it.") % {"entry": entry}, "warning")
+    cases = list(iterate_cases(rule, rules, known.plugin_names))
     for name in ("allow", "also_allow"):
         for entry in getattr(rule, name):
-            entries = ready((entry,))
+            entries = compile_entries((entry,))
             named = [facts for facts in known.nameable if entries.find(facts) is not None]
             verdicts = [evaluate(case.about(named), rules) for case in cases]
             if named and not any(verdict.kept for verdict in verdicts):
                 why = verdicts[0].explain(named[0].name)
-                yield Finding(name, _("“%(entry)s” has no effect: %(why)s") % {"entry": entry, "why": why}, "warning")
+                yield PolicyFinding(name, _("“%(entry)s” has no effect: %(why)s") % {"entry": entry, "why": why}, "warning")
 
 
-def cases_of(rule: RuleRow, rules: PolicyRules, plugins: tuple[str, ...]) -> Iterator[PolicyQuery]:
+def iterate_cases(rule: RuleRow, rules: PolicyRules, plugins: tuple[str, ...]) -> Iterator[PolicyQuery]:
     """The plainest questions this row has a say in: for its agent, or for each agent that has rows and for any other one."""
     provider, _slash, model = rule.provider.partition("/")
     named = dict.fromkeys(row.subject for row in rules.rows if row.scope == AGENT)
-    for agent in [rule.subject] if rule.subject else [*named, ANY_OTHER]:
+    for agent in [rule.subject] if rule.subject else [*named, ANY_OTHER_AGENT]:
         yield PolicyQuery(
             agent,
             is_owner=True,

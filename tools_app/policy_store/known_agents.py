@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-_ask: Callable[[str], bool] | None = None
+_agent_exists: Callable[[str], bool] | None = None
 
 
-def told_by(ask: Callable[[str], bool]) -> None:
+def set_agent_lookup(ask: Callable[[str], bool]) -> None:
     """From now on `ask` says whether there is an agent of that id."""
     global _ask
-    _ask = ask
+    _agent_exists = ask
 
 
-def is_missing(slug: str) -> bool:
+def is_missing_agent(slug: str) -> bool:
     """Whether an id is given and no agent has it. A rule may come before its agent, so this is never an error."""
-    return bool(slug) and _ask is not None and not _ask(slug)
+    return bool(slug) and _agent_exists is not None and not _agent_exists(slug)

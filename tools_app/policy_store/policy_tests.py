@@ -13,13 +13,19 @@ from django.utils.translation import gettext as _
 from clawsite.accounts.models import User
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from tools_app.models import PolicyTest
-from tools_app.policy.expectations import Broken, Expectation
+from tools_app.policy.expectations import BrokenExpectation, Expectation
 from tools_app.policy.layers import sender_key
-from tools_app.policy.matcher import normalise
-from tools_app.policy_store.checks import PROVIDER, SLUG, Finding
-from tools_app.policy_store.policies import broken_tests, broken_words, current_rules, next_number, record_version
-from tools_app.policy_store.vocabulary import absent_among, broken_among, is_known_tool
-from tools_app.sources.plugins import with_plugins
+from tools_app.policy.matcher import normalize_entry
+from tools_app.policy_store.checks import PROVIDER_PATTERN, SLUG_PATTERN, PolicyFinding
+from tools_app.policy_store.policies import (
+    current_rules,
+    describe_broken_test,
+    find_broken_tests,
+    record_version,
+    reserve_version_number,
+)
+from tools_app.policy_store.vocabulary import find_absent_among, find_broken_among, is_known_tool
+from tools_app.sources.plugins import requires_plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +33,7 @@ class CheckedTest:
     """`is_idle`: it expects a tool to be allowed that its plugin or server does not bring now, so it says nothing."""
 
     test: PolicyTest
-    fault: Broken | None
+    fault: BrokenExpectation | None
     is_idle: bool = False
 
     @property
@@ -36,21 +42,21 @@ class CheckedTest:
 
     @property
     def words(self) -> str:
-        return broken_words(self.fault) if self.fault else ""
+        return describe_broken_test(self.fault) if self.fault else ""
 
 
-def checked_tests() -> list[CheckedTest]:
+def check_all_tests() -> list[CheckedTest]:
     """Every test and whether it holds under the rules of now."""
-    faults = {fault.expectation.name: fault for fault in broken_tests(current_rules())}
+    faults = {fault.expectation.name: fault for fault in find_broken_tests(current_rules())}
     tests = list(PolicyTest.objects.all())
-    absent = absent_among(test.tool for test in tests)
+    absent = find_absent_among(test.tool for test in tests)
     return [
         CheckedTest(test, faults.get(test.name), test.tool in absent and test.expected == PolicyTest.Expected.ALLOWED)
         for test in tests
     ]
 
 
-@with_plugins
+@requires_plugins
 def save_test(
     pk: int | None = None, *, changed_by: User | None = None, expected_version: int | None = None, **fields: Any
 ) -> PolicyTest:
@@ -58,10 +64,10 @@ def save_test(
 
     Another test that is broken now does not matter here: the way to a repair may lead over this one.
     """
-    wanted = normal_test(**fields)
-    if faults := list(faults_of_test(wanted)):
+    wanted = normalize_test(**fields)
+    if faults := list(find_test_errors(wanted)):
         raise InvalidRequest(" ".join(fault.words for fault in faults))
-    number = next_number(expected_version)
+    number = reserve_version_number(expected_version)
     test = PolicyTest.objects.filter(pk=pk).first() if pk else PolicyTest()
     if test is None:
         raise NotFound(_("This test no longer exists."))
@@ -72,23 +78,23 @@ def save_test(
             test.save()
     except IntegrityError:
         raise Conflict(_("A test named “%s” already exists.") % wanted.name) from None
-    if why := why_broken(wanted):
+    if why := describe_failure(wanted):
         raise InvalidRequest(why)
     record_version(number, changed_by, f"saved test “{test.name}”")
     return test
 
 
-def why_broken(test: Expectation) -> str:
+def describe_failure(test: Expectation) -> str:
     """The case in which it does not hold under the rules of now, in words; empty if it holds."""
-    faults = broken_among([test], current_rules())
+    faults = find_broken_among([test], current_rules())
     words = _("This test fails now, so it would block every change. Fix the policy first: %s")
-    return words % broken_words(faults[0]) if faults else ""
+    return words % describe_broken_test(faults[0]) if faults else ""
 
 
 @transaction.atomic
 def delete_test(pk: int, *, changed_by: User | None = None, expected_version: int | None = None) -> None:
     """Take a test away, as a version."""
-    number = next_number(expected_version)
+    number = reserve_version_number(expected_version)
     test = PolicyTest.objects.filter(pk=pk).first()
     if test is None:
         raise NotFound(_("This test no longer exists."))
@@ -96,29 +102,29 @@ def delete_test(pk: int, *, changed_by: User | None = None, expected_version: in
     record_version(number, changed_by, f"deleted test “{test.name}”")
 
 
-def normal_test(**fields: Any) -> Expectation:
+def normalize_test(**fields: Any) -> Expectation:
     """Names as policies have them: lower case, without blanks around them."""
     values: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in Expectation.WORDS}
     values |= {name: values[name].lower() for name in ("expected", "agent", "provider", "channel")}
-    values |= {"tool": normalise(values["tool"]), "sender": sender_key(values["sender"])}
+    values |= {"tool": normalize_entry(values["tool"]), "sender": sender_key(values["sender"])}
     return Expectation(**values | {name: bool(fields.get(name, False)) for name in Expectation.FLAGS})
 
 
-def faults_of_test(test: Expectation) -> list[Finding]:
+def find_test_errors(test: Expectation) -> list[PolicyFinding]:
     """What keeps it from meaning anything; whether it holds is another question."""
     found = []
     if not test.name:
-        found.append(Finding("name", _("Enter a name, for example: support-bot never gets exec.")))
+        found.append(PolicyFinding("name", _("Enter a name, for example: support-bot never gets exec.")))
     if test.expected not in PolicyTest.Expected.values:
-        found.append(Finding("expected", _("Choose the expected result.")))
+        found.append(PolicyFinding("expected", _("Choose the expected result.")))
     if not test.tool or "*" in test.tool[:-1] or not is_known_tool(test.tool):
-        found.append(Finding("tool", _("“%s” is not a tool, group, plugin or pattern that matches one.") % test.tool))
-    if test.agent and not SLUG.fullmatch(test.agent):
-        found.append(Finding("agent", _("“%s” is not a valid agent ID.") % test.agent))
-    if test.provider and not PROVIDER.fullmatch(test.provider):
-        found.append(Finding("provider", _("“%s” is neither a provider nor a model.") % test.provider))
+        found.append(PolicyFinding("tool", _("“%s” is not a tool, group, plugin or pattern that matches one.") % test.tool))
+    if test.agent and not SLUG_PATTERN.fullmatch(test.agent):
+        found.append(PolicyFinding("agent", _("“%s” is not a valid agent ID.") % test.agent))
+    if test.provider and not PROVIDER_PATTERN.fullmatch(test.provider):
+        found.append(PolicyFinding("provider", _("“%s” is neither a provider nor a model.") % test.provider))
     if bool(test.channel) != bool(test.group):
-        found.append(Finding("group", _("A group chat needs both a channel and a group.")))
+        found.append(PolicyFinding("group", _("A group chat needs both a channel and a group.")))
     if test.sender and not test.group:
-        found.append(Finding("sender", _("Sender rules only apply in group chats.")))
+        found.append(PolicyFinding("sender", _("Sender rules only apply in group chats.")))
     return found

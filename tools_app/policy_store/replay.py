@@ -10,16 +10,16 @@ import orjson
 from clawsite.infra import clock
 from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
-from tools_app.policy.chain import Step, evaluate
+from tools_app.policy.chain import PolicyStep, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 
-MOST_CALLS = 20_000  # newest first; about a second of work
-SAMPLES = 10  # of each kind
+MAX_CALLS = 20_000  # newest first; about a second of work
+MAX_SAMPLES = 10  # of each kind
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ReplaySample:
     """One call that would have gone the other way. `step` is what would refuse it, or what refused it then."""
 
     call_pk: int
@@ -27,11 +27,11 @@ class Sample:
     agent: str
     created_at: Any
     run_pk: int
-    step: Step | None
+    step: PolicyStep | None
 
 
 @dataclass(slots=True)
-class Replayed:
+class ReplayReport:
     """`total` were judged. Calls of tools that were not offered at all have no verdict to change and are left out.
 
     What the policy let through and something else stopped, a hook or a person, was not refused in this sense.
@@ -42,33 +42,33 @@ class Replayed:
     blocked: int = 0
     released: int = 0
     cut: bool = False  # there were more calls than are looked at
-    samples_blocked: list[Sample] = field(default_factory=list)
-    samples_released: list[Sample] = field(default_factory=list)
+    samples_blocked: list[ReplaySample] = field(default_factory=list)
+    samples_released: list[ReplaySample] = field(default_factory=list)
 
 
-def replay(rules: PolicyRules, *, days: int = 7, most: int = MOST_CALLS) -> Replayed:
+def replay_calls(rules: PolicyRules, *, days: int = 7, most: int = MAX_CALLS) -> ReplayReport:
     """Count what these rules would have blocked and released of the recorded calls, with the newest as samples."""
-    found = Replayed(days)
-    answers: dict[bytes, Step | None] = {}  # an agent asks the same question again and again
-    for number, call in enumerate(_calls(days, most + 1)):
+    found = ReplayReport(days)
+    answers: dict[bytes, PolicyStep | None] = {}  # an agent asks the same question again and again
+    for number, call in enumerate(_read_calls(days, most + 1)):
         if number == most:
             found.cut = True
             break
         question = orjson.dumps(call["query"])
         if question not in answers:
-            answers[question] = _refusal(call["query"], call["name"], rules)
-        would_refuse, refused_then = answers[question], _recorded_refusal(call)
+            answers[question] = _find_denial(call["query"], call["name"], rules)
+        would_refuse, refused_then = answers[question], _find_recorded_denial(call)
         found.total += 1
         if would_refuse and not refused_then:
             found.blocked += 1
-            _keep(found.samples_blocked, call, would_refuse)
+            _add_sample(found.samples_blocked, call, would_refuse)
         elif refused_then and not would_refuse:
             found.released += 1
-            _keep(found.samples_released, call, refused_then)
+            _add_sample(found.samples_released, call, refused_then)
     return found
 
 
-def _calls(days: int, most: int) -> Iterator[Mapping[str, Any]]:
+def _read_calls(days: int, most: int) -> Iterator[Mapping[str, Any]]:
     since = clock.now() - timedelta(days=days)
     judged = ToolCall.objects.exclude(refused_by=NOT_OFFERED).order_by("-pk")
     for call in judged.values("pk", "name", "query", "verdict", "created_at", "run_id")[:most].iterator(chunk_size=500):
@@ -78,16 +78,16 @@ def _calls(days: int, most: int) -> Iterator[Mapping[str, Any]]:
             yield call
 
 
-def _refusal(query: dict[str, Any], tool: str, rules: PolicyRules) -> Step | None:
+def _find_denial(query: dict[str, Any], tool: str, rules: PolicyRules) -> PolicyStep | None:
     verdict = evaluate(PolicyQuery.from_json(query), rules)
     return verdict.refused_by(tool) if tool in verdict.trace else None
 
 
-def _recorded_refusal(call: Mapping[str, Any]) -> Step | None:
+def _find_recorded_denial(call: Mapping[str, Any]) -> PolicyStep | None:
     steps = call["verdict"].get("trace", {}).get(call["name"], [])
-    return next((Step.from_json(step) for step in steps if step["effect"] == "deny"), None)
+    return next((PolicyStep.from_json(step) for step in steps if step["effect"] == "deny"), None)
 
 
-def _keep(samples: list[Sample], call: Mapping[str, Any], step: Step | None) -> None:
-    if len(samples) < SAMPLES:
-        samples.append(Sample(call["pk"], call["name"], call["query"]["agent"], call["created_at"], call["run_id"], step))
+def _add_sample(samples: list[ReplaySample], call: Mapping[str, Any], step: PolicyStep | None) -> None:
+    if len(samples) < MAX_SAMPLES:
+        samples.append(ReplaySample(call["pk"], call["name"], call["query"]["agent"], call["created_at"], call["run_id"], step))

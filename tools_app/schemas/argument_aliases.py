@@ -22,28 +22,28 @@ ALIASES: dict[str, dict[str, str]] = {
 }
 
 
-def with_own_names(tool: str, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+def apply_aliases(tool: str, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments under the names that the parameters declare. What has no such name stays, for the check to refuse."""
     own = parameters.get("properties", {})
     if arguments.keys() <= own.keys():
         return dict(arguments)
-    by_spelling = {_bare(alias): name for alias, name in ALIASES.get(tool, {}).items() if name in own}
-    by_spelling |= _unlike_any_other(own)
+    by_spelling = {_normalize_name(alias): name for alias, name in ALIASES.get(tool, {}).items() if name in own}
+    by_spelling |= _unambiguous_names(own)
     named = {name: value for name, value in arguments.items() if name in own}
     for name, value in arguments.items():
-        meant = by_spelling.get(_bare(name), name)
+        meant = by_spelling.get(_normalize_name(name), name)
         # A name that was sent both ways keeps its own value; the other is told to be unknown.
         named.setdefault(meant if meant not in named else name, value)
     return named
 
 
-def _unlike_any_other(own: Mapping[str, Any]) -> dict[str, str]:
+def _unambiguous_names(own: Mapping[str, Any]) -> dict[str, str]:
     """Names by their bare spelling, without those that only case or underscores keep apart."""
     spelled: dict[str, list[str]] = {}
     for name in own:
-        spelled.setdefault(_bare(name), []).append(name)
+        spelled.setdefault(_normalize_name(name), []).append(name)
     return {bare: names[0] for bare, names in spelled.items() if len(names) == 1}
 
 
-def _bare(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()

@@ -8,12 +8,12 @@ import orjson
 
 Schema = dict[str, Any]
 
-LARGEST = 2**63  # what JSON libraries take as a number
+MAX_NUMBER = 2**63  # what JSON libraries take as a number
 TYPES = ("object", "array", "string", "number", "integer", "boolean")
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < LARGEST
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < MAX_NUMBER
 
 
 def _is_count(value: Any) -> bool:
@@ -33,7 +33,7 @@ def is_sendable(value: Any) -> bool:
 
 
 # Keywords that stand for themselves: the values they can have, and the types they say something about (none: all).
-SIMPLE: dict[str, tuple[Callable[[Any], bool], tuple[str, ...]]] = {
+SIMPLE_KEYWORDS: dict[str, tuple[Callable[[Any], bool], tuple[str, ...]]] = {
     "description": (_is_text, ()),
     "default": (is_sendable, ()),
     "examples": (lambda value: isinstance(value, list) and is_sendable(value), ()),
@@ -52,7 +52,7 @@ SIMPLE: dict[str, tuple[Callable[[Any], bool], tuple[str, ...]]] = {
     "minProperties": (_is_count, ("object",)),
     "maxProperties": (_is_count, ("object",)),
 }
-ABOUT = {name: types for name, (_, types) in SIMPLE.items() if types} | {
+TYPES_BY_KEYWORD = {name: types for name, (_, types) in SIMPLE_KEYWORDS.items() if types} | {
     "items": ("array",),
     "properties": ("object",),
     "required": ("object",),
@@ -60,31 +60,31 @@ ABOUT = {name: types for name, (_, types) in SIMPLE.items() if types} | {
 }
 
 
-def kind_of(schema: Schema) -> str:
+def infer_type(schema: Schema) -> str:
     """The one type a schema has, said or told by its keywords; empty if it has none or says several."""
     if schema.get("properties"):
         return "object"
     if said := schema.get("type"):
         return said if isinstance(said, str) else ""
     if literals := schema.get("enum"):
-        return next((kind for kind in TYPES[::-1] if all(_is_a(kind, value) for value in literals)), "")
-    told = {types[0] for name, types in ABOUT.items() if name in schema}
+        return next((kind for kind in TYPES[::-1] if all(_is_of_type(kind, value) for value in literals)), "")
+    told = {types[0] for name, types in TYPES_BY_KEYWORD.items() if name in schema}
     return next((kind for kind in TYPES if kind in told), "")
 
 
-def belonging(schema: Schema) -> Schema:
+def keep_relevant_keywords(schema: Schema) -> Schema:
     """Without the keywords and literals that say nothing about the schema's type."""
     kind = schema.get("type")
     if not isinstance(kind, str):
         return schema
-    left = {name: value for name, value in schema.items() if kind in ABOUT.get(name, (kind,))}
+    left = {name: value for name, value in schema.items() if kind in TYPES_BY_KEYWORD.get(name, (kind,))}
     if "enum" in left:
-        literals = [value for value in left.pop("enum") if _is_a(kind, value)]
+        literals = [value for value in left.pop("enum") if _is_of_type(kind, value)]
         left |= {"enum": literals} if literals else {}
     return left
 
 
-def _is_a(kind: str, value: Any) -> bool:
+def _is_of_type(kind: str, value: Any) -> bool:
     match kind:
         case "string":
             return isinstance(value, str)

@@ -12,27 +12,27 @@ from typing import Any
 
 import orjson
 
-from tools_app.schemas.keywords import SIMPLE, TYPES, Schema, belonging, is_sendable, kind_of
+from tools_app.schemas.keywords import SIMPLE_KEYWORDS, TYPES, Schema, infer_type, is_sendable, keep_relevant_keywords
 
 MAX_NODES = 2000  # references that name each other twice grow without end
 MAX_DEPTH = 16
 
 
-def normalise(schema: Any) -> Schema:
+def normalize_schema(schema: Any) -> Schema:
     """Any schema as a plain object; what describes no object becomes one without properties."""
-    plain = _finished(_Reader(schema).read(schema))
+    plain = _finish(_SchemaReader(schema).read(schema))
     if "anyOf" in plain:
         objects = [each for each in plain.pop("anyOf") if each.get("type") == "object"]
-        plain = _finished(_both(plain, objects[0])) if objects else {}
+        plain = _finish(_merge(plain, objects[0])) if objects else {}
     kind = plain.get("type", ())
     if kind == "object" or (isinstance(kind, list) and "object" in kind):
-        plain = belonging(plain | {"type": "object"})
+        plain = keep_relevant_keywords(plain | {"type": "object"})
         plain.pop("enum", None)
         return {**plain, "properties": plain.get("properties", {})}
     return {"type": "object", "properties": {}}
 
 
-class _Reader:
+class _SchemaReader:
     """Reads one document. References outside it, and into themselves, lead to a schema that allows anything."""
 
     def __init__(self, document: Any) -> None:
@@ -53,13 +53,13 @@ class _Reader:
 
         parts = [self._own(schema, below, members("prefixItems"))]
         if isinstance(ref := schema.get("$ref"), str) and ref not in inside:
-            parts.append(self.read(self._named(ref), depth + 1, (*inside, ref)))
+            parts.append(self.read(self._resolve_reference(ref), depth + 1, (*inside, ref)))
         parts += members("allOf")
-        parts += [_union(members(name)) for name in ("anyOf", "oneOf")]
-        return reduce(_both, parts)
+        parts += [_build_union(members(name)) for name in ("anyOf", "oneOf")]
+        return reduce(_merge, parts)
 
     def _own(self, schema: Schema, below: Callable[[Any], Schema], in_order: list[Schema]) -> Schema:
-        own = {name: schema[name] for name, (fits, _) in SIMPLE.items() if name in schema and fits(schema[name])}
+        own = {name: schema[name] for name, (fits, _) in SIMPLE_KEYWORDS.items() if name in schema and fits(schema[name])}
         types = schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type")]
         if known := [each for each in TYPES if each in types]:
             own["type"] = known[0] if len(known) == 1 else known
@@ -73,7 +73,7 @@ class _Reader:
         items = schema.get("items")
         tuples = [below(each) for each in items] if isinstance(items, list) else [below(items)] if isinstance(items, dict) else []
         if tuples or in_order:
-            own["items"] = _union([*in_order, *tuples])
+            own["items"] = _build_union([*in_order, *tuples])
         others = schema.get("additionalProperties")
         if isinstance(others, dict):
             own["additionalProperties"] = below(others) or True
@@ -81,7 +81,7 @@ class _Reader:
             own["additionalProperties"] = others
         return own
 
-    def _named(self, ref: str) -> Any:
+    def _resolve_reference(self, ref: str) -> Any:
         """What a local reference (`#/$defs/name`) points to, or None."""
         found = self._document
         path = ref.removeprefix("#").strip("/")
@@ -91,16 +91,16 @@ class _Reader:
         return found if ref.startswith("#") else None
 
 
-def _both(first: Schema, second: Schema) -> Schema:
+def _merge(first: Schema, second: Schema) -> Schema:
     """What both say; where they differ, the first has the word. No property is lost."""
     if "anyOf" in first and "anyOf" in second:
-        second = {**second, **_union([*first["anyOf"], *second["anyOf"]])}
+        second = {**second, **_build_union([*first["anyOf"], *second["anyOf"]])}
         first = {name: value for name, value in first.items() if name != "anyOf"}
-    first, second = _narrowed(first, second), _narrowed(second, first)
+    first, second = _narrow_union(first, second), _narrow_union(second, first)
     merged = {**second, **first}
     if "properties" in first and "properties" in second:
         common = {
-            name: _both(each, second["properties"][name])
+            name: _merge(each, second["properties"][name])
             for name, each in first["properties"].items()
             if name in second["properties"]
         }
@@ -110,38 +110,38 @@ def _both(first: Schema, second: Schema) -> Schema:
     return merged
 
 
-def _narrowed(schema: Schema, by: Schema) -> Schema:
+def _narrow_union(schema: Schema, by: Schema) -> Schema:
     """A union beside something of one type: only its member of that type is meant, or the one with properties."""
-    if "anyOf" not in schema or not (kind := kind_of(by)):
+    if "anyOf" not in schema or not (kind := infer_type(by)):
         return schema
     rest = {name: value for name, value in schema.items() if name != "anyOf"}
-    meant: Schema = next((each for each in schema["anyOf"] if each.get("properties") or kind_of(each) == kind), {})
-    return _both(rest, meant)
+    meant: Schema = next((each for each in schema["anyOf"] if each.get("properties") or infer_type(each) == kind), {})
+    return _merge(rest, meant)
 
 
-def _union(variants: Sequence[Schema]) -> Schema:
+def _build_union(variants: Sequence[Schema]) -> Schema:
     """One schema for all of these: those of one type as one, `anyOf` only where types differ. Null and anything are left out."""
     members: list[Schema] = []
     for variant in variants:
         if "anyOf" in variant:
             members += variant["anyOf"]
         elif isinstance(types := variant.get("type"), list) and not variant.get("properties"):
-            members += [belonging({**variant, "type": each}) for each in types]
+            members += [keep_relevant_keywords({**variant, "type": each}) for each in types]
         else:
             members.append(variant)
     groups: dict[str, list[Schema]] = {}
     for member in members:
-        if kind := kind_of(member):
+        if kind := infer_type(member):
             same = groups.setdefault(kind, [])
             if (typed := {**member, "type": kind}) not in same:
                 same.append(typed)
-    merged = [_of_one_type(same) for same in groups.values()]
+    merged = [_merge_same_type(same) for same in groups.values()]
     if not merged:
         return next((member for member in members if member), {})
     return merged[0] if len(merged) == 1 else {"anyOf": merged}
 
 
-def _of_one_type(variants: list[Schema]) -> Schema:
+def _merge_same_type(variants: list[Schema]) -> Schema:
     first, *others = variants
     if not others:
         return first
@@ -151,11 +151,12 @@ def _of_one_type(variants: list[Schema]) -> Schema:
     if all("enum" in each for each in variants):
         kept["enum"] = _distinct(value for each in variants for value in each["enum"])
     if first["type"] == "array" and all("items" in each for each in variants):
-        kept["items"] = _union([each["items"] for each in variants])
+        kept["items"] = _build_union([each["items"] for each in variants])
     if first["type"] == "object":
         names = dict.fromkeys(name for each in variants for name in each.get("properties", {}))
         kept["properties"] = {
-            name: _union([each["properties"][name] for each in variants if name in each.get("properties", {})]) for name in names
+            name: _build_union([each["properties"][name] for each in variants if name in each.get("properties", {})])
+            for name in names
         }
         kept["required"] = [
             name for name in first.get("required", ()) if all(name in other.get("required", ()) for other in others)
@@ -163,22 +164,22 @@ def _of_one_type(variants: list[Schema]) -> Schema:
     return kept
 
 
-def _finished(schema: Schema) -> Schema:
+def _finish(schema: Schema) -> Schema:
     """Types told where they can be, and nothing said that means nothing."""
     done = dict(schema)
-    if kind := kind_of(done):
-        done = belonging(done | {"type": kind})
+    if kind := infer_type(done):
+        done = keep_relevant_keywords(done | {"type": kind})
     if "properties" in done:
-        done["properties"] = {name: _finished(each) for name, each in done["properties"].items()}
+        done["properties"] = {name: _finish(each) for name, each in done["properties"].items()}
     required = [name for name in done.pop("required", ()) if name in done.get("properties", {})]
     if required:
         done["required"] = required
     if "items" in done or done.get("type") == "array":  # OpenAI refuses arrays without it
-        done["items"] = _finished(done.get("items", {}))
+        done["items"] = _finish(done.get("items", {}))
     if isinstance(done.get("additionalProperties"), dict):
-        done["additionalProperties"] = _finished(done["additionalProperties"]) or True
+        done["additionalProperties"] = _finish(done["additionalProperties"]) or True
     if "anyOf" in done:
-        done["anyOf"] = [_finished(each) for each in done["anyOf"]]
+        done["anyOf"] = [_finish(each) for each in done["anyOf"]]
     return done
 
 

@@ -8,37 +8,37 @@ from typing import Any
 
 import orjson
 
-from tools_app.schemas.keywords import TYPES, Schema, belonging
-from tools_app.schemas.normalize import normalise
+from tools_app.schemas.keywords import TYPES, Schema, keep_relevant_keywords
+from tools_app.schemas.normalize import normalize_schema
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class SchemaProfile:
     """How far a provider follows JSON Schema below the top level, which is a plain object for all of them."""
 
     strip: frozenset[str] = frozenset()
     unions: bool = True  # `anyOf`, and lists of types
-    typed: bool = False  # every schema must say its type
+    requires_type: bool = False  # every schema must say its type
     text_enums: bool = False  # literals must be texts, and not empty
 
 
 # Limits help a model to get a call right, so they are taken away only where they are refused.
-GEMINI = Profile(
+GEMINI = SchemaProfile(
     strip=frozenset({
         "additionalProperties", "examples", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
         "multipleOf", "pattern", "format", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties",
     }),
     unions=False,
-    typed=True,
+    requires_type=True,
     text_enums=True,
 )  # fmt: skip
-OPENAI = Profile(strip=frozenset({"examples", "uniqueItems"}))
-ANTHROPIC = Profile()
+OPENAI = SchemaProfile(strip=frozenset({"examples", "uniqueItems"}))
+ANTHROPIC = SchemaProfile()
 DEFAULT = OPENAI  # endpoints of all kinds: what OpenAI takes, most of them do; Kimi refuses a request with `uniqueItems` in it
 
 # By a word in the model's name, wherever it is reached (`openrouter/google/gemini-…`), then by provider.
 BY_MODEL = {"gemini": GEMINI, "claude": ANTHROPIC}
-BY_PROVIDER: Mapping[str, Profile] = {
+BY_PROVIDER: Mapping[str, SchemaProfile] = {
     "openai": OPENAI,
     "openai-codex": OPENAI,
     "azure": OPENAI,
@@ -49,54 +49,54 @@ BY_PROVIDER: Mapping[str, Profile] = {
 }
 
 
-def profile_of(provider: str, model: str) -> Profile:
+def find_profile(provider: str, model: str) -> SchemaProfile:
     named = model.lower()
     return next((profile for word, profile in BY_MODEL.items() if word in named), BY_PROVIDER.get(provider.lower(), DEFAULT))
 
 
-def adapt(parameters: Schema, provider: str, model: str) -> Schema:
+def adapt_parameters(parameters: Schema, provider: str, model: str) -> Schema:
     """The parameters as this model's provider takes them. The answer is shared: it is not to be changed."""
     try:
         text = orjson.dumps(parameters)
     except TypeError:  # huge integers, half of a surrogate pair: rare, and no reason to fail
         text = json.dumps(parameters, ensure_ascii=False, default=str).encode(errors="replace")
-    return _adapted(text, profile_of(provider, model))
+    return _adapt_cached(text, find_profile(provider, model))
 
 
 @lru_cache(maxsize=2048)  # some 60 tools of a few servers, for each kind of provider
-def _adapted(parameters: bytes, profile: Profile) -> Schema:
+def _adapt_cached(parameters: bytes, profile: SchemaProfile) -> Schema:
     # No JSON has infinity, and no provider takes it.
-    return _fitted(normalise(json.loads(parameters, parse_constant=lambda _: None)), profile)
+    return _fit_schema(normalize_schema(json.loads(parameters, parse_constant=lambda _: None)), profile)
 
 
-def _fitted(schema: Schema, profile: Profile) -> Schema:
-    fitted = _of_one_type(schema) if not profile.unions else dict(schema)
-    if profile.typed and "type" not in fitted:
+def _fit_schema(schema: Schema, profile: SchemaProfile) -> Schema:
+    fitted = _pick_one_type(schema) if not profile.unions else dict(schema)
+    if profile.requires_type and "type" not in fitted:
         fitted["type"] = "string"  # can say anything
     if profile.text_enums and "enum" in fitted:
-        fitted = _with_text_enum(fitted)
+        fitted = _move_enum_to_description(fitted)
     fitted = {name: value for name, value in fitted.items() if name not in profile.strip}
     if "properties" in fitted:
-        fitted["properties"] = {name: _fitted(each, profile) for name, each in fitted["properties"].items()}
+        fitted["properties"] = {name: _fit_schema(each, profile) for name, each in fitted["properties"].items()}
     for name in ("items", "additionalProperties"):
         if isinstance(fitted.get(name), dict):
-            fitted[name] = _fitted(fitted[name], profile) or (True if name == "additionalProperties" else {})
+            fitted[name] = _fit_schema(fitted[name], profile) or (True if name == "additionalProperties" else {})
     if "anyOf" in fitted:
-        fitted["anyOf"] = [_fitted(each, profile) for each in fitted["anyOf"]]
+        fitted["anyOf"] = [_fit_schema(each, profile) for each in fitted["anyOf"]]
     return fitted
 
 
-def _of_one_type(schema: Schema) -> Schema:
+def _pick_one_type(schema: Schema) -> Schema:
     """The member of a union that can say most: an object before a list before a text."""
     if members := schema.get("anyOf"):
         chosen = min(members, key=lambda each: TYPES.index(each["type"]))
         return {**chosen, **{name: value for name, value in schema.items() if name != "anyOf"}}
     if isinstance(types := schema.get("type"), list):
-        return belonging({**schema, "type": min(types, key=TYPES.index)})
+        return keep_relevant_keywords({**schema, "type": min(types, key=TYPES.index)})
     return dict(schema)
 
 
-def _with_text_enum(schema: Schema) -> Schema:
+def _move_enum_to_description(schema: Schema) -> Schema:
     """Other literals than texts are told in the description instead."""
     rest = {name: value for name, value in schema.items() if name != "enum"}
     literals: list[Any] = schema["enum"]

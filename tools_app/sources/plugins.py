@@ -25,18 +25,18 @@ from django.utils.translation import gettext as _
 
 from clawsite.infra import clock
 from clawsite.infra.errors import Unavailable
-from clawsite.infra.text import storable
+from clawsite.infra.text import make_storable
 from tools_app.core.definition import TOOL_NAME, ToolFactory
 from tools_app.models import Plugin
 from tools_app.web_search.registry import PROVIDERS
 
 log = logging.getLogger(__name__)
 
-GROUP = "clawsite.plugins"
-IMPORT_SECONDS = 30.0  # for those who can wait: a worker before its first run, an operator who enables one
-PATIENCE_SECONDS = 1.0  # for everybody else who meets a plugin that is just being imported
-UNFINISHED = "its import has not ended yet"
-MAX_ERROR = 500
+ENTRY_POINT_GROUP = "clawsite.plugins"
+IMPORT_TIMEOUT_SECONDS = 30.0  # for those who can wait: a worker before its first run, an operator who enables one
+IMPORT_WAIT_SECONDS = 1.0  # for everybody else who meets a plugin that is just being imported
+IMPORT_UNFINISHED = "its import has not ended yet"
+MAX_ERROR_LENGTH = 500
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,14 +47,14 @@ class BadPlugin(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class InstalledPlugin:
     name: str
     package: str
     version: str
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedPlugin:
     """What an enabled plugin brings; with an `error`, nothing."""
 
     name: str
@@ -64,24 +64,24 @@ class Loaded:
     error: str = ""
 
 
-def installed_plugins() -> dict[str, EntryPoint]:
+def find_entry_points() -> dict[str, EntryPoint]:
     """By name, from metadata only. Of two with the same name the first on the path counts."""
     found: dict[str, EntryPoint] = {}
-    for point in entry_points(group=GROUP):
+    for point in entry_points(group=ENTRY_POINT_GROUP):
         found.setdefault(point.name, point)
     return found
 
 
-def seen() -> list[Seen]:
+def list_installed() -> list[InstalledPlugin]:
     """What is installed, with its package and version."""
     return [
-        Seen(name, point.dist.name if point.dist else "", point.dist.version if point.dist else "")
-        for name, point in installed_plugins().items()
+        InstalledPlugin(name, point.dist.name if point.dist else "", point.dist.version if point.dist else "")
+        for name, point in find_entry_points().items()
     ]
 
 
 @transaction.atomic
-def note(found: Iterable[Seen], loaded: Iterable[Loaded]) -> None:
+def record_plugins(found: Iterable[InstalledPlugin], loaded: Iterable[LoadedPlugin]) -> None:
     """Bring the rows in step with what is installed and with what enabling it brought. Written where it differs only.
 
     A plugin that is gone keeps its row and its switch, and says so.
@@ -90,8 +90,8 @@ def note(found: Iterable[Seen], loaded: Iterable[Loaded]) -> None:
     results = {each.name: each for each in loaded}
     for each in found:
         row = rows.pop(each.name, None) or Plugin(name=each.name[:64])
-        result = results.get(each.name, Loaded(each.name))
-        error = storable(result.error)[:MAX_ERROR] if row.enabled else ""
+        result = results.get(each.name, LoadedPlugin(each.name))
+        error = make_storable(result.error)[:MAX_ERROR_LENGTH] if row.enabled else ""
         # What it had when it could last be loaded: policies may name its tools, and missing hooks must not go unnoticed.
         is_there = row.enabled and not error
         tools = [tool.name for tool in result.tools] if is_there else row.tools
@@ -105,95 +105,95 @@ def note(found: Iterable[Seen], loaded: Iterable[Loaded]) -> None:
         Plugin.objects.filter(pk=row.pk).update(seen_at=None, error="it is not installed any more")
 
 
-def enabled_names() -> list[str]:
+def list_enabled() -> list[str]:
     return list(Plugin.objects.filter(enabled=True).values_list("name", flat=True))
 
 
-class _Import:
+class _PluginImport:
     """One plugin on a thread of its own, because an import that hangs cannot be interrupted, only left behind."""
 
     def __init__(self, name: str) -> None:
         self.began = time.monotonic()
         self.over = threading.Event()
-        self.outcome = Loaded(name, error=UNFINISHED)
+        self.outcome = LoadedPlugin(name, error=IMPORT_UNFINISHED)
         threading.Thread(target=self._run, name=f"plugin {name}", daemon=True).start()
 
     def _run(self) -> None:
-        self.outcome = _load(self.outcome.name)
+        self.outcome = _load_plugin(self.outcome.name)
         if self.outcome.error:
             log.warning("plugin %s is left out: %s", self.outcome.name, self.outcome.error)
         self.over.set()
 
 
-_imports: dict[str, _Import] = {}  # of this process; only a restart tries again
-_beginning = threading.Lock()
+_imports: dict[str, _PluginImport] = {}  # of this process; only a restart tries again
+_imports_lock = threading.Lock()
 
 
-def imported(names: Iterable[str], patience: float) -> frozenset[str]:
+def import_plugins(names: Iterable[str], patience: float) -> frozenset[str]:
     """Import what is not imported yet; -> those whose import is over, well or not.
 
     Waits until each has had so many seconds since it began, not longer: threads that many share come by here. What ends
     later is there from then on.
     """
-    with _beginning:
-        imports = {name: _imports.get(name) or _imports.setdefault(name, _Import(name)) for name in names}
+    with _imports_lock:
+        imports = {name: _imports.get(name) or _imports.setdefault(name, _PluginImport(name)) for name in names}
     for each in imports.values():
         each.over.wait(max(0.0, each.began + patience - time.monotonic()))
     return frozenset(name for name, each in imports.items() if each.over.is_set())
 
 
-def ready(names: Iterable[str]) -> None:
+def require_imported(names: Iterable[str]) -> None:
     """Before the transaction of a change that is judged by what these bring. Unavailable while one is still being imported."""
     names = list(names)
-    if unfinished := sorted(set(names) - imported(names, IMPORT_SECONDS)):
+    if unfinished := sorted(set(names) - import_plugins(names, IMPORT_TIMEOUT_SECONDS)):
         words = _("%(plugins)s: still being imported. Try again in a moment, or disable it.")
         raise Unavailable(words % {"plugins": ", ".join(unfinished)}, retryable=True)
 
 
-def with_plugins(change: Callable[P, R]) -> Callable[P, R]:
+def requires_plugins(change: Callable[P, R]) -> Callable[P, R]:
     """A change in one transaction, that begins when every enabled plugin is there: it is judged by what they bring."""
 
     @functools.wraps(change)
     def changed(*args: P.args, **kwargs: P.kwargs) -> R:
-        ready(enabled_names())
+        require_imported(list_enabled())
         with transaction.atomic():
             return change(*args, **kwargs)
 
     return changed
 
 
-def loaded(name: str) -> Loaded:
+def get_loaded(name: str) -> LoadedPlugin:
     """What became of a plugin. Neither waits nor raises."""
     begun = _imports.get(name)
-    return begun.outcome if begun else Loaded(name, error=UNFINISHED)
+    return begun.outcome if begun else LoadedPlugin(name, error=IMPORT_UNFINISHED)
 
 
-def _load(name: str) -> Loaded:
+def _load_plugin(name: str) -> LoadedPlugin:
     try:
-        point = installed_plugins().get(name)
+        point = find_entry_points().get(name)
         if point is None:
             raise BadPlugin("it is not installed")
         offered = point.load()
-        tools, hooks = _offered(offered, "tools"), _offered(offered, "before_tool_call")
-        engines = _engines(offered)
+        tools, hooks = _read_list(offered, "tools"), _read_list(offered, "before_tool_call")
+        engines = _read_search_providers(offered)
         if not tools and not hooks and not engines:
             raise BadPlugin("it offers neither `tools` nor `before_tool_call` nor `search_providers`")
-        _check(tools, hooks)
-        return Loaded(name, tuple(tools), tuple(hooks), engines)
+        _check_plugin(tools, hooks)
+        return LoadedPlugin(name, tuple(tools), tuple(hooks), engines)
     except BadPlugin as bad:
-        return Loaded(name, error=str(bad))
+        return LoadedPlugin(name, error=str(bad))
     except BaseException as error:  # whatever code of others raises at its import, sys.exit() included
-        return Loaded(name, error=f"{type(error).__name__}: {error}")
+        return LoadedPlugin(name, error=f"{type(error).__name__}: {error}")
 
 
-def _offered(plugin: Any, what: str) -> list[Any]:
+def _read_list(plugin: Any, what: str) -> list[Any]:
     value = getattr(plugin, what, [])
     if not isinstance(value, list | tuple):
         raise BadPlugin(f"its `{what}` is no list")
     return list(value)
 
 
-def _engines(plugin: Any) -> dict[str, Any]:
+def _read_search_providers(plugin: Any) -> dict[str, Any]:
     engines = getattr(plugin, "search_providers", {})
     if not isinstance(engines, dict) or not all(isinstance(name, str) and callable(make) for name, make in engines.items()):
         raise BadPlugin("its `search_providers` is no dict from names to what makes a search engine")
@@ -202,7 +202,7 @@ def _engines(plugin: Any) -> dict[str, Any]:
     return dict(engines)
 
 
-def _check(tools: list[Any], hooks: list[Any]) -> None:
+def _check_plugin(tools: list[Any], hooks: list[Any]) -> None:
     names: set[str] = set()
     for tool in tools:
         if not isinstance(tool, ToolFactory):

@@ -16,9 +16,9 @@ from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 
-from tools_app.core.definition import Declined, Tool, ToolEnv, ToolFactory
+from tools_app.core.definition import Tool, ToolEnv, ToolFactory, ToolUnavailable
 from tools_app.policy import catalog
-from tools_app.policy.matcher import kind_of
+from tools_app.policy.matcher import classify_entry
 from tools_app.policy.query import ToolFacts
 
 BUILTIN_MODULES = (
@@ -30,45 +30,45 @@ BUILTIN_MODULES = (
     "tools_app.builtin.exec",
     "tools_app.builtin.process",
 )
-OWN_APPS = frozenset({"tools_app", "agents"})
+NATIVE_APPS = frozenset({"tools_app", "agents"})
 DISCOVERED_MODULE = "agent_tools"
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredTool:
     factory: ToolFactory
     facts: ToolFacts
 
 
 @dataclass(frozen=True, slots=True)
-class Registry:
+class ToolRegistry:
     """`plugins` are the ids of those that are enabled, also where they bring no tools.
 
     `also_known` are names that a policy may use though nothing stands behind them now, such as a plugin that is off.
     """
 
-    tools: dict[str, Registered]
+    tools: dict[str, RegisteredTool]
     plugins: frozenset[str] = frozenset()
     also_known: frozenset[str] = frozenset()
     search_providers: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, brought: Iterable[tuple[ToolFactory, str]]) -> "Registry":
+    def of(cls, brought: Iterable[tuple[ToolFactory, str]]) -> "ToolRegistry":
         """From factories, each with the id of the plugin that brings it, or "" for our own."""
-        tools: dict[str, Registered] = {}
+        tools: dict[str, RegisteredTool] = {}
         for factory, plugin in brought:
             if factory.name in tools:
                 raise ImproperlyConfigured(f"there are two tools named {factory.name}")
-            tools[factory.name] = Registered(factory, facts_of(factory, plugin))
+            tools[factory.name] = RegisteredTool(factory, make_tool_facts(factory, plugin))
         return cls(tools)
 
     @property
     def plugin_names(self) -> tuple[str, ...]:
-        return names_of_plugins((each.facts for each in self.tools.values()), self.plugins)
+        return list_plugin_names((each.facts for each in self.tools.values()), self.plugins)
 
     @property
     def nameable(self) -> tuple[ToolFacts, ...]:
-        return nameable_with({name: each.facts for name, each in self.tools.items()})
+        return list_nameable({name: each.facts for name, each in self.tools.items()})
 
     def create(self, names: Iterable[str], env: ToolEnv) -> tuple[dict[str, Tool], dict[str, str]]:
         """Those of these tools that have a place in the run, and of the others why not."""
@@ -78,60 +78,60 @@ class Registry:
         for name in names:
             try:
                 made[name] = self.tools[name].factory.create(env)
-            except Declined as why:
+            except ToolUnavailable as why:
                 declined[name] = str(why)
         return made, declined
 
     def knows(self, entry: str) -> bool:
         """Whether a policy entry names a native tool, a group, a plugin or a plugin's tool, or fits one of them."""
-        return entry in self.also_known or kind_of(entry, frozenset(self.plugin_names)) != "unknown"
+        return entry in self.also_known or classify_entry(entry, frozenset(self.plugin_names)) != "unknown"
 
 
-def names_of_plugins(tools: Iterable[ToolFacts], plugins: Iterable[str]) -> tuple[str, ...]:
+def list_plugin_names(tools: Iterable[ToolFacts], plugins: Iterable[str]) -> tuple[str, ...]:
     """Ids of the plugins and names of their tools: what a policy entry may call one of them."""
     brought = {name for facts in tools if facts.plugin for name in (facts.plugin, facts.name)}
     return tuple(sorted({name.lower() for name in (*brought, *plugins)}))
 
 
-def nameable_with(offered: Mapping[str, ToolFacts]) -> tuple[ToolFacts, ...]:
+def list_nameable(offered: Mapping[str, ToolFacts]) -> tuple[ToolFacts, ...]:
     """Every tool a policy can speak of, also those natives that nothing offers yet."""
-    absent = [(name, group) for name, group in catalog.GROUP_OF.items() if name not in offered]
-    natives = (ToolFacts(name, _groups_of(group), "", name in catalog.OWNER_ONLY) for name, group in absent)
+    absent = [(name, group) for name, group in catalog.GROUP_BY_TOOL.items() if name not in offered]
+    natives = (ToolFacts(name, _native_groups(group), "", name in catalog.OWNER_ONLY) for name, group in absent)
     return (*offered.values(), *natives)
 
 
 @cache
-def installed() -> Registry:
+def load_installed() -> ToolRegistry:
     """Everything the installed apps offer. Looked up once: apps do not come or go while a process lives."""
-    brought = [(factory, "") for name in BUILTIN_MODULES for factory in _factories_in(import_module(name))]
+    brought = [(factory, "") for name in BUILTIN_MODULES for factory in _find_factories(import_module(name))]
     for app in apps.get_app_configs():
         if app.module and module_has_submodule(app.module, DISCOVERED_MODULE):
-            plugin = "" if app.name in OWN_APPS else app.label
-            brought += [(factory, plugin) for factory in _factories_in(import_module(f"{app.name}.{DISCOVERED_MODULE}"))]
-    return Registry.of(brought)
+            plugin = "" if app.name in NATIVE_APPS else app.label
+            brought += [(factory, plugin) for factory in _find_factories(import_module(f"{app.name}.{DISCOVERED_MODULE}"))]
+    return ToolRegistry.of(brought)
 
 
-def _factories_in(module: ModuleType) -> list[ToolFactory]:
+def _find_factories(module: ModuleType) -> list[ToolFactory]:
     return [value for value in vars(module).values() if isinstance(value, ToolFactory)]
 
 
-def facts_of(factory: ToolFactory, plugin: str) -> ToolFacts:
+def make_tool_facts(factory: ToolFactory, plugin: str) -> ToolFacts:
     """Refuses whatever would let a tool borrow the standing of another one: policy entries go by these names."""
     name = factory.name
     if plugin:
-        return facts_of_plugin(name, plugin, owner_only=factory.owner_only)
-    if (expected := catalog.GROUP_OF.get(name)) != factory.group:
+        return make_plugin_tool_facts(name, plugin, owner_only=factory.owner_only)
+    if (expected := catalog.GROUP_BY_TOOL.get(name)) != factory.group:
         raise ImproperlyConfigured(f"tool {name} says group {factory.group!r}, but tools_app.policy.catalog says {expected!r}")
-    return ToolFacts(name, _groups_of(factory.group), "", factory.owner_only or name in catalog.OWNER_ONLY)
+    return ToolFacts(name, _native_groups(factory.group), "", factory.owner_only or name in catalog.OWNER_ONLY)
 
 
-def facts_of_plugin(name: str, plugin: str, *, owner_only: bool = False) -> ToolFacts:
+def make_plugin_tool_facts(name: str, plugin: str, *, owner_only: bool = False) -> ToolFacts:
     """Of a tool that a plugin or server brings."""
     if {name.lower(), plugin.lower()} & (catalog.NATIVE_NAMES | catalog.ALIASES.keys()):
         raise ImproperlyConfigured(f"plugin {plugin} may not use the name of a native tool ({name})")
-    return ToolFacts(name, (catalog.PLUGINS,), plugin, owner_only)
+    return ToolFacts(name, (catalog.PLUGINS_GROUP,), plugin, owner_only)
 
 
-def _groups_of(group: str) -> tuple[str, ...]:
+def _native_groups(group: str) -> tuple[str, ...]:
     """Of a native tool: its own, if it has one, and that of all natives."""
-    return (group, catalog.OPENCLAW) if group else (catalog.OPENCLAW,)
+    return (group, catalog.OPENCLAW_GROUP) if group else (catalog.OPENCLAW_GROUP,)

@@ -7,15 +7,15 @@ from typing import Any, Protocol
 
 import orjson
 
-from clawsite.infra.fetch.client import Fetched
+from clawsite.infra.fetch.client import FetchResponse
 from tools_app.core.definition import ToolFailed
-from tools_app.core.hidden_characters import visible
+from tools_app.core.hidden_characters import remove_hidden
 
-MAX_ANSWER_BYTES = 2 * 1024 * 1024
-MAX_SNIPPET = 500  # characters
-MAX_TITLE = 200
-WEB_ADDRESS = re.compile(r"https?://[!-~]{1,2000}")
-TAG = re.compile(r"<[^<>]{1,100}>")
+MAX_RESPONSE_BYTES = 2 * 1024 * 1024
+MAX_SNIPPET_LENGTH = 500  # characters
+MAX_TITLE_LENGTH = 200
+URL_PATTERN = re.compile(r"https?://[!-~]{1,2000}")
+TAG_PATTERN = re.compile(r"<[^<>]{1,100}>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class SearchQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class WebSearchResult:
     title: str
     url: str
     snippet: str
@@ -37,12 +37,12 @@ class Hit:
 class SearchProvider(Protocol):
     name: str
 
-    async def search(self, query: SearchQuery) -> list[Hit]:
+    async def search(self, query: SearchQuery) -> list[WebSearchResult]:
         """The best hits first, at most `query.count`; ToolFailed or FetchError when it does not work."""
         ...
 
 
-def json_of(answer: Fetched, provider: str) -> dict[str, Any]:
+def parse_json_response(answer: FetchResponse, provider: str) -> dict[str, Any]:
     try:
         found = orjson.loads(answer.body)
     except orjson.JSONDecodeError:
@@ -52,20 +52,27 @@ def json_of(answer: Fetched, provider: str) -> dict[str, Any]:
     return found
 
 
-def hits_of(found: Any, count: int, *, snippet: str) -> list[Hit]:
+def parse_results(found: Any, count: int, *, snippet: str) -> list[WebSearchResult]:
     """The first usable ones of a list of JSON objects: with a web address, none of them twice."""
-    hits: dict[str, Hit] = {}
+    hits: dict[str, WebSearchResult] = {}
     for each in found if isinstance(found, list) else []:
         url = each.get("url") if isinstance(each, dict) else None
-        if not isinstance(url, str) or not WEB_ADDRESS.fullmatch(url):
+        if not isinstance(url, str) or not URL_PATTERN.fullmatch(url):
             continue
-        hits.setdefault(url, Hit(_plain(each.get("title"), MAX_TITLE) or url, url, _plain(each.get(snippet), MAX_SNIPPET)))
+        hits.setdefault(
+            url,
+            WebSearchResult(
+                _to_plain_text(each.get("title"), MAX_TITLE_LENGTH) or url,
+                url,
+                _to_plain_text(each.get(snippet), MAX_SNIPPET_LENGTH),
+            ),
+        )
         if len(hits) == count:
             break
     return list(hits.values())
 
 
-def _plain(value: Any, limit: int) -> str:
+def _to_plain_text(value: Any, limit: int) -> str:
     """One line of text, without the markup in which some engines set the words that match."""
-    text = " ".join(visible(html.unescape(TAG.sub("", value)))[0].split()) if isinstance(value, str) else ""
+    text = " ".join(remove_hidden(html.unescape(TAG_PATTERN.sub("", value)))[0].split()) if isinstance(value, str) else ""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -5,35 +5,35 @@ from collections.abc import Callable, Mapping
 
 from django.conf import settings
 
-from tools_app.core.definition import Declined
+from tools_app.core.definition import ToolUnavailable
 from tools_app.web_search import brave, searxng
 from tools_app.web_search.base import SearchProvider
 
 log = logging.getLogger(__name__)
 
 # Each gives its provider, or None as long as its settings are not made. The order is that of preference.
-Configured = Callable[[], SearchProvider | None]
-PROVIDERS: dict[str, Configured] = {"searxng": searxng.configured, "brave": brave.configured}
-NONE_BROUGHT: Mapping[str, Configured] = {}
+ProviderFactory = Callable[[], SearchProvider | None]
+PROVIDERS: dict[str, ProviderFactory] = {"searxng": searxng.make_configured, "brave": brave.make_configured}
+NO_PLUGIN_PROVIDERS: Mapping[str, ProviderFactory] = {}
 
 
-def chosen(brought: Mapping[str, Configured] = NONE_BROUGHT) -> SearchProvider:
+def choose_provider(brought: Mapping[str, ProviderFactory] = NO_PLUGIN_PROVIDERS) -> SearchProvider:
     """The one that the operator named, or the first that is configured, ours before those that plugins have brought.
 
     Declined says what to set where there is none.
     """
     named, known = settings.SEARCH_PROVIDER, {**brought, **PROVIDERS}
     if named and named not in known:
-        raise Declined(f"CLAWSITE_SEARCH_PROVIDER names an unknown search engine: `{named}`")
+        raise ToolUnavailable(f"CLAWSITE_SEARCH_PROVIDER names an unknown search engine: `{named}`")
     for name in [named] if named else [*PROVIDERS, *brought]:
-        if found := _made(name, known[name]):
+        if found := _make_provider(name, known[name]):
             return found
     if named:
-        raise Declined(f"CLAWSITE_SEARCH_PROVIDER names a search engine that is not configured: `{named}`")
-    raise Declined("no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY")
+        raise ToolUnavailable(f"CLAWSITE_SEARCH_PROVIDER names a search engine that is not configured: `{named}`")
+    raise ToolUnavailable("no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY")
 
 
-def _made(name: str, configured: Configured) -> SearchProvider | None:
+def _make_provider(name: str, configured: ProviderFactory) -> SearchProvider | None:
     """A plugin's mistake costs its search engine, never the run."""
     try:
         return configured()

@@ -4,10 +4,10 @@ from urllib.parse import urlencode, urlsplit
 
 from django.conf import settings
 
-from clawsite.infra.fetch.addresses import host_of
+from clawsite.infra.fetch.addresses import normalize_host
 from clawsite.infra.fetch.client import Allowlist, fetch
 from tools_app.core.definition import ToolFailed
-from tools_app.web_search.base import MAX_ANSWER_BYTES, Hit, SearchQuery, hits_of, json_of
+from tools_app.web_search.base import MAX_RESPONSE_BYTES, SearchQuery, WebSearchResult, parse_json_response, parse_results
 
 
 class Searxng:
@@ -18,21 +18,21 @@ class Searxng:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
         # The operator named this place, so it may be internal: this one, and for searches only.
-        self._allow = Allowlist(frozenset({(host_of(parts.hostname or ""), port)}))
+        self._allow = Allowlist(frozenset({(normalize_host(parts.hostname or ""), port)}))
 
-    async def search(self, query: SearchQuery) -> list[Hit]:
+    async def search(self, query: SearchQuery) -> list[WebSearchResult]:
         asked = {"q": query.words, "format": "json"}
         if query.language or query.country:
             asked["language"] = "-".join(filter(None, (query.language or "en", query.country)))
         if query.freshness:
             asked["time_range"] = query.freshness
-        answer = await fetch(f"{self._url}/search?{urlencode(asked)}", allow=self._allow, max_bytes=MAX_ANSWER_BYTES)
+        answer = await fetch(f"{self._url}/search?{urlencode(asked)}", allow=self._allow, max_bytes=MAX_RESPONSE_BYTES)
         if answer.status == 403:
             raise ToolFailed("SearXNG refuses to answer in JSON: its operator must add `json` to `search.formats` in settings.yml")
         if answer.status != 200:
             raise ToolFailed(f"SearXNG answered with status {answer.status}; try again later, or tell the user")
-        return hits_of(json_of(answer, "SearXNG").get("results"), query.count, snippet="content")
+        return parse_results(parse_json_response(answer, "SearXNG").get("results"), query.count, snippet="content")
 
 
-def configured() -> Searxng | None:
+def make_configured() -> Searxng | None:
     return Searxng(settings.SEARXNG_URL) if settings.SEARXNG_URL else None

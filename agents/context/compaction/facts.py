@@ -5,17 +5,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.llm.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage
-from tools_app.core.untrusted_markers import without_outside
+from agents.llm.messages import AssistantMessage, Message, ToolCallRequest, ToolResultMessage
+from tools_app.core.untrusted_markers import remove_untrusted_text
 
-MOST_FAILURES, LONGEST_FAILURE = 8, 240
-MOST_FILES = 50  # the newest of each list
-READS, CHANGES = {"read", "image"}, {"write", "edit", "apply_patch"}
-PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE)
+MAX_FAILURES, MAX_FAILURE_LENGTH = 8, 240
+MAX_FILES = 50  # the newest of each list
+READING_TOOLS, CHANGING_TOOLS = {"read", "image"}, {"write", "edit", "apply_patch"}
+PATCHED_PATH = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CompactionFacts:
     """Each list without doubles, the newest last."""
 
     failures: tuple[str, ...] = ()
@@ -23,9 +23,9 @@ class Facts:
     changed: tuple[str, ...] = ()
 
     @classmethod
-    def of_meta(cls, meta: Mapping[str, Any]) -> "Facts":
+    def from_meta(cls, meta: Mapping[str, Any]) -> "CompactionFacts":
         """Those of an earlier summary, which may come from an import: only what has the right shape."""
-        return cls(*(_words(meta.get(name)) for name in ("toolFailures", "filesRead", "filesChanged")))
+        return cls(*(_parse_strings(meta.get(name)) for name in ("toolFailures", "filesRead", "filesChanged")))
 
     def to_meta(self) -> dict[str, list[str]]:
         lists = {"toolFailures": self.failures, "filesRead": self.read, "filesChanged": self.changed}
@@ -38,49 +38,53 @@ class Facts:
 
 
 @dataclass(slots=True)
-class _Found:
+class _FactCollector:
     failures: list[str] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
 
 
-def facts_of(messages: Iterable[Message], before: Facts) -> Facts:
+def collect_facts(messages: Iterable[Message], before: CompactionFacts) -> CompactionFacts:
     """What these messages add to what was known before them."""
-    found = _Found(list(before.failures), list(before.read), list(before.changed))
-    asked: dict[str, ToolCallAsked] = {}
+    found = _FactCollector(list(before.failures), list(before.read), list(before.changed))
+    asked: dict[str, ToolCallRequest] = {}
     for message in messages:
         match message:
             case AssistantMessage(tool_calls=calls):
                 asked |= {call.id: call for call in calls}
             case ToolResultMessage(call_id=call_id, name=name, text=text, is_error=True):
-                words = " ".join(without_outside(text).split())  # a stranger's words would be torn out of their envelope
-                found.failures.append(f"{_code(name)}: {words[:LONGEST_FAILURE]}{'…' if len(words) > LONGEST_FAILURE else ''}")
+                words = " ".join(remove_untrusted_text(text).split())  # a stranger's words would be torn out of their envelope
+                found.failures.append(
+                    f"{_inline_code(name)}: {words[:MAX_FAILURE_LENGTH]}{'…' if len(words) > MAX_FAILURE_LENGTH else ''}"
+                )
                 asked.pop(call_id, None)
             case ToolResultMessage(call_id=call_id) if call_id in asked:
                 call = asked.pop(call_id)
-                paths = [_code(path) for path in _paths(call)]
-                if call.name in READS:
+                paths = [_inline_code(path) for path in _list_paths(call)]
+                if call.name in READING_TOOLS:
                     found.read += paths
-                elif call.name in CHANGES:
+                elif call.name in CHANGING_TOOLS:
                     found.changed += paths
-    return Facts(_newest(found.failures, MOST_FAILURES), _newest(found.read, MOST_FILES), _newest(found.changed, MOST_FILES))
+    return CompactionFacts(
+        _keep_newest(found.failures, MAX_FAILURES), _keep_newest(found.read, MAX_FILES), _keep_newest(found.changed, MAX_FILES)
+    )
 
 
-def _paths(call: ToolCallAsked) -> list[str]:
+def _list_paths(call: ToolCallRequest) -> list[str]:
     given = next((call.arguments[name] for name in ("path", "file_path") if isinstance(call.arguments.get(name), str)), None)
     if given is not None:
         return [given]
-    return [path.strip() for text in call.arguments.values() if isinstance(text, str) for path in PATCHED.findall(text)]
+    return [path.strip() for text in call.arguments.values() if isinstance(text, str) for path in PATCHED_PATH.findall(text)]
 
 
-def _code(text: str) -> str:
+def _inline_code(text: str) -> str:
     return f"`{' '.join(text.replace('`', ' ').split())[:200]}`"
 
 
-def _newest(words: list[str], most: int) -> tuple[str, ...]:
+def _keep_newest(words: list[str], most: int) -> tuple[str, ...]:
     """Said again counts as said later."""
     return tuple(reversed(list(dict.fromkeys(reversed(words)))[:most]))
 
 
-def _words(value: object) -> tuple[str, ...]:
+def _parse_strings(value: object) -> tuple[str, ...]:
     return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

@@ -22,89 +22,89 @@ from agents.llm.base import (
     ToolSpec,
     Usage,
 )
-from agents.llm.failures import failure_in_stream
-from agents.llm.messages import AssistantMessage, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
-from agents.llm.providers.dialect import Dialect, call_id_in
-from agents.llm.providers.parameters import chat_parameters
+from agents.llm.failures import error_from_stream
+from agents.llm.messages import AssistantMessage, Image, Message, ToolCallRequest, ToolResultMessage, UserMessage
+from agents.llm.providers.dialect import EndpointDialect, to_endpoint_call_id
+from agents.llm.providers.parameters import build_chat_parameters
 
 
-def body_of(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
-    body: dict[str, Any] = {"model": request.model, "messages": wire_messages(request, dialect), "stream": True}
+def build_chat_body(request: ModelRequest, dialect: EndpointDialect) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": request.model, "messages": to_wire_messages(request, dialect), "stream": True}
     if dialect.usage_on_request:
         body["stream_options"] = {"include_usage": True}
     if request.tools:
-        body["tools"] = wire_tools(request.tools)
+        body["tools"] = to_wire_tools(request.tools)
     if dialect.effort and request.thinking not in ("", "off"):
         body["reasoning_effort"] = request.thinking
-    return body | chat_parameters(request.parameters, dialect, with_tools=bool(request.tools))
+    return body | build_chat_parameters(request.parameters, dialect, with_tools=bool(request.tools))
 
 
-def wire_messages(request: ModelRequest, dialect: Dialect) -> list[dict[str, Any]]:
+def to_wire_messages(request: ModelRequest, dialect: EndpointDialect) -> list[dict[str, Any]]:
     wire = [{"role": "system", "content": request.system}] if request.system else []
-    return wire + [_wire_message(message, dialect) for message in with_tool_images(request.messages) if not _is_void(message)]
+    return wire + [_to_wire_message(message, dialect) for message in move_tool_images(request.messages) if not _is_empty(message)]
 
 
-def with_tool_images(messages: Iterable[Message]) -> Iterator[Message]:
+def move_tool_images(messages: Iterable[Message]) -> Iterator[Message]:
     """Images of tools in a user's message behind all results of their turn: the only place where every provider takes them."""
     waiting: list[ToolResultMessage] = []
     for message in messages:
         if isinstance(message, ToolResultMessage):
             waiting += [message] if message.images else []
         elif waiting:
-            yield _shown(waiting)
+            yield _build_image_message(waiting)
             waiting = []
         yield message
     if waiting:
-        yield _shown(waiting)
+        yield _build_image_message(waiting)
 
 
-def _shown(results: Sequence[ToolResultMessage]) -> UserMessage:
+def _build_image_message(results: Sequence[ToolResultMessage]) -> UserMessage:
     names = ", ".join(f'"{image.name}" of {result.name}' for result in results for image in result.images)
     words = f"[Not written by the user: images that tools returned, in this order: {names}]"
     return UserMessage(words, tuple(image for result in results for image in result.images))
 
 
-def wire_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+def to_wire_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
     return [
         {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters}}
         for tool in tools
     ]
 
 
-def _is_void(message: Message) -> bool:
+def _is_empty(message: Message) -> bool:
     """An answer with neither text nor calls, for example stopped at once: providers refuse it."""
     return isinstance(message, AssistantMessage) and not message.text and not message.tool_calls
 
 
-def _wire_message(message: Message, dialect: Dialect) -> dict[str, Any]:
+def _to_wire_message(message: Message, dialect: EndpointDialect) -> dict[str, Any]:
     match message:
         case UserMessage():
-            return {"role": "user", "content": _wire_user(message, dialect)}
+            return {"role": "user", "content": _to_wire_user(message, dialect)}
         case ToolResultMessage(call_id=call_id, text=text):
-            return {"role": "tool", "tool_call_id": call_id_in(dialect, call_id), "content": text}
+            return {"role": "tool", "tool_call_id": to_endpoint_call_id(dialect, call_id), "content": text}
         case AssistantMessage(text, thinking, calls):
             wire: dict[str, Any] = {"role": "assistant", "content": text or None}
             if dialect.thinking_back:
                 wire["reasoning_content"] = thinking
             if calls:
-                wire["tool_calls"] = [_wire_call(call, dialect) for call in calls]
+                wire["tool_calls"] = [_to_wire_call(call, dialect) for call in calls]
             return wire
 
 
-def _wire_user(message: UserMessage, dialect: Dialect) -> str | list[dict[str, Any]]:
+def _to_wire_user(message: UserMessage, dialect: EndpointDialect) -> str | list[dict[str, Any]]:
     if not message.images:
         return message.words
     if not dialect.images:
-        return without_images(message)
+        return text_without_images(message)
     said = [{"type": "text", "text": message.words}] if message.words else []
-    return said + [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in message.images]
+    return said + [{"type": "image_url", "image_url": {"url": to_data_url(image)}} for image in message.images]
 
 
-def data_url(image: Image) -> str:
+def to_data_url(image: Image) -> str:
     return f"data:{image.mime_type};base64,{base64.b64encode(image.data).decode()}"
 
 
-def without_images(message: UserMessage) -> str:
+def text_without_images(message: UserMessage) -> str:
     """For a model that has turned out to take none."""
     notes = (
         f'[Attached image "{image.name}" ({image.mime_type}); not shown: this model takes no images]' for image in message.images
@@ -112,20 +112,20 @@ def without_images(message: UserMessage) -> str:
     return "\n\n".join(part for part in (message.words, *notes) if part)
 
 
-def _wire_call(call: ToolCallAsked, dialect: Dialect) -> dict[str, Any]:
+def _to_wire_call(call: ToolCallRequest, dialect: EndpointDialect) -> dict[str, Any]:
     function = {"name": call.name, "arguments": orjson.dumps(call.arguments).decode()}
-    return {"id": call_id_in(dialect, call.id), "type": "function", "function": function}
+    return {"id": to_endpoint_call_id(dialect, call.id), "type": "function", "function": function}
 
 
 @dataclass(slots=True)
-class _CallInParts:
+class _PartialCall:
     id: str
     name: str
     arguments: str = ""
     told: int = 0  # characters of the arguments passed on
 
 
-class Answer:
+class AnswerAssembler:
     """Puts the chunks of one answer together. `read` each chunk, pass on what `news` has, and `finished` at the end."""
 
     def __init__(self, *, secret: str = "") -> None:
@@ -134,10 +134,10 @@ class Answer:
         self.secret = secret  # to keep it out of the words of a failure
         self._texts: list[str] = []
         self._thoughts: list[str] = []
-        self._texts_told = 0
-        self._thoughts_told = 0
-        self._calls: list[_CallInParts] = []
-        self._call_at: dict[Any, _CallInParts] = {}
+        self._texts_sent = 0
+        self._thoughts_sent = 0
+        self._calls: list[_PartialCall] = []
+        self._call_at: dict[Any, _PartialCall] = {}
         self.add_text = self._texts.append
         self.add_thought = self._thoughts.append
 
@@ -147,7 +147,7 @@ class Answer:
 
     def read(self, chunk: dict[str, Any]) -> None:
         if chunk.get("error") or chunk.get("object") == "error":
-            raise failure_in_stream(chunk, secret=self.secret)
+            raise error_from_stream(chunk, secret=self.secret)
         if choices := chunk.get("choices"):
             choice = choices[0]
             if delta := choice.get("delta") or choice.get("message"):  # "message": a server that does not stream
@@ -164,23 +164,23 @@ class Answer:
             if reason := choice.get("finish_reason"):
                 self.finish_reason = reason
         if usage := chunk.get("usage"):
-            self.usage = usage_of(usage)
+            self.usage = parse_usage(usage)
 
     def news(self) -> Iterator[StreamEvent]:
         """What has come since last asked. Chunks that arrived together go on together: half the work for all behind us."""
-        if self._thoughts_told < len(self._thoughts):
-            yield ThinkingDelta("".join(self._thoughts[self._thoughts_told :]))
-            self._thoughts_told = len(self._thoughts)
-        if self._texts_told < len(self._texts):
-            yield TextDelta("".join(self._texts[self._texts_told :]))
-            self._texts_told = len(self._texts)
+        if self._thoughts_sent < len(self._thoughts):
+            yield ThinkingDelta("".join(self._thoughts[self._thoughts_sent :]))
+            self._thoughts_sent = len(self._thoughts)
+        if self._texts_sent < len(self._texts):
+            yield TextDelta("".join(self._texts[self._texts_sent :]))
+            self._texts_sent = len(self._texts)
         for index, call in enumerate(self._calls):
             if call.told < len(call.arguments):
                 yield CallDelta(index, call.name, call.arguments[call.told :])
                 call.told = len(call.arguments)
 
     def finished(self) -> Finished:
-        calls = tuple(_call_asked(call) for call in self._calls)
+        calls = tuple(_parse_call(call) for call in self._calls)
         message = AssistantMessage("".join(self._texts), "".join(self._thoughts), calls)
         if not message.text.strip() and not calls:
             raise ProviderError(FailureKind.EMPTY, f"the model's answer was empty (finish reason: {self.finish_reason or 'none'})")
@@ -200,7 +200,7 @@ class Answer:
         index, call_id, name = delta.get("index"), delta.get("id") or "", function.get("name") or ""
         call = self._call_at.get(index)
         if call is None or (name and call_id and call.id and call_id != call.id) or (index is None and name):
-            call = self._call_at[index] = _CallInParts(call_id, name)
+            call = self._call_at[index] = _PartialCall(call_id, name)
             self._calls.append(call)
         call.id = call.id or call_id
         call.name = call.name or name
@@ -208,7 +208,7 @@ class Answer:
             call.arguments += arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
 
 
-def usage_of(usage: dict[str, Any]) -> Usage:
+def parse_usage(usage: dict[str, Any]) -> Usage:
     details = usage.get("prompt_tokens_details") or {}
     return Usage(
         input_tokens=usage.get("prompt_tokens") or 0,
@@ -218,13 +218,13 @@ def usage_of(usage: dict[str, Any]) -> Usage:
     )
 
 
-def _call_asked(call: _CallInParts) -> ToolCallAsked:
+def _parse_call(call: _PartialCall) -> ToolCallRequest:
     if not call.arguments.strip():
-        return ToolCallAsked(call.id, call.name)
+        return ToolCallRequest(call.id, call.name)
     try:
         arguments = orjson.loads(call.arguments)
     except orjson.JSONDecodeError as error:
-        return ToolCallAsked(call.id, call.name, error=f"The arguments were not valid JSON: {error}.")
+        return ToolCallRequest(call.id, call.name, error=f"The arguments were not valid JSON: {error}.")
     if not isinstance(arguments, dict):
-        return ToolCallAsked(call.id, call.name, error="The arguments were not a JSON object.")
-    return ToolCallAsked(call.id, call.name, arguments)
+        return ToolCallRequest(call.id, call.name, error="The arguments were not a JSON object.")
+    return ToolCallRequest(call.id, call.name, arguments)

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 # OpenAI, DeepSeek, llama.cpp, Ollama, vLLM, OpenRouter
-NO_IMAGES = (
+NO_IMAGES_PHRASES = (
     "image_url is only supported",
     "unknown variant `image_url`",
     "image input is not supported",
@@ -20,11 +20,11 @@ NO_IMAGES = (
     "support image input",
     "does not support images",
 )
-NINE_CHARACTERS = re.compile(r"[A-Za-z0-9]{9}")
+NINE_CHARACTER_ID = re.compile(r"[A-Za-z0-9]{9}")
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class EndpointDialect:
     responses: bool = False  # is to be asked on /responses instead of /chat/completions
     usage_on_request: bool = True  # understands stream_options
     effort: bool = True  # understands reasoning_effort
@@ -34,7 +34,7 @@ class Dialect:
     completion_limit: bool = False  # calls max_tokens max_completion_tokens
 
 
-def learn(dialect: Dialect, words: str) -> Dialect | None:
+def learn_from_error(dialect: EndpointDialect, words: str) -> EndpointDialect | None:
     """The dialect that avoids this refusal, or None when there is nothing left to change."""
     words = words.lower()
     learned = dialect
@@ -48,15 +48,15 @@ def learn(dialect: Dialect, words: str) -> Dialect | None:
         learned = replace(dialect, thinking_back=True)
     elif "stream_options" in words:
         learned = replace(dialect, usage_on_request=False)
-    elif any(refusal in words for refusal in NO_IMAGES):
+    elif any(refusal in words for refusal in NO_IMAGES_PHRASES):
         learned = replace(dialect, images=False)
     elif "reasoning_effort" in words or "reasoning.effort" in words:
         learned = replace(dialect, effort=False)
     return learned if learned != dialect else None
 
 
-def call_id_in(dialect: Dialect, call_id: str) -> str:
+def to_endpoint_call_id(dialect: EndpointDialect, call_id: str) -> str:
     """The id of a tool call as this endpoint takes it; the same id always becomes the same."""
-    if not dialect.short_call_ids or NINE_CHARACTERS.fullmatch(call_id):
+    if not dialect.short_call_ids or NINE_CHARACTER_ID.fullmatch(call_id):
         return call_id
     return hashlib.sha256(call_id.encode()).hexdigest()[:9]

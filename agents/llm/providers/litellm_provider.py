@@ -14,24 +14,26 @@ from functools import cache
 from typing import Any
 
 from agents.llm.base import FailureKind, ModelRequest, ProviderError, StreamEvent
-from agents.llm.failures import kind_of_status, kind_of_words, retry_after_of, shorten
-from agents.llm.providers.chat_format import Answer, wire_messages, wire_tools
-from agents.llm.providers.dialect import Dialect
-from agents.llm.providers.parameters import chat_parameters
+from agents.llm.failures import classify_status, classify_text, parse_retry_after, shorten_message
+from agents.llm.providers.chat_format import AnswerAssembler, to_wire_messages, to_wire_tools
+from agents.llm.providers.dialect import EndpointDialect
+from agents.llm.providers.parameters import build_chat_parameters
 
 # "litellm.RateLimitError: RateLimitError: OpenAIException - the words"
-PREFIXES = re.compile(r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?:: | - |\.\s*))+")
-BROKEN_WORDS = ("payload is not completed", "peer closed", "incomplete chunked read", "connection reset", "disconnected")
-SIGNATURE = "__thought__"  # litellm hides a Gemini signature of kilobytes behind this in call ids; it fills in a stand-in for it
+ERROR_PREFIXES = re.compile(r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?:: | - |\.\s*))+")
+DISCONNECT_PHRASES = ("payload is not completed", "peer closed", "incomplete chunked read", "connection reset", "disconnected")
+THOUGHT_SIGNATURE = (
+    "__thought__"  # litellm hides a Gemini signature of kilobytes behind this in call ids; it fills in a stand-in for it
+)
 
 
-def warm() -> None:
+def import_in_background() -> None:
     """Begin the import in the background, when a configured model will need it."""
-    threading.Thread(target=_litellm, name="litellm-import", daemon=True).start()
+    threading.Thread(target=_import_litellm, name="litellm-import", daemon=True).start()
 
 
 @cache
-def _litellm() -> Any:
+def _import_litellm() -> Any:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise the import calls out for prices
     os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")  # and the first call for this
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # otherwise it reads a .env file from the working directory
@@ -46,26 +48,26 @@ def _litellm() -> Any:
 
 class LiteLLMProvider:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
-        answer = Answer(secret=request.credentials.api_key)
-        async with aclosing(_chunks(request)) as chunks:
+        answer = AnswerAssembler(secret=request.credentials.api_key)
+        async with aclosing(_stream_chunks(request)) as chunks:
             async for chunk in chunks:
-                answer.read(_as_dict(chunk))
+                answer.read(_chunk_to_dict(chunk))
                 for event in answer.news():
                     yield event
         yield answer.finished()
 
     async def aclose(self) -> None:
-        if _litellm.cache_info().currsize:
-            await _litellm().close_litellm_async_clients()
+        if _import_litellm.cache_info().currsize:
+            await _import_litellm().close_litellm_async_clients()
 
 
-async def _chunks(request: ModelRequest) -> AsyncGenerator[Any, None]:
+async def _stream_chunks(request: ModelRequest) -> AsyncGenerator[Any, None]:
     """litellm's chunks within our time limits, its exceptions as ours."""
-    litellm = await asyncio.to_thread(_litellm)
+    litellm = await asyncio.to_thread(_import_litellm)
     response: Any = None
     try:
         async with asyncio.timeout(request.timeouts.first_byte):
-            response = await litellm.acompletion(**_parameters(request))
+            response = await litellm.acompletion(**_build_parameters(request))
             chunk = await anext(response, None)
         while chunk is not None:
             yield chunk
@@ -74,17 +76,17 @@ async def _chunks(request: ModelRequest) -> AsyncGenerator[Any, None]:
     except TimeoutError as error:
         raise ProviderError(FailureKind.TIMEOUT, "the model fell silent and the time limit passed") from error
     except Exception as error:  # its adapters raise whatever the provider's library does
-        raise failure_of(error, secret=request.credentials.api_key) from error
+        raise to_provider_error(error, secret=request.credentials.api_key) from error
     finally:
         if response is not None:
             await response.aclose()
 
 
-def _parameters(request: ModelRequest) -> dict[str, Any]:
+def _build_parameters(request: ModelRequest) -> dict[str, Any]:
     timeouts = request.timeouts
     parameters: dict[str, Any] = {
         "model": request.model,
-        "messages": wire_messages(request, Dialect()),
+        "messages": to_wire_messages(request, EndpointDialect()),
         "stream": True,
         "stream_options": {"include_usage": True},
         "num_retries": 0,
@@ -93,7 +95,7 @@ def _parameters(request: ModelRequest) -> dict[str, Any]:
         "timeout": timeouts.first_byte + timeouts.between_chunks,
     }
     if request.tools:
-        parameters["tools"] = wire_tools(request.tools)
+        parameters["tools"] = to_wire_tools(request.tools)
         # Tools make litellm import its proxy server, for MCP servers it might know, and that needs packages nobody installed.
         parameters["_skip_mcp_handler"] = True
     if request.thinking not in ("", "off"):
@@ -104,10 +106,10 @@ def _parameters(request: ModelRequest) -> dict[str, Any]:
         parameters["extra_headers"] = {"traceparent": request.traceparent}
     if request.credentials.base_url:
         parameters["api_base"] = request.credentials.base_url
-    return parameters | chat_parameters(request.parameters, Dialect(), with_tools=bool(request.tools))
+    return parameters | build_chat_parameters(request.parameters, EndpointDialect(), with_tools=bool(request.tools))
 
 
-def _as_dict(chunk: Any) -> dict[str, Any]:
+def _chunk_to_dict(chunk: Any) -> dict[str, Any]:
     """What `Answer` reads of a chunk. Not model_dump: it costs more than all the rest together."""
     read: dict[str, Any] = {"choices": []}
     if chunk.choices:
@@ -115,7 +117,7 @@ def _as_dict(chunk: Any) -> dict[str, Any]:
         delta = choice.delta
         calls = [call if isinstance(call, dict) else call.model_dump() for call in delta.tool_calls or ()]
         for call in calls:
-            call["id"] = (call.get("id") or "").partition(SIGNATURE)[0]
+            call["id"] = (call.get("id") or "").partition(THOUGHT_SIGNATURE)[0]
         thought = getattr(delta, "reasoning_content", None)
         read["choices"] = [
             {
@@ -128,11 +130,11 @@ def _as_dict(chunk: Any) -> dict[str, Any]:
     return read
 
 
-def failure_of(error: Exception, *, secret: str) -> ProviderError:
+def to_provider_error(error: Exception, *, secret: str) -> ProviderError:
     """By status and words. A failed connection and an error inside a stream have a made-up status, so only words."""
     if type(error).__name__ == "MidStreamFallbackError":
         error = getattr(error, "original_exception", None) or error
-    words = PREFIXES.sub("", getattr(error, "message", "") or str(error))
+    words = ERROR_PREFIXES.sub("", getattr(error, "message", "") or str(error))
     haystack = f"{getattr(error, 'code', '')} {words}".lower()
     status = getattr(error, "status_code", None)
     match type(error).__name__:
@@ -142,11 +144,13 @@ def failure_of(error: Exception, *, secret: str) -> ProviderError:
             kind = FailureKind.CONTEXT_OVERFLOW
         case "APIConnectionError":
             status = None
-            kind = FailureKind.CUT if any(broken in haystack for broken in BROKEN_WORDS) else kind_of_words(haystack)
+            kind = FailureKind.CUT if any(broken in haystack for broken in DISCONNECT_PHRASES) else classify_text(haystack)
         case _ if status:
-            kind = kind_of_status(int(status), haystack)
+            kind = classify_status(int(status), haystack)
         case _:  # not a provider's answer at all: a missing package, a model name nobody knows
             kind = FailureKind.FORMAT
-    shown = shorten(words, secret=secret) or type(error).__name__
+    shown = shorten_message(words, secret=secret) or type(error).__name__
     headers = getattr(error, "litellm_response_headers", None) or getattr(getattr(error, "response", None), "headers", None) or {}
-    return ProviderError(kind, f"{shown} (HTTP {status})" if status else shown, status=status, retry_after=retry_after_of(headers))
+    return ProviderError(
+        kind, f"{shown} (HTTP {status})" if status else shown, status=status, retry_after=parse_retry_after(headers)
+    )

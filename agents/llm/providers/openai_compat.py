@@ -13,43 +13,43 @@ import aiohttp
 import orjson
 
 from agents.llm.base import FailureKind, ModelRequest, ProviderError, StreamEvent
-from agents.llm.failures import failure_of_status, shorten
-from agents.llm.providers.chat_format import Answer, body_of
-from agents.llm.providers.dialect import Dialect, learn
-from agents.llm.providers.read_timeout import Patience
-from agents.llm.providers.responses_format import ResponsesAnswer, responses_body_of
+from agents.llm.failures import error_from_response, shorten_message
+from agents.llm.providers.chat_format import AnswerAssembler, build_chat_body
+from agents.llm.providers.dialect import EndpointDialect, learn_from_error
+from agents.llm.providers.read_timeout import TimedReader
+from agents.llm.providers.responses_format import ResponsesAssembler, build_responses_body
 
 log = logging.getLogger(__name__)
 
 # (path, how a request is put, how the stream is read)
-CHAT_COMPLETIONS = ("/chat/completions", body_of, Answer)
-RESPONSES = ("/responses", responses_body_of, ResponsesAnswer)
-LONGEST_LINE = 16 << 20  # bytes; a server that never ends its line must not fill our memory
-LONGEST_ERROR = 64 << 10
+CHAT_COMPLETIONS = ("/chat/completions", build_chat_body, AnswerAssembler)
+RESPONSES = ("/responses", build_responses_body, ResponsesAssembler)
+MAX_LINE_BYTES = 16 << 20  # bytes; a server that never ends its line must not fill our memory
+MAX_ERROR_BYTES = 64 << 10
 AFTER_FINISH_SECONDS = 5.0  # for the usage, which comes last, and [DONE], which some leave out
-LET_GO_SECONDS = 1.0  # for the end of a body whose last event has been read, so that its connection can be used again
+DRAIN_SECONDS = 1.0  # for the end of a body whose last event has been read, so that its connection can be used again
 
 
 class OpenAICompatProvider:
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
         self._session_loop: asyncio.AbstractEventLoop | None = None
-        self._dialects: dict[tuple[str, str], Dialect] = {}
-        self._letting_go: set[asyncio.Task[None]] = set()
+        self._dialects: dict[tuple[str, str], EndpointDialect] = {}
+        self._draining: set[asyncio.Task[None]] = set()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         clock = asyncio.get_running_loop().time
         deadline = clock() + request.timeouts.first_byte
         response, answer = await self._open(request, deadline)
-        patience = Patience(response.content, deadline - clock())
+        patience = TimedReader(response.content, deadline - clock())
         try:
             ended = response.content_type == "application/json"  # a server that does not stream answers whole
             if ended:
-                answer.read(_json(await _read_whole(patience, LONGEST_LINE)))
+                answer.read(_parse_json(await _read_all(patience, MAX_LINE_BYTES)))
             rest = b""
             while not ended:
                 try:
-                    chunk = await _read(patience)
+                    chunk = await _read_chunk(patience)
                 except ProviderError:
                     if answer.finish_reason:
                         break  # only the usage is missing
@@ -58,7 +58,7 @@ class OpenAICompatProvider:
                     break
                 lines = (rest + (chunk or b"\n")).split(b"\n")  # the last line may lack its end
                 rest = lines.pop()
-                if len(rest) > LONGEST_LINE:
+                if len(rest) > MAX_LINE_BYTES:
                     raise ProviderError(FailureKind.FORMAT, "the endpoint sent a line of more than 16 MB")
                 for line in lines:
                     # Everything but data lines is a comment (OpenRouter's sign of life) or a field nobody uses here.
@@ -68,13 +68,13 @@ class OpenAICompatProvider:
                             ended = True
                             break
                         if data:
-                            answer.read(_json(data))
+                            answer.read(_parse_json(data))
                 for event in answer.news():
                     yield event
                 patience.change(AFTER_FINISH_SECONDS if answer.finish_reason else request.timeouts.between_chunks)
             if not ended and not answer.finish_reason:
                 raise ProviderError(FailureKind.CUT, "the stream ended before the answer was complete")
-            self._let_go(response)
+            self._drain_in_background(response)
         except BaseException:
             response.close()  # not complete, failed or abandoned: the server must learn that nobody reads any more
             raise
@@ -89,7 +89,7 @@ class OpenAICompatProvider:
         if session is not None and self._session_loop is asyncio.get_running_loop():
             await session.close()
 
-    async def _open(self, request: ModelRequest, deadline: float) -> tuple[aiohttp.ClientResponse, Answer]:
+    async def _open(self, request: ModelRequest, deadline: float) -> tuple[aiohttp.ClientResponse, AnswerAssembler]:
         """Send the request; again when the endpoint's refusal tells how to put it differently."""
         credentials = request.credentials
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
@@ -100,7 +100,7 @@ class OpenAICompatProvider:
         timeout = aiohttp.ClientTimeout(total=None, connect=request.timeouts.connect)
         endpoint = (credentials.base_url, request.model)
         clock = asyncio.get_running_loop().time
-        dialect = self._dialects.get(endpoint, Dialect())
+        dialect = self._dialects.get(endpoint, EndpointDialect())
         while True:
             path, body_for, kind_of_answer = RESPONSES if dialect.responses else CHAT_COMPLETIONS
             url = credentials.base_url.rstrip("/") + path
@@ -110,21 +110,23 @@ class OpenAICompatProvider:
                     sent = self._http().post(url, data=body, headers=headers, timeout=timeout, allow_redirects=False)
                     response = await sent
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-                raise _connection_failure(error, url) from error
+                raise _connection_error(error, url) from error
             if response.status == 200 and response.content_type != "text/html":
                 self._dialects[endpoint] = dialect  # only now: a refusal may have quoted the prompt and taught us nonsense
                 return response, kind_of_answer(secret=credentials.api_key)
-            patience = Patience(response.content, deadline - clock())
+            patience = TimedReader(response.content, deadline - clock())
             try:
-                refusal = await _read_whole(patience, LONGEST_ERROR)
+                refusal = await _read_all(patience, MAX_ERROR_BYTES)
             finally:
                 patience.end()
                 response.release()
             if response.status == 200:
                 raise ProviderError(FailureKind.FORMAT, f"{_host(url)} answered with a web page: check the base URL")
-            learned = learn(dialect, refusal.decode("utf-8", "replace")) if response.status in (400, 404, 422, 500) else None
+            learned = (
+                learn_from_error(dialect, refusal.decode("utf-8", "replace")) if response.status in (400, 404, 422, 500) else None
+            )
             if learned is None:
-                raise failure_of_status(response.status, refusal, response.headers, secret=credentials.api_key)
+                raise error_from_response(response.status, refusal, response.headers, secret=credentials.api_key)
             dialect = learned
             log.info("%s refused a request for %s; it is asked again as %s", _host(url), request.model, dialect)
 
@@ -137,17 +139,17 @@ class OpenAICompatProvider:
             self._session_loop = loop
         return self._session
 
-    def _let_go(self, response: aiohttp.ClientResponse) -> None:
+    def _drain_in_background(self, response: aiohttp.ClientResponse) -> None:
         """Read the end of the body behind the caller's back, so that the connection is kept and nobody waits for it."""
         if response.content.at_eof():
             response.release()
             return
         task = asyncio.create_task(_drain(response))
-        self._letting_go.add(task)
-        task.add_done_callback(self._letting_go.discard)
+        self._draining.add(task)
+        task.add_done_callback(self._draining.discard)
 
 
-async def _read(patience: Patience) -> bytes:
+async def _read_chunk(patience: TimedReader) -> bytes:
     """The next bytes; none at the end."""
     try:
         return await patience.read()
@@ -157,16 +159,16 @@ async def _read(patience: Patience) -> bytes:
         raise ProviderError(FailureKind.CUT, "the connection broke in the middle of the answer") from error
 
 
-async def _read_whole(patience: Patience, longest: int) -> bytes:
+async def _read_all(patience: TimedReader, longest: int) -> bytes:
     body = bytearray()
-    while len(body) < longest and (chunk := await _read(patience)):
+    while len(body) < longest and (chunk := await _read_chunk(patience)):
         body += chunk
     return bytes(body)
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:
     try:
-        async with asyncio.timeout(LET_GO_SECONDS):
+        async with asyncio.timeout(DRAIN_SECONDS):
             while await response.content.readany():
                 pass
         response.release()
@@ -174,7 +176,7 @@ async def _drain(response: aiohttp.ClientResponse) -> None:
         response.close()
 
 
-def _json(data: bytes) -> dict[str, object]:
+def _parse_json(data: bytes) -> dict[str, object]:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -184,7 +186,7 @@ def _json(data: bytes) -> dict[str, object]:
     return value
 
 
-def _connection_failure(error: Exception, url: str) -> ProviderError:
+def _connection_error(error: Exception, url: str) -> ProviderError:
     host = _host(url)
     match error:
         case aiohttp.ServerDisconnectedError():
@@ -197,8 +199,8 @@ def _connection_failure(error: Exception, url: str) -> ProviderError:
         case TimeoutError():
             return ProviderError(FailureKind.TIMEOUT, f"no answer from {host} within the time limit")
         case aiohttp.ClientConnectorError():
-            return ProviderError(FailureKind.UNAVAILABLE, f"cannot connect to {host}: {shorten(str(error.os_error))}")
-    return ProviderError(FailureKind.CUT, f"the connection to {host} broke: {shorten(str(error)) or type(error).__name__}")
+            return ProviderError(FailureKind.UNAVAILABLE, f"cannot connect to {host}: {shorten_message(str(error.os_error))}")
+    return ProviderError(FailureKind.CUT, f"the connection to {host} broke: {shorten_message(str(error)) or type(error).__name__}")
 
 
 def _host(url: str) -> str:

@@ -6,9 +6,9 @@ Kept by their names in chat completions. What an endpoint does not take it refus
 from collections.abc import Mapping
 from typing import Any
 
-from agents.llm.providers.dialect import Dialect
+from agents.llm.providers.dialect import EndpointDialect
 
-CHAT = (
+CHAT_PARAMETERS = (
     "max_tokens",
     "temperature",
     "top_p",
@@ -23,14 +23,14 @@ CHAT = (
 ONLY_WITH_TOOLS = ("tool_choice", "parallel_tool_calls")
 
 
-def chat_parameters(wanted: Mapping[str, Any], dialect: Dialect, *, with_tools: bool) -> dict[str, Any]:
-    put = {name: wanted[name] for name in CHAT if name in wanted and (with_tools or name not in ONLY_WITH_TOOLS)}
+def build_chat_parameters(wanted: Mapping[str, Any], dialect: EndpointDialect, *, with_tools: bool) -> dict[str, Any]:
+    put = {name: wanted[name] for name in CHAT_PARAMETERS if name in wanted and (with_tools or name not in ONLY_WITH_TOOLS)}
     if dialect.completion_limit and "max_tokens" in put:
         put["max_completion_tokens"] = put.pop("max_tokens")
     return put
 
 
-def responses_parameters(wanted: Mapping[str, Any], *, with_tools: bool) -> dict[str, Any]:
+def build_responses_parameters(wanted: Mapping[str, Any], *, with_tools: bool) -> dict[str, Any]:
     """The same for /responses, which has no stop words, seeds or penalties."""
     put = {name: wanted[name] for name in ("temperature", "top_p") if name in wanted}
     if "max_tokens" in wanted:

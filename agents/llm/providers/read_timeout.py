@@ -9,7 +9,7 @@ import asyncio
 import aiohttp
 
 
-class Patience:
+class TimedReader:
     """Reads chunks of one body. A read that takes longer than `seconds` raises TimeoutError."""
 
     def __init__(self, content: aiohttp.StreamReader, seconds: float) -> None:
@@ -17,7 +17,7 @@ class Patience:
         self._loop = asyncio.get_running_loop()
         self._seconds = seconds
         self._waiting_since: float | None = None
-        self._timer = self._loop.call_later(seconds, self._look)
+        self._timer = self._loop.call_later(seconds, self._check_timeout)
 
     async def read(self) -> bytes:
         self._waiting_since = self._loop.time()
@@ -31,15 +31,15 @@ class Patience:
         if seconds != self._seconds:
             self._seconds = seconds
             self._timer.cancel()
-            self._timer = self._loop.call_later(seconds, self._look)
+            self._timer = self._loop.call_later(seconds, self._check_timeout)
 
     def end(self) -> None:
         self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check_timeout(self) -> None:
         now = self._loop.time()
         since = now if self._waiting_since is None else self._waiting_since
         if now - since >= self._seconds:
             self._content.set_exception(TimeoutError("no data within the time limit"))
         else:
-            self._timer = self._loop.call_at(since + self._seconds, self._look)
+            self._timer = self._loop.call_at(since + self._seconds, self._check_timeout)

@@ -8,17 +8,17 @@ from typing import Any
 import orjson
 
 from agents.llm.base import ModelRequest, Usage
-from agents.llm.failures import failure_in_stream
+from agents.llm.failures import error_from_stream
 from agents.llm.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
-from agents.llm.providers.chat_format import Answer, data_url, with_tool_images, without_images
-from agents.llm.providers.dialect import Dialect
-from agents.llm.providers.parameters import responses_parameters
+from agents.llm.providers.chat_format import AnswerAssembler, move_tool_images, text_without_images, to_data_url
+from agents.llm.providers.dialect import EndpointDialect
+from agents.llm.providers.parameters import build_responses_parameters
 
 FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
-def responses_body_of(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
-    items = [item for message in with_tool_images(request.messages) for item in _items(message, dialect)]
+def build_responses_body(request: ModelRequest, dialect: EndpointDialect) -> dict[str, Any]:
+    items = [item for message in move_tool_images(request.messages) for item in _to_items(message, dialect)]
     body: dict[str, Any] = {"model": request.model, "input": items, "stream": True, "store": False}
     if request.system:
         body["instructions"] = request.system
@@ -30,22 +30,22 @@ def responses_body_of(request: ModelRequest, dialect: Dialect) -> dict[str, Any]
         ]
     if dialect.effort and request.thinking not in ("", "off"):
         body["reasoning"] = {"effort": request.thinking}
-    return body | responses_parameters(request.parameters, with_tools=bool(request.tools))
+    return body | build_responses_parameters(request.parameters, with_tools=bool(request.tools))
 
 
-def _user_content(message: UserMessage, dialect: Dialect) -> str | list[dict[str, Any]]:
+def _to_user_content(message: UserMessage, dialect: EndpointDialect) -> str | list[dict[str, Any]]:
     if not message.images:
         return message.words
     if not dialect.images:
-        return without_images(message)
+        return text_without_images(message)
     said = [{"type": "input_text", "text": message.words}] if message.words else []
-    return said + [{"type": "input_image", "image_url": data_url(image)} for image in message.images]
+    return said + [{"type": "input_image", "image_url": to_data_url(image)} for image in message.images]
 
 
-def _items(message: Message, dialect: Dialect) -> list[dict[str, Any]]:
+def _to_items(message: Message, dialect: EndpointDialect) -> list[dict[str, Any]]:
     match message:
         case UserMessage():
-            return [{"role": "user", "content": _user_content(message, dialect)}]
+            return [{"role": "user", "content": _to_user_content(message, dialect)}]
         case ToolResultMessage(call_id=call_id, text=text):
             return [{"type": "function_call_output", "call_id": call_id, "output": text}]
         case AssistantMessage(text=text, tool_calls=calls):
@@ -56,7 +56,7 @@ def _items(message: Message, dialect: Dialect) -> list[dict[str, Any]]:
             ]
 
 
-class ResponsesAnswer(Answer):
+class ResponsesAssembler(AnswerAssembler):
     """The same answer out of other events."""
 
     def read(self, chunk: dict[str, Any]) -> None:
@@ -71,17 +71,17 @@ class ResponsesAnswer(Answer):
                 self.add_call({"index": chunk.get("output_index"), "id": item.get("call_id"), "function": function})
             case "response.completed":
                 self.finish_reason = "tool_calls" if self.has_calls else "stop"
-                self._count(chunk["response"])
+                self._read_usage(chunk["response"])
             case "response.incomplete":
                 reason = (chunk["response"].get("incomplete_details") or {}).get("reason", "")
                 self.finish_reason = FINISH_REASONS.get(reason, reason or "length")
-                self._count(chunk["response"])
+                self._read_usage(chunk["response"])
             case "response.failed":
-                raise failure_in_stream(chunk["response"].get("error"), secret=self.secret)
+                raise error_from_stream(chunk["response"].get("error"), secret=self.secret)
             case "error":
-                raise failure_in_stream(chunk.get("error") or chunk, secret=self.secret)
+                raise error_from_stream(chunk.get("error") or chunk, secret=self.secret)
 
-    def _count(self, response: dict[str, Any]) -> None:
+    def _read_usage(self, response: dict[str, Any]) -> None:
         usage = response.get("usage") or {}
         details = usage.get("input_tokens_details") or {}
         self.usage = Usage(usage.get("input_tokens") or 0, usage.get("output_tokens") or 0, details.get("cached_tokens") or 0)

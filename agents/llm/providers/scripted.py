@@ -8,25 +8,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.llm.base import FailureKind, Finished, ModelRequest, ProviderError, StreamEvent, TextDelta, ThinkingDelta, Usage
-from agents.llm.messages import AssistantMessage, ToolCallAsked
+from agents.llm.messages import AssistantMessage, ToolCallRequest
 
 USAGE = Usage(input_tokens=10, output_tokens=5)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScriptedAnswer:
     """One answer: what is streamed, then either the end or a failure."""
 
     thinking: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
-    tool_calls: tuple[ToolCallAsked, ...] = ()
+    tool_calls: tuple[ToolCallRequest, ...] = ()
     failure: FailureKind | None = None
     failure_details: dict[str, Any] = field(default_factory=dict)
     usage: Usage = USAGE
 
-    def __add__(self, other: "Step") -> "Step":
+    def __add__(self, other: "ScriptedAnswer") -> "ScriptedAnswer":
         """Two parts of one answer: `thinks("…") + says("…") + calls("read", path="x")`."""
-        return Step(
+        return ScriptedAnswer(
             self.thinking + other.thinking,
             self.texts + other.texts,
             self.tool_calls + other.tool_calls,
@@ -36,29 +36,29 @@ class Step:
         )
 
 
-def says(*deltas: str) -> Step:
-    return Step(texts=deltas)
+def says(*deltas: str) -> ScriptedAnswer:
+    return ScriptedAnswer(texts=deltas)
 
 
-def thinks(*deltas: str) -> Step:
-    return Step(thinking=deltas)
+def thinks(*deltas: str) -> ScriptedAnswer:
+    return ScriptedAnswer(thinking=deltas)
 
 
-def calls(name: str, /, *, call_id: str = "", **arguments: Any) -> Step:
-    return Step(tool_calls=(ToolCallAsked(call_id, name, arguments),))
+def calls(name: str, /, *, call_id: str = "", **arguments: Any) -> ScriptedAnswer:
+    return ScriptedAnswer(tool_calls=(ToolCallRequest(call_id, name, arguments),))
 
 
-def fails(kind: FailureKind | str, message: str = "as scripted", **details: Any) -> Step:
+def fails(kind: FailureKind | str, message: str = "as scripted", **details: Any) -> ScriptedAnswer:
     """After whatever it is added to: `says("half an ans") + fails("cut")`. Details: status, retry_after."""
-    return Step(failure=FailureKind(kind), failure_details={"message": message, **details})
+    return ScriptedAnswer(failure=FailureKind(kind), failure_details={"message": message, **details})
 
 
 class ScriptedModel:
     def __init__(self) -> None:
         self.requests: list[ModelRequest] = []
-        self._steps: list[Step] = []
+        self._steps: list[ScriptedAnswer] = []
 
-    def script(self, *steps: Step) -> "ScriptedModel":
+    def script(self, *steps: ScriptedAnswer) -> "ScriptedModel":
         self._steps.extend(steps)
         return self
 

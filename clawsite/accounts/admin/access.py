@@ -13,8 +13,8 @@ from django.utils.translation import ngettext
 
 from clawsite.accounts.groups import SCOPES
 from clawsite.accounts.models import AccessToken, BrowserSession, FailedSignIns, FirstAdminLink, KnownAddress, User, default_expiry
-from clawsite.accounts.tokens import checked_limits, issue_token, limit_token, revoke_token
-from clawsite.infra.admin.actions import Outlook, confirmed
+from clawsite.accounts.tokens import issue_token, limit_token, revoke_token, validate_limits
+from clawsite.infra.admin.actions import ActionPreview, with_confirmation
 from clawsite.infra.admin.base import ClawAdmin, ReadOnlyAdmin
 from clawsite.infra.admin.display import link_column
 from clawsite.infra.errors import InvalidRequest
@@ -67,13 +67,13 @@ class ToolLimitsForm(NewTokenModelForm):
 
     def clean(self) -> dict[str, Any] | None:
         try:
-            checked_limits(**self.limits)
+            validate_limits(**self.limits)
         except InvalidRequest as error:
             raise forms.ValidationError(error.message) from error
         return super().clean()
 
 
-class NewTokenForm(ToolLimitsForm):
+class AdminTokenForm(ToolLimitsForm):
     name = forms.CharField(label=_("Name"), max_length=100, widget=TextInput, help_text=_("The program that will use the token"))
     scopes = forms.MultipleChoiceField(
         label=_("Token scopes"), choices=[(scope, scope) for scope in sorted(SCOPES)], widget=CheckboxSelectMultiple
@@ -85,15 +85,15 @@ class NewTokenForm(ToolLimitsForm):
         fields = ("name", "scopes", "expires_at")  # and the limits, which are fields of the form
 
 
-def _revocation(request: HttpRequest, token: AccessToken) -> Outlook:
+def _preview_revocation(request: HttpRequest, token: AccessToken) -> ActionPreview:
     if token.revoked_at:
-        return Outlook(_("Already revoked"), acts=False)
+        return ActionPreview(_("Already revoked"), acts=False)
     if token.expires_at <= timezone.now():
-        return Outlook(_("Expired; will also be marked as revoked"))
-    return Outlook(_("Stops working immediately; programs of %(user)s that use it are disconnected") % {"user": token.user})
+        return ActionPreview(_("Expired; will also be marked as revoked"))
+    return ActionPreview(_("Stops working immediately; programs of %(user)s that use it are disconnected") % {"user": token.user})
 
 
-LIMITS = ("allow_tools", "deny_tools")
+LIMIT_FIELDS = ("allow_tools", "deny_tools")
 
 
 @admin.register(AccessToken)
@@ -134,10 +134,10 @@ class AccessTokenAdmin(ClawAdmin):
         return ", ".join(scope.removeprefix("operator.") for scope in token.scopes) or "–"
 
     def get_form(self, request: HttpRequest, obj: AccessToken | None = None, change: bool = False, **kwargs: Any) -> Any:
-        return NewTokenForm if obj is None else ToolLimitsForm
+        return AdminTokenForm if obj is None else ToolLimitsForm
 
     def get_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> Any:
-        return (*(NewTokenForm.Meta.fields if obj is None else self.fields), *LIMITS)
+        return (*(AdminTokenForm.Meta.fields if obj is None else self.fields), *LIMIT_FIELDS)
 
     def get_readonly_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> Any:
         return () if obj is None else self.fields
@@ -161,11 +161,11 @@ class AccessTokenAdmin(ClawAdmin):
         context["secret"] = request.issued_secret  # type: ignore[attr-defined]  # as above
         return TemplateResponse(request, "admin/accounts/token_issued.html", context, headers={"Cache-Control": "no-store"})
 
-    @confirmed(
+    @with_confirmation(
         label=_("Revoke access tokens"),
         warning=_("A revoked token can’t be used again; its owner can create a new one."),
         permission="revoke",
-        outlook=_revocation,
+        outlook=_preview_revocation,
     )
     def revoke(self, request: HttpRequest, rows: list[AccessToken]) -> str:
         for token in rows:

@@ -15,11 +15,11 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.accounts.admin import access  # noqa: F401  # tokens, browsers and the like, which register themselves
-from clawsite.accounts.group_deletion import rows_that_name
+from clawsite.accounts.group_deletion import list_references
 from clawsite.accounts.groups import APPROVER, AUDITOR, GATEWAY_PERMISSIONS, OPERATOR, USER
 from clawsite.accounts.models import AccessToken, BrowserSession, User
-from clawsite.infra.admin.actions import Outlook, confirmed
-from clawsite.infra.admin.base import Around, ClawAdmin
+from clawsite.infra.admin.actions import ActionPreview, with_confirmation
+from clawsite.infra.admin.base import ClawAdmin, RelatedRows
 
 if TYPE_CHECKING:  # unfold brings no types; these are Django's forms with unfold's looks
     from django.contrib.auth.forms import AdminPasswordChangeForm, AdminUserCreationForm, UserChangeForm
@@ -29,7 +29,7 @@ else:
     from unfold.forms import UserCreationForm as AdminUserCreationForm
     from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget as CheckboxSelectMultiple
 
-WHAT_GROUPS_MAY = {
+GROUP_DESCRIPTIONS = {
     USER: _("chat with agents in their own sessions"),
     OPERATOR: _("manage this server in the admin, if “Staff status” is also checked, but not chat"),
     APPROVER: _("approve or deny commands that agents request"),
@@ -37,7 +37,7 @@ WHAT_GROUPS_MAY = {
 }
 
 # Of Django's permissions on a table, by the first word of their code name.
-ACTIONS = {
+PERMISSION_LABELS = {
     "add": _("Can add %(rows)s"),
     "change": _("Can change %(rows)s"),
     "delete": _("Can delete %(rows)s"),
@@ -47,44 +47,44 @@ ACTIONS = {
 admin.site.unregister(Group)
 
 
-def _group_line(name: str, may: Any) -> str:
+def _describe_group(name: str, may: Any) -> str:
     return format_html(gettext("<strong>{group}</strong> can {what}."), group=name, what=may)
 
 
-def _right(permission: Permission) -> str:
+def _permission_label(permission: Permission) -> str:
     """A permission in the reader's language; in the database its name is in ours."""
     action, _underscore, _model = permission.codename.partition("_")
     about = permission.content_type.model_class()
-    if action not in ACTIONS or about is None or permission.codename != f"{action}_{about._meta.model_name}":
+    if action not in PERMISSION_LABELS or about is None or permission.codename != f"{action}_{about._meta.model_name}":
         return gettext(permission.name)
-    return str(ACTIONS[action] % {"rows": about._meta.verbose_name_plural})
+    return str(PERMISSION_LABELS[action] % {"rows": about._meta.verbose_name_plural})
 
 
 def _is_superuser(request: HttpRequest) -> bool:
     return bool(getattr(request.user, "is_superuser", False))
 
 
-def _may_touch(request: HttpRequest, user: User | None) -> bool:
+def _may_edit(request: HttpRequest, user: User | None) -> bool:
     """Setting a superuser's password is becoming one."""
     return user is None or not user.is_superuser or _is_superuser(request)
 
 
-def _deactivation(request: HttpRequest, user: User) -> Outlook:
+def _preview_deactivation(request: HttpRequest, user: User) -> ActionPreview:
     if not user.is_active:
-        return Outlook(_("Already disabled"), acts=False)
+        return ActionPreview(_("Already disabled"), acts=False)
     if user.pk == request.user.pk:
-        return Outlook(_("Your own account can’t be disabled"), acts=False)
-    if not _may_touch(request, user):
-        return Outlook(_("Only a superuser can disable a superuser"), acts=False)
-    return Outlook(_("Can no longer sign in; open pages and all tokens stop working immediately"))
+        return ActionPreview(_("Your own account can’t be disabled"), acts=False)
+    if not _may_edit(request, user):
+        return ActionPreview(_("Only a superuser can disable a superuser"), acts=False)
+    return ActionPreview(_("Can no longer sign in; open pages and all tokens stop working immediately"))
 
 
-def _activation(request: HttpRequest, user: User) -> Outlook:
+def _preview_activation(request: HttpRequest, user: User) -> ActionPreview:
     if user.is_active:
-        return Outlook(_("Already enabled"), acts=False)
-    if not _may_touch(request, user):
-        return Outlook(_("Only a superuser can enable a superuser"), acts=False)
-    return Outlook(_("Can sign in again with the same password and permissions"))
+        return ActionPreview(_("Already enabled"), acts=False)
+    if not _may_edit(request, user):
+        return ActionPreview(_("Only a superuser can enable a superuser"), acts=False)
+    return ActionPreview(_("Can sign in again with the same password and permissions"))
 
 
 @admin.register(User)
@@ -109,12 +109,12 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         (_("Permissions"), {"fields": ("groups",)}),
     )
 
-    def around(self, row: User) -> Iterable[Around]:
+    def around(self, row: User) -> Iterable[RelatedRows]:
         # By name: sessions and runs are tables of a layer above this one.
         for label, relation in ((_("Sessions"), "claw_sessions"), (_("Runs"), "claw_runs")):
-            yield Around(label, User._meta.get_field(relation).related_model, {"owner": row.pk})  # type: ignore[arg-type]  # a model, not "self"
-        yield Around(_("Access tokens"), AccessToken, {"user": row.pk})
-        yield Around(_("Signed-in browsers"), BrowserSession, {"user": row.pk})
+            yield RelatedRows(label, User._meta.get_field(relation).related_model, {"owner": row.pk})  # type: ignore[arg-type]  # a model, not "self"
+        yield RelatedRows(_("Access tokens"), AccessToken, {"user": row.pk})
+        yield RelatedRows(_("Signed-in browsers"), BrowserSession, {"user": row.pk})
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """A new account may chat, unless somebody decides otherwise."""
@@ -126,7 +126,7 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         # A handful: to be ticked, not moved from one box to another.
         field = super().formfield_for_manytomany(db_field, request, **kwargs, widget=CheckboxSelectMultiple)
         if field:
-            lines = format_html_join("", "{}<br>", ((_group_line(name, may),) for name, may in WHAT_GROUPS_MAY.items()))
+            lines = format_html_join("", "{}<br>", ((_describe_group(name, may),) for name, may in GROUP_DESCRIPTIONS.items()))
             field.help_text = format_html(
                 "{}{}", lines, _("An account without a group can sign in but not chat. An account can be in several groups.")
             )
@@ -144,33 +144,33 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         return fixed if _is_superuser(request) else (*fixed, "is_superuser")
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        return super().has_change_permission(request, obj) and _may_touch(request, obj)
+        return super().has_change_permission(request, obj) and _may_edit(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         if obj and obj.is_service:  # the gateway, cron and hooks act as these accounts; they can be switched off
             return False
-        return super().has_delete_permission(request, obj) and _may_touch(request, obj)
+        return super().has_delete_permission(request, obj) and _may_edit(request, obj)
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
         if User.objects.filter(pk=id, is_service=True).exists():
             raise PermissionDenied
         return super().user_change_password(request, id, form_url)
 
-    @confirmed(
+    @with_confirmation(
         label=_("Disable accounts"),
         warning=_("These accounts can no longer sign in. Their sessions, runs and files are kept."),
         permission="change",
-        outlook=_deactivation,
+        outlook=_preview_deactivation,
     )
     def deactivate(self, request: HttpRequest, rows: list[User]) -> str:
         self._set_active(request, rows, False)
         return ngettext("%d account was disabled.", "%d accounts were disabled.", len(rows)) % len(rows)
 
-    @confirmed(
+    @with_confirmation(
         label=_("Enable accounts"),
         warning=_("These accounts can sign in again."),
         permission="change",
-        outlook=_activation,
+        outlook=_preview_activation,
     )
     def activate(self, request: HttpRequest, rows: list[User]) -> str:
         self._set_active(request, rows, True)
@@ -194,7 +194,7 @@ class ClawGroupAdmin(GroupAdmin, ClawAdmin):
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest | None = None, **kwargs: Any) -> Any:
         field = super().formfield_for_manytomany(db_field, request, **kwargs, widget=CheckboxSelectMultiple)
         if field:
-            setattr(field, "label_from_instance", _right)  # noqa: B010  # how Django lets one name the rows; its stubs call it a method
+            setattr(field, "label_from_instance", _permission_label)  # noqa: B010  # how Django lets one name the rows; its stubs call it a method
         return field
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
@@ -211,10 +211,12 @@ class ClawGroupAdmin(GroupAdmin, ClawAdmin):
     @admin.display(description=_("permissions"))
     def rights(self, group: Group) -> str:
         held = group.permissions.select_related("content_type").order_by("content_type__app_label", "codename")
-        return format_html('<ul class="columns">{}</ul>', format_html_join("", "<li>{}</li>", ((_right(each),) for each in held)))
+        return format_html(
+            '<ul class="columns">{}</ul>', format_html_join("", "<li>{}</li>", ((_permission_label(each),) for each in held))
+        )
 
-    def around(self, row: Group) -> Iterable[Around]:
-        yield Around(_("Members"), User, {"groups": row.pk})
+    def around(self, row: Group) -> Iterable[RelatedRows]:
+        yield RelatedRows(_("Members"), User, {"groups": row.pk})
 
     def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
         return super().has_change_permission(request, obj) and (obj is None or obj.name not in GATEWAY_PERMISSIONS)
@@ -225,5 +227,5 @@ class ClawGroupAdmin(GroupAdmin, ClawAdmin):
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """The confirmation lists what names the group, and offers no deletion then."""
         nested, counts, missing, protected = super().get_deleted_objects(objs, request)
-        names = [f"{row._meta.verbose_name} {row}" for group in objs for row in rows_that_name(group)]
+        names = [f"{row._meta.verbose_name} {row}" for group in objs for row in list_references(group)]
         return nested, counts, missing, [*protected, *names]

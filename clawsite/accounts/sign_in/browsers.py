@@ -20,26 +20,26 @@ from clawsite.accounts.models import BrowserSession, User
 from clawsite.accounts.sign_in import throttle
 from clawsite.infra.audit import log as audit_log
 
-SEEN_AT_MOST_EVERY = timedelta(minutes=5)  # a row per request would make every read a write
+SEEN_UPDATE_INTERVAL = timedelta(minutes=5)  # a row per request would make every read a write
 
 
-def watch() -> None:
+def connect_signals() -> None:
     user_logged_in.connect(_signed_in, dispatch_uid="clawsite.accounts.sign_in.browsers")
 
 
-def browsers_of(user: User) -> QuerySet[BrowserSession]:
+def list_browsers(user: User) -> QuerySet[BrowserSession]:
     """Those that are signed in now, the one seen last first."""
     return BrowserSession.objects.filter(user=user, session__expire_date__gt=timezone.now()).order_by("-last_seen_at", "-pk")
 
 
-def note(request: HttpRequest, user: User) -> None:
+def record_browser(request: HttpRequest, user: User) -> None:
     """Write down which browser this session is; also the time, if it was not seen for a while or has moved."""
     key = request.session.session_key
     if key is None:
         return
-    now, looks = timezone.now(), _looks_of(request)
+    now, looks = timezone.now(), _client_details(request)
     known = BrowserSession.objects.filter(session_id=key).first()
-    if known and known.user_id == user.pk and known.last_seen_at > now - SEEN_AT_MOST_EVERY and known.address == looks["address"]:
+    if known and known.user_id == user.pk and known.last_seen_at > now - SEEN_UPDATE_INTERVAL and known.address == looks["address"]:
         return
     try:
         with transaction.atomic():
@@ -48,38 +48,38 @@ def note(request: HttpRequest, user: User) -> None:
         pass  # signed out from elsewhere while this request was under way, or noted by another one
 
 
-def seen(cookies: Iterable[str]) -> None:
+def record_seen(cookies: Iterable[str]) -> None:
     """Browsers that hold a socket open."""
     BrowserSession.objects.filter(session_id__in=list(cookies)).update(last_seen_at=timezone.now())
 
 
 @transaction.atomic
-def keep_only(request: HttpRequest, user: User) -> int:
+def sign_out_others(request: HttpRequest, user: User) -> int:
     """Sign the account out everywhere but here; how many browsers that were."""
-    others = browsers_of(user).exclude(session_id=request.session.session_key)
-    return _end(user, others)
+    others = list_browsers(user).exclude(session_id=request.session.session_key)
+    return _end_sessions(user, others)
 
 
 @transaction.atomic
-def sign_out(user: User, browser_pk: int) -> bool:
+def sign_out_browser(user: User, browser_pk: int) -> bool:
     """End one of the account's browsers; False when there is none of that number."""
-    return _end(user, browsers_of(user).filter(pk=browser_pk)) > 0
+    return _end_sessions(user, list_browsers(user).filter(pk=browser_pk)) > 0
 
 
-def _end(user: User, browsers: Iterable[BrowserSession]) -> int:
+def _end_sessions(user: User, browsers: Iterable[BrowserSession]) -> int:
     keys = [browser.session_id for browser in browsers]
     Session.objects.filter(session_key__in=keys).delete()  # our rows go with them
     if keys:
         audit_log.record("sign_in.out", subject=("account", user.pk), name=user.username, browsers=len(keys))
-        change_notices.account_changed(user.pk)
+        change_notices.notify_account_changed(user.pk)
     return len(keys)
 
 
 def _signed_in(request: HttpRequest, user: User, **_signal: Any) -> None:
     if request is not None:
-        note(request, user)
+        record_browser(request, user)
 
 
-def _looks_of(request: HttpRequest) -> dict[str, str]:
-    address = throttle.address_of(request)
+def _client_details(request: HttpRequest) -> dict[str, str]:
+    address = throttle.address_of_request(request)
     return {"address": address, "user_agent": request.META.get("HTTP_USER_AGENT", "")[:300]}

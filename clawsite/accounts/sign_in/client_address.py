@@ -3,7 +3,7 @@
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
 
-def canonical(address: str) -> str:
+def canonicalize(address: str) -> str:
     """One spelling per client: IPv4 inside IPv6 is IPv4, other IPv6 counts by its /64, which is what one customer gets."""
     try:
         parsed = ip_address(address.strip().split("%", 1)[0])
@@ -16,11 +16,11 @@ def canonical(address: str) -> str:
     return str(IPv6Network((parsed, 64), strict=False))
 
 
-def of_client(peer: str, forwarded_for: str, trusted_proxies: int) -> str:
+def resolve_client_address(peer: str, forwarded_for: str, trusted_proxies: int) -> str:
     """The client's address, canonical. Each trusted proxy has appended one entry to X-Forwarded-For; the rest is hearsay."""
     if trusted_proxies > 0:
         hops = [hop.strip() for hop in forwarded_for.split(",") if hop.strip()]
         # Fewer entries than proxies: the request did not come through all of them, so none of it can be believed.
-        if len(hops) >= trusted_proxies and canonical(hops[-trusted_proxies]) != "unknown":
-            return canonical(hops[-trusted_proxies])
-    return canonical(peer)
+        if len(hops) >= trusted_proxies and canonicalize(hops[-trusted_proxies]) != "unknown":
+            return canonicalize(hops[-trusted_proxies])
+    return canonicalize(peer)

@@ -23,7 +23,7 @@ from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 
 log = logging.getLogger(__name__)
 
-LINK_LIVES = timedelta(hours=24)
+LINK_LIFETIME = timedelta(hours=24)
 
 
 def admin_exists() -> bool:
@@ -32,12 +32,12 @@ def admin_exists() -> bool:
     return User.objects.filter(admins, is_active=True, is_service=False).exists()
 
 
-def first_admin_link(base_url: str) -> str | None:
+def create_first_admin_link(base_url: str) -> str | None:
     """A fresh link for the first administrator, ending any earlier one. None when there is one, or the environment named one."""
     if create_from_environment() or admin_exists():
         return None
     token = secrets.token_urlsafe(32)
-    fields = {"digest": digest_of(token), "expires_at": timezone.now() + LINK_LIVES, "used_at": None}
+    fields = {"digest": hash_token(token), "expires_at": timezone.now() + LINK_LIFETIME, "used_at": None}
     FirstAdminLink.objects.update_or_create(pk=FirstAdminLink.ONLY, defaults=fields)
     return f"{base_url.rstrip('/')}/first-admin/{token}/"
 
@@ -59,16 +59,16 @@ def create_from_environment() -> User | None:
             validate_password(password, User(username=username))
         except ValidationError as weak:  # whoever owns the environment owns the host, so this is advice
             log.warning("CLAWSITE_ADMIN_PASSWORD is weak: %s", " ".join(weak.messages))
-        user = _make_admin(username, password)
+        user = _create_admin(username, password)
     log.info("created the first administrator %s from the environment", user.pk)
     return user
 
 
-def digest_of(token: str) -> str:
+def hash_token(token: str) -> str:
     return sha256(token.encode()).hexdigest()
 
 
-def link_is_open(digest: str) -> bool:
+def is_link_open(digest: str) -> bool:
     """Whether that link could still be used now."""
     link = FirstAdminLink.objects.filter(pk=FirstAdminLink.ONLY, used_at__isnull=True, expires_at__gt=timezone.now()).first()
     return link is not None and hmac.compare_digest(link.digest, digest) and not admin_exists()
@@ -83,12 +83,12 @@ def use_link(digest: str, username: str, password: str) -> User:
         raise NotFound("this link has been used, has expired, or was replaced by a newer one")
     if User.objects.filter(username=username).exists():
         raise Conflict("there is an account of that name already; choose another")
-    user = _make_admin(username, password)
+    user = _create_admin(username, password)
     log.info("created the first administrator %s with the one-time link", user.pk)
     return user
 
 
-def _make_admin(username: str, password: str) -> User:
+def _create_admin(username: str, password: str) -> User:
     """An administrator by membership, not a superuser.
 
     Operator holds every table's permissions, which is all the admin asks for; a superuser would pass every later check

@@ -14,32 +14,32 @@ from django.utils.module_loading import import_string
 
 from clawsite.infra.errors import Forbidden
 
-KEY = "confirmed_at"
+CONFIRMED_AT_KEY = "confirmed_at"
 
 
-def watch() -> None:
+def connect_signals() -> None:
     user_logged_in.connect(_signed_in, dispatch_uid="clawsite.accounts.sign_in.recent_password")
 
 
-def confirm(session: SessionBase) -> None:
-    session[KEY] = time.time()
+def record_confirmation(session: SessionBase) -> None:
+    session[CONFIRMED_AT_KEY] = time.time()
 
 
 def is_recent(session: SessionBase) -> bool:
-    return time.time() - float(session.get(KEY, 0)) <= settings.CONFIRM_MINUTES * 60
+    return time.time() - float(session.get(CONFIRMED_AT_KEY, 0)) <= settings.CONFIRM_MINUTES * 60
 
 
-def cookie_is_recent(cookie: str) -> bool:
+def is_cookie_recent(cookie: str) -> bool:
     """The same for a socket, which knows its sign-in by the cookie."""
     store: type[SessionBase] = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
     return is_recent(store(cookie))
 
 
-def refusal() -> Forbidden:
+def confirmation_required() -> Forbidden:
     """For programs' doors, which have no page to ask on."""
     words = "confirm that it is you first: open /confirm/ in this browser and type your password"
     return Forbidden(words, details={"code": "CONFIRMATION_REQUIRED"})
 
 
 def _signed_in(request: HttpRequest, **_signal: Any) -> None:
-    confirm(request.session)
+    record_confirmation(request.session)

@@ -20,48 +20,48 @@ from clawsite.accounts.sign_in import client_address as addresses
 from clawsite.infra.errors import TooManyAttempts
 
 FREE_FAILURES = 5
-LONGEST_WAIT_OF_ADDRESS = 900.0
+MAX_ADDRESS_WAIT_SECONDS = 900.0
 # Strangers can fail for an account from anywhere, so its own wait may slow a guesser down but not keep the owner out.
-LONGEST_WAIT_OF_ACCOUNT = 60.0
+MAX_ACCOUNT_WAIT_SECONDS = 60.0
 # Longer than the longest wait: sitting one out does not earn five free guesses again.
-FORGOTTEN_AFTER = timedelta(minutes=20)
-KNOWN_FOR = timedelta(days=30)
+FAILURES_EXPIRE_AFTER = timedelta(minutes=20)
+KNOWN_ADDRESS_LIFETIME = timedelta(days=30)
 
 
 def client_address(peer: str, forwarded_for: str = "") -> str:
     """The address a request counts for; X-Forwarded-For is believed only as far as CLAWSITE_TRUSTED_PROXIES says."""
-    return addresses.of_client(peer, forwarded_for, settings.TRUSTED_PROXIES)
+    return addresses.resolve_client_address(peer, forwarded_for, settings.TRUSTED_PROXIES)
 
 
-def address_of(request: HttpRequest) -> str:
+def address_of_request(request: HttpRequest) -> str:
     return client_address(request.META.get("REMOTE_ADDR", ""), request.META.get("HTTP_X_FORWARDED_FOR", ""))
 
 
 def check(address: str, account: str = "") -> None:
     """Raise `TooManyAttempts` while the address or the account has to wait. Reads only."""
     subjects = _subjects(address, account)
-    _refuse_waiting(list(FailedSignIns.objects.filter(subject__in=subjects)), *subjects)
+    _raise_if_waiting(list(FailedSignIns.objects.filter(subject__in=subjects)), *subjects)
 
 
-def admit(address: str, account: str) -> None:
+def check_and_count(address: str, account: str) -> None:
     """Like `check`, but counts the attempt as failed before it is made: a burst of guesses cannot overtake its own failures.
 
     For passwords, which can be guessed. `succeeded(…, admitted=True)` takes the count back.
     """
     subjects = _subjects(address, account)
     with transaction.atomic():
-        rows = _locked(subjects)
-        _refuse_waiting(rows, *subjects)
-        _count(rows)
+        rows = _lock_rows(subjects)
+        _raise_if_waiting(rows, *subjects)
+        _count_failure(rows)
 
 
-def failed(address: str, account: str = "") -> None:
+def record_failure(address: str, account: str = "") -> None:
     """Count one failure."""
     with transaction.atomic():
-        _count(_locked(_subjects(address, account)))
+        _count_failure(_lock_rows(_subjects(address, account)))
 
 
-def succeeded(address: str, account: str = "", *, admitted: bool = False) -> None:
+def record_success(address: str, account: str = "", *, admitted: bool = False) -> None:
     """Forget the account's failures. The address keeps its own: otherwise one good account would buy endless guesses."""
     of_address, of_account = _subjects(address, account)
     if FailedSignIns.objects.filter(subject=of_account).exists():  # mostly not, and a read does not wait for writers
@@ -69,10 +69,10 @@ def succeeded(address: str, account: str = "", *, admitted: bool = False) -> Non
     if admitted:
         FailedSignIns.objects.filter(subject=of_address, failures__gt=0).update(failures=F("failures") - 1)
         KnownAddress.objects.update_or_create(account=of_account, address=of_address, defaults={"last_seen_at": timezone.now()})
-        KnownAddress.objects.filter(last_seen_at__lt=timezone.now() - KNOWN_FOR).delete()
+        KnownAddress.objects.filter(last_seen_at__lt=timezone.now() - KNOWN_ADDRESS_LIFETIME).delete()
 
 
-def wait_after(failures: int, longest: float) -> float:
+def wait_seconds(failures: int, longest: float) -> float:
     """Seconds to wait after that many failures in a row: 0 up to five, then 2, 4, 8 … up to the longest."""
     return 0.0 if failures <= FREE_FAILURES else min(2.0 ** min(failures - FREE_FAILURES, 30), longest)
 
@@ -81,13 +81,13 @@ def _subjects(address: str, account: str) -> tuple[str, str]:
     # People type passwords into the wrong field, so what was typed is not kept, only a keyed digest of it.
     name = unicodedata.normalize("NFKC", account).strip().casefold()
     of_account = "account " + salted_hmac("clawsite.throttle", name, algorithm="sha256").hexdigest() if name else ""
-    return "address " + addresses.canonical(address), of_account
+    return "address " + addresses.canonicalize(address), of_account
 
 
-def _locked(subjects: tuple[str, str]) -> list[FailedSignIns]:
+def _lock_rows(subjects: tuple[str, str]) -> list[FailedSignIns]:
     """The rows, made if need be and locked in one order, so that no count is lost and two callers cannot deadlock."""
     now = timezone.now()
-    FailedSignIns.objects.filter(last_failed_at__lt=now - FORGOTTEN_AFTER).delete()
+    FailedSignIns.objects.filter(last_failed_at__lt=now - FAILURES_EXPIRE_AFTER).delete()
     wanted = sorted(subject for subject in subjects if subject)
     FailedSignIns.objects.bulk_create(
         [FailedSignIns(subject=subject, last_failed_at=now) for subject in wanted], ignore_conflicts=True
@@ -95,18 +95,18 @@ def _locked(subjects: tuple[str, str]) -> list[FailedSignIns]:
     return list(FailedSignIns.objects.select_for_update().filter(subject__in=wanted).order_by("subject"))
 
 
-def _count(rows: list[FailedSignIns]) -> None:
+def _count_failure(rows: list[FailedSignIns]) -> None:
     for row in rows:
         row.failures += 1
         row.last_failed_at = timezone.now()
         row.save(update_fields=["failures", "last_failed_at"])
 
 
-def _refuse_waiting(rows: list[FailedSignIns], of_address: str, of_account: str) -> None:
+def _raise_if_waiting(rows: list[FailedSignIns], of_address: str, of_account: str) -> None:
     now = timezone.now()
     by_subject = {row.subject: row for row in rows}
-    seconds = _still_to_wait(by_subject.get(of_address), LONGEST_WAIT_OF_ADDRESS, now)
-    account_seconds = _still_to_wait(by_subject.get(of_account), LONGEST_WAIT_OF_ACCOUNT, now)
+    seconds = _remaining_wait(by_subject.get(of_address), MAX_ADDRESS_WAIT_SECONDS, now)
+    account_seconds = _remaining_wait(by_subject.get(of_account), MAX_ACCOUNT_WAIT_SECONDS, now)
     if account_seconds > seconds and not _is_known(of_account, of_address, now):
         seconds = account_seconds
     if seconds > 0:
@@ -118,11 +118,13 @@ def _refuse_waiting(rows: list[FailedSignIns], of_address: str, of_account: str)
         )
 
 
-def _still_to_wait(row: FailedSignIns | None, longest: float, now: datetime) -> float:
-    if row is None or row.last_failed_at < now - FORGOTTEN_AFTER:
+def _remaining_wait(row: FailedSignIns | None, longest: float, now: datetime) -> float:
+    if row is None or row.last_failed_at < now - FAILURES_EXPIRE_AFTER:
         return 0.0
-    return (row.last_failed_at - now).total_seconds() + wait_after(row.failures, longest)
+    return (row.last_failed_at - now).total_seconds() + wait_seconds(row.failures, longest)
 
 
 def _is_known(of_account: str, of_address: str, now: datetime) -> bool:
-    return KnownAddress.objects.filter(account=of_account, address=of_address, last_seen_at__gte=now - KNOWN_FOR).exists()
+    return KnownAddress.objects.filter(
+        account=of_account, address=of_address, last_seen_at__gte=now - KNOWN_ADDRESS_LIFETIME
+    ).exists()

@@ -24,7 +24,7 @@ _SYSTEMS = (
 )
 
 
-def browser_of(user_agent: str) -> str:
+def parse_browser(user_agent: str) -> str:
     """Such as "Firefox 128"; empty when it is none we know."""
     for name, pattern in _BROWSERS:
         if found := re.search(pattern, user_agent):
@@ -32,10 +32,10 @@ def browser_of(user_agent: str) -> str:
     return ""
 
 
-def system_of(user_agent: str) -> str:
+def parse_system(user_agent: str) -> str:
     """Such as "Windows"; empty when it is none we know."""
     return next((name for name, pattern in _SYSTEMS if re.search(pattern, user_agent)), "")
 
 
 def is_handheld(user_agent: str) -> bool:
-    return system_of(user_agent) in ("iPhone", "iPad", "Android")
+    return parse_system(user_agent) in ("iPhone", "iPad", "Android")

@@ -14,7 +14,7 @@ from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.models import User
 from clawsite.accounts.sign_in import throttle
 from clawsite.gateway.auth.authority import Credential
-from clawsite.gateway.protocol.scopes import Scope, grants
+from clawsite.gateway.protocol.scopes import Scope, has_scope
 from clawsite.gateway.server import runtime
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Forbidden, TooManyRequests
@@ -43,22 +43,22 @@ class Caller:
         return Credential(self.kind, cookie=self.cookie, token_id=self.token_id or 0)
 
     def may(self, *any_of: Scope) -> bool:
-        return grants(self.scopes, *any_of)
+        return has_scope(self.scopes, *any_of)
 
 
-async def caller(request: HttpRequest, scope: Scope) -> User:
+async def authenticate_user(request: HttpRequest, scope: Scope) -> User:
     """The account behind a request, if it has the scope."""
-    return (await identified(request, scope)).user
+    return (await authenticate(request, scope)).user
 
 
-async def identified(request: HttpRequest, *any_of: Scope) -> Caller:
+async def authenticate(request: HttpRequest, *any_of: Scope) -> Caller:
     """Who it is, if they have one of the scopes, and the account has not asked too often just now.
 
     A token in the address counts for nothing: addresses are logged.
     """
-    secret = tokens.in_header(request.headers.get("Authorization", ""))
-    who = await db.read(_of_cookie, request) if secret is None else await _of_token(secret, request)
-    if wait := runtime.rates().of_account(who.user.pk).wait_ms():
+    secret = tokens.parse_bearer_header(request.headers.get("Authorization", ""))
+    who = await db.read(_authenticate_cookie, request) if secret is None else await _authenticate_token(secret, request)
+    if wait := runtime.rate_limits().of_account(who.user.pk).wait_ms():
         raise TooManyRequests("too many requests of this account; slow down", retryable=True, retry_after_ms=wait)
     if not who.may(*any_of):
         needed = " or ".join(scope.value for scope in any_of)
@@ -68,20 +68,20 @@ async def identified(request: HttpRequest, *any_of: Scope) -> Caller:
     return who
 
 
-async def _of_token(secret: str, request: HttpRequest) -> Caller:
-    address = throttle.address_of(request)
-    principal = await db.read(_principal, address, secret)
+async def _authenticate_token(secret: str, request: HttpRequest) -> Caller:
+    address = throttle.address_of_request(request)
+    principal = await db.read(_find_principal, address, secret)
     if principal is None:
-        await db.write(throttle.failed, address, alone=True)
+        await db.write(throttle.record_failure, address, alone=True)
         raise Unauthorized("the token is not known, was revoked or has expired")
     if principal.unnoted and principal.token_id:
-        await db.write(tokens.note_use, principal.token_id, key=f"token {principal.token_id}")
+        await db.write(tokens.record_use, principal.token_id, key=f"token {principal.token_id}")
     return Caller(principal.user, principal.scopes or frozenset(), principal.kind, principal.token_id)
 
 
-def _principal(address: str, secret: str) -> tokens.Principal | None:
+def _find_principal(address: str, secret: str) -> tokens.Principal | None:
     throttle.check(address)
-    return tokens.principal_for(secret)
+    return tokens.find_principal(secret)
 
 
 class _CsrfCheck(CsrfViewMiddleware):
@@ -90,13 +90,13 @@ class _CsrfCheck(CsrfViewMiddleware):
         return HttpResponse(status=403)
 
 
-_csrf = _CsrfCheck(lambda _request: HttpResponse())
+_csrf_check = _CsrfCheck(lambda _request: HttpResponse())
 
 
-def _of_cookie(request: HttpRequest) -> Caller:
+def _authenticate_cookie(request: HttpRequest) -> Caller:
     user = getattr(request, "user", None)  # none on the short way, web/programs.py
     if not isinstance(user, User):
         raise Unauthorized("send a token as `Authorization: Bearer …`, or sign in")
-    if _csrf.process_view(request, None, (), {}) is not None:  # type: ignore[arg-type]  # it looks for an exemption of the view
+    if _csrf_check.process_view(request, None, (), {}) is not None:  # type: ignore[arg-type]  # it looks for an exemption of the view
         raise Forbidden("the CSRF token is missing or wrong: a request with a cookie needs the header X-CSRFToken")
     return Caller(user, scopes_of(user), "cookie", cookie=request.session.session_key or "")

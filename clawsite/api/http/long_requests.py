@@ -15,7 +15,7 @@ from django.conf import settings
 from clawsite.accounts.models import User
 from clawsite.api.http.authentication import Caller, Unauthorized
 from clawsite.gateway.protocol import limits
-from clawsite.gateway.protocol.scopes import Scope, grants
+from clawsite.gateway.protocol.scopes import Scope, has_scope
 from clawsite.gateway.server.runtime import Runtime
 from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class NoLongerTheirs(Unauthorized):
+class AccessRevoked(Unauthorized):
     """Revoked, signed out or switched off since the answer began."""
 
 
-class NoLongerShared(NoLongerTheirs):
+class SessionAccessRevoked(AccessRevoked):
     """The session is not one that the caller sees any more."""
 
     code = "NOT_FOUND"
@@ -37,9 +37,9 @@ class NoLongerShared(NoLongerTheirs):
 
 
 @asynccontextmanager
-async def watched(runtime: Runtime, who: Caller, session_id: UUID | None = None) -> AsyncIterator["asyncio.Future[Any]"]:
+async def watch_access(runtime: Runtime, who: Caller, session_id: UUID | None = None) -> AsyncIterator["asyncio.Future[Any]"]:
     """Done, with NoLongerTheirs, when the caller may not have the rest."""
-    watch = asyncio.ensure_future(_watch(runtime, who, session_id))
+    watch = asyncio.ensure_future(_watch_until_revoked(runtime, who, session_id))
     try:
         yield watch
     finally:
@@ -47,9 +47,9 @@ async def watched(runtime: Runtime, who: Caller, session_id: UUID | None = None)
             watch.exception()  # nobody may have asked for it
 
 
-async def while_theirs(runtime: Runtime, who: Caller, work: Coroutine[Any, Any, T]) -> T:
+async def run_while_authorized(runtime: Runtime, who: Caller, work: Coroutine[Any, Any, T]) -> T:
     """What the work gives, unless the caller may not have it any more. The work is not waited for then."""
-    async with watched(runtime, who) as watch:
+    async with watch_access(runtime, who) as watch:
         working: asyncio.Future[Any] = asyncio.ensure_future(work)
         try:
             await asyncio.wait({working, watch}, return_when=asyncio.FIRST_COMPLETED)
@@ -59,7 +59,7 @@ async def while_theirs(runtime: Runtime, who: Caller, work: Coroutine[Any, Any, 
             working.cancel()
 
 
-async def _watch(runtime: Runtime, who: Caller, session_id: UUID | None) -> NoReturn:
+async def _watch_until_revoked(runtime: Runtime, who: Caller, session_id: UUID | None) -> NoReturn:
     places: list[int | str] = [who.user.pk, *([str(session_id)] if session_id else [])]
     pause = settings.POLL_SECONDS  # first soon: something may have changed before anybody listened
     with runtime.changes.of(*places) as news:
@@ -70,18 +70,18 @@ async def _watch(runtime: Runtime, who: Caller, session_id: UUID | None) -> NoRe
             news.clear()
             pause = limits.RECHECK_SECONDS
             try:
-                await _look(runtime, who, session_id)
+                await _check_access(runtime, who, session_id)
             except Unavailable as error:
                 log.warning("the caller of a long answer could not be checked: %s", error.message)
 
 
-async def _look(runtime: Runtime, who: Caller, session_id: UUID | None) -> None:
+async def _check_access(runtime: Runtime, who: Caller, session_id: UUID | None) -> None:
     standing = await runtime.look(who.credential)
-    if standing is None or not grants(standing.scopes, Scope.READ):
-        raise NoLongerTheirs("the credential that this was asked with is no longer good")
-    if session_id and not await db.read(_sees, standing.user, session_id):
-        raise NoLongerShared("the session is not shared with you any more")
+    if standing is None or not has_scope(standing.scopes, Scope.READ):
+        raise AccessRevoked("the credential that this was asked with is no longer good")
+    if session_id and not await db.read(_can_see_session, standing.user, session_id):
+        raise SessionAccessRevoked("the session is not shared with you any more")
 
 
-def _sees(user: User, session_id: UUID) -> bool:
+def _can_see_session(user: User, session_id: UUID) -> bool:
     return Session.objects.for_user(user).filter(pk=session_id).exists()

@@ -11,12 +11,12 @@ from ninja import Query
 from typing_extensions import TypedDict
 
 from clawsite.infra.errors import InvalidRequest
-from clawsite.infra.text import storable
+from clawsite.infra.text import make_storable
 
 T = TypeVar("T")
 
-MOST = 200
-Limit = Annotated[int, Query(ge=1, le=MOST, description="How many at most")]
+MAX_LIMIT = 200
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many at most")]
 CursorText = Annotated[str, Query(max_length=512, description="The `next` of the page before; empty: from the beginning")]
 
 
@@ -27,11 +27,11 @@ class Page(TypedDict, Generic[T]):
     next: str | None
 
 
-def cursor_of(*place: int | str) -> str:
+def encode_cursor(*place: int | str) -> str:
     return base64.urlsafe_b64encode(orjson.dumps(place)).decode().rstrip("=")
 
 
-def place_in(cursor: str, *kinds: Callable[[Any], Any]) -> list[Any] | None:
+def decode_cursor(cursor: str, *kinds: Callable[[Any], Any]) -> list[Any] | None:
     """The parts of a place, each read by its function; None for the beginning."""
     if not cursor:
         return None
@@ -44,19 +44,19 @@ def place_in(cursor: str, *kinds: Callable[[Any], Any]) -> list[Any] | None:
         ) from None
 
 
-def number(part: Any) -> int:
+def parse_number(part: Any) -> int:
     if type(part) is not int or not 0 <= part < 2**53:
         raise ValueError(part)
     return part
 
 
-def word(part: Any) -> str:
+def parse_string(part: Any) -> str:
     if not isinstance(part, str):
         raise ValueError(part)
-    return str(storable(part))
+    return str(make_storable(part))
 
 
-def moment(part: Any) -> datetime:
+def parse_time(part: Any) -> datetime:
     found = datetime.fromisoformat(part)
     if found.tzinfo is None:
         raise ValueError(part)

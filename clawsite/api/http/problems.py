@@ -13,12 +13,12 @@ from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from typing_extensions import TypedDict
 
-from clawsite.gateway.protocol.errors import describe
+from clawsite.gateway.protocol.errors import describe_error
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, InvalidRequest, NotFound
 
 MEDIA_TYPE = "application/problem+json"
-MOST_FAULTS = 20
+MAX_FAULTS = 20
 
 
 class Fault(TypedDict):
@@ -42,34 +42,34 @@ class Problem(TypedDict):
     retryAfterMs: NotRequired[int]
 
 
-def problem_of(error: Exception, *, operation: str) -> HttpResponse:
+def to_problem(error: Exception, *, operation: str) -> HttpResponse:
     """The answer for whatever was raised."""
     if isinstance(error, DatabaseError):
-        error = db.explain(error) or error
+        error = db.to_claw_error(error) or error
     status = error.http_status if isinstance(error, ClawError) else HTTPStatus.INTERNAL_SERVER_ERROR
-    shape = describe(error, method=operation)
+    shape = describe_error(error, method=operation)
     told = {name: shape[name] for name in ("details", "retryable", "retryAfterMs") if name in shape}
-    response = problem(status, shape["code"], shape["message"], **told)
+    response = problem_response(status, shape["code"], shape["message"], **told)
     for name, value in error.retry_headers.items() if isinstance(error, ClawError) else ():
         response[name] = value
     return response
 
 
-def faulty(faults: Iterable[Mapping[str, Any]]) -> HttpResponse:
+def validation_problem(faults: Iterable[Mapping[str, Any]]) -> HttpResponse:
     """Values that were wrong, all named. The values themselves are not repeated: one may be a secret."""
-    errors = [Fault(field=_named(fault["loc"]), message=fault["msg"]) for fault in faults][:MOST_FAULTS]
+    errors = [Fault(field=_field_path(fault["loc"]), message=fault["msg"]) for fault in faults][:MAX_FAULTS]
     first = errors[0]
-    return problem(InvalidRequest.http_status, InvalidRequest.code, f"{first['field']}: {first['message']}", errors=errors)
+    return problem_response(InvalidRequest.http_status, InvalidRequest.code, f"{first['field']}: {first['message']}", errors=errors)
 
 
-def _named(place: Sequence[int | str]) -> str:
+def _field_path(place: Sequence[int | str]) -> str:
     where, *inside = place
     if where == "body":
         inside = inside[1:]  # without our own name for the whole of it
     return "/".join(str(part) for part in (where, *inside))
 
 
-def problem(status: int, code: str, detail: str, **more: Any) -> HttpResponse:
+def problem_response(status: int, code: str, detail: str, **more: Any) -> HttpResponse:
     title = HTTPStatus(status).phrase
     body = {"type": "about:blank", "title": title, "status": int(status), "detail": detail, "code": code, **more}
     response = HttpResponse(orjson.dumps(body), status=status, content_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
@@ -78,5 +78,5 @@ def problem(status: int, code: str, detail: str, **more: Any) -> HttpResponse:
     return response
 
 
-def no_such_path(request: HttpRequest) -> HttpResponse:
-    return problem(NotFound.http_status, NotFound.code, f"there is nothing at {request.path}; see /api/docs")
+def path_not_found(request: HttpRequest) -> HttpResponse:
+    return problem_response(NotFound.http_status, NotFound.code, f"there is nothing at {request.path}; see /api/docs")

@@ -4,13 +4,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from clawsite.api.openai.completion_request import Body, Count, Penalty, Wish, thinking_of
-from clawsite.api.openai.errors import Refused
-from clawsite.api.openai.input_messages import LONGEST_ID, MOST_MESSAGES, Spoken
+from clawsite.api.openai.completion_request import CompletionBody, CompletionRequest, Count, Penalty, parse_thinking
+from clawsite.api.openai.errors import RequestRejected
+from clawsite.api.openai.input_messages import MAX_ID_LENGTH, MAX_MESSAGES, InputMessages
 
 
-class ChatBody(Body):
-    messages: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_MESSAGES)]
+class ChatBody(CompletionBody):
+    messages: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MAX_MESSAGES)]
     stream_options: dict[str, Any] | None = None
     max_tokens: Count | None = None
     max_completion_tokens: Count | None = None
@@ -26,68 +26,70 @@ class ChatBody(Body):
     functions: list[Any] | None = None
 
 
-def read_chat(sent: Any) -> Wish:
+def parse_chat_request(sent: Any) -> CompletionRequest:
     body = ChatBody.model_validate(sent)
-    _refuse_what_nobody_here_can_do(body)
+    _reject_unsupported(body)
     return body.wish(
-        _spoken(body.messages),
+        _parse_messages(body.messages),
         {
             "max_tokens": body.max_completion_tokens or body.max_tokens,
             "stop": body.stop,
             "seed": body.seed,
             "presence_penalty": body.presence_penalty,
             "frequency_penalty": body.frequency_penalty,
-            "response_format": _format(body.response_format),
+            "response_format": _parse_format(body.response_format),
         },
-        thinking=thinking_of(body.reasoning_effort, "reasoning_effort"),
+        thinking=parse_thinking(body.reasoning_effort, "reasoning_effort"),
         include_usage=bool((body.stream_options or {}).get("include_usage")),
     )
 
 
-def _refuse_what_nobody_here_can_do(body: ChatBody) -> None:
+def _reject_unsupported(body: ChatBody) -> None:
     if body.n not in (None, 1):
-        raise Refused("n: one answer is given to a request", param="n", code="unsupported_value")
+        raise RequestRejected("n: one answer is given to a request", param="n", code="unsupported_value")
     if body.logprobs:
-        raise Refused("logprobs: they are not given here", param="logprobs", code="unsupported_parameter")
+        raise RequestRejected("logprobs: they are not given here", param="logprobs", code="unsupported_parameter")
     if body.functions:
-        raise Refused("functions: use tools instead", param="functions", code="unsupported_parameter")
+        raise RequestRejected("functions: use tools instead", param="functions", code="unsupported_parameter")
     if body.modalities and body.modalities != ["text"]:
-        raise Refused("modalities: answers are text", param="modalities", code="unsupported_value")
+        raise RequestRejected("modalities: answers are text", param="modalities", code="unsupported_value")
 
 
-def _format(wished: dict[str, Any] | None) -> dict[str, Any] | None:
+def _parse_format(wished: dict[str, Any] | None) -> dict[str, Any] | None:
     if wished is None or wished.get("type") == "text":
         return None
     if wished.get("type") == "json_object" or (wished.get("type") == "json_schema" and isinstance(wished.get("json_schema"), dict)):
         return wished
-    raise Refused("response_format: text, json_object or json_schema", param="response_format", code="invalid_value")
+    raise RequestRejected("response_format: text, json_object or json_schema", param="response_format", code="invalid_value")
 
 
-def _spoken(messages: list[dict[str, Any]]) -> Spoken:
-    spoken = Spoken("messages")
+def _parse_messages(messages: list[dict[str, Any]]) -> InputMessages:
+    spoken = InputMessages("messages")
     for number, message in enumerate(messages):
         where = f"messages[{number}]"
         if message.get("role") == "tool":
             call_id = message.get("tool_call_id")
-            if not isinstance(call_id, str) or not call_id or len(call_id) > LONGEST_ID:
-                raise Refused(f"{where}.tool_call_id: name the call", param=f"{where}.tool_call_id", code="invalid_value")
+            if not isinstance(call_id, str) or not call_id or len(call_id) > MAX_ID_LENGTH:
+                raise RequestRejected(f"{where}.tool_call_id: name the call", param=f"{where}.tool_call_id", code="invalid_value")
             spoken.result(call_id, message.get("content"), f"{where}.content")
         else:
-            calls = _calls(spoken, message.get("tool_calls"), f"{where}.tool_calls") if message.get("role") == "assistant" else ()
+            calls = (
+                _parse_calls(spoken, message.get("tool_calls"), f"{where}.tool_calls") if message.get("role") == "assistant" else ()
+            )
             spoken.message(message.get("role"), message.get("content"), where, calls)
     return spoken
 
 
-def _calls(spoken: Spoken, made: Any, place: str) -> list[dict[str, Any]]:
+def _parse_calls(spoken: InputMessages, made: Any, place: str) -> list[dict[str, Any]]:
     """Earlier calls as they stand in a transcript."""
     if made is not None and not isinstance(made, list):
-        raise Refused(f"{place}: write a list", param=place, code="invalid_type")
+        raise RequestRejected(f"{place}: write a list", param=place, code="invalid_type")
     calls = []
     for number, call in enumerate(made or ()):
         where, function = f"{place}[{number}]", call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(call.get("id"), str) or not isinstance(function.get("name"), str):
             words = f"{where}: write {{id, type: function, function: {{name, arguments}}}}"
-            raise Refused(words, param=where, code="invalid_value")
+            raise RequestRejected(words, param=where, code="invalid_value")
         arguments = spoken.arguments(function.get("arguments"))
-        calls.append({"id": call["id"][:LONGEST_ID], "name": function["name"][:128], "arguments": arguments})
+        calls.append({"id": call["id"][:MAX_ID_LENGTH], "name": function["name"][:128], "arguments": arguments})
     return calls

@@ -4,95 +4,99 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clawsite.api.openai.errors import Refused
-from clawsite.routing.attachments import GivenFile
+from clawsite.api.openai.errors import RequestRejected
+from clawsite.routing.attachments import InlineFile
 
-MOST_IMAGES = 8  # of one request
+MAX_IMAGES = 8  # of one request
 # Types of parts. Not sets: what stands there may be a list, about which a set cannot be asked.
-WORDS = ("text", "input_text", "output_text", "refusal")
-IMAGES = ("image_url", "input_image")
-FILES = ("file", "input_file")
+TEXT_TYPES = ("text", "input_text", "output_text", "refusal")
+IMAGE_TYPES = ("image_url", "input_image")
+FILE_TYPES = ("file", "input_file")
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class MessageContent:
     text: str = ""
-    files: tuple[GivenFile, ...] = ()
+    files: tuple[InlineFile, ...] = ()
 
 
-def read_content(content: Any, where: str) -> Content:
+def parse_content(content: Any, where: str) -> MessageContent:
     """`content` as it stands in a message: nothing, words, or a list of parts."""
     if content is None:
-        return Content()
+        return MessageContent()
     if isinstance(content, str):
-        return Content(content)
+        return MessageContent(content)
     if not isinstance(content, list):
-        raise Refused(f"{where}: write a string or a list of parts", param=where, code="invalid_type")
+        raise RequestRejected(f"{where}: write a string or a list of parts", param=where, code="invalid_type")
     texts: list[str] = []
-    files: list[GivenFile] = []
+    files: list[InlineFile] = []
     for number, part in enumerate(content):
         place = f"{where}[{number}]"
         kind = part.get("type") if isinstance(part, dict) else None
-        if kind in WORDS:
-            texts.append(_text(part.get("text") if kind != "refusal" else part.get("refusal"), place))
-        elif kind in IMAGES:
-            files.append(_image(part, number, place))
-        elif kind in FILES:
-            files.append(_file(part, place))
+        if kind in TEXT_TYPES:
+            texts.append(_parse_text(part.get("text") if kind != "refusal" else part.get("refusal"), place))
+        elif kind in IMAGE_TYPES:
+            files.append(_parse_image(part, number, place))
+        elif kind in FILE_TYPES:
+            files.append(_parse_file(part, place))
         else:
-            raise Refused(f"{place}: parts of type {kind!r} are not taken here", param=f"{place}.type", code="unsupported_content")
-    return Content("\n".join(texts), tuple(files))
+            raise RequestRejected(
+                f"{place}: parts of type {kind!r} are not taken here", param=f"{place}.type", code="unsupported_content"
+            )
+    return MessageContent("\n".join(texts), tuple(files))
 
 
-def count_images(contents: Sequence[Content], where: str) -> None:
+def check_image_count(contents: Sequence[MessageContent], where: str) -> None:
     count = sum(file.mime_type.startswith("image/") for content in contents for file in content.files)
-    if count > MOST_IMAGES:
-        raise Refused(f"{where}: {count} images; a request has at most {MOST_IMAGES}", param=where, code="too_many_images")
+    if count > MAX_IMAGES:
+        raise RequestRejected(f"{where}: {count} images; a request has at most {MAX_IMAGES}", param=where, code="too_many_images")
 
 
-def _text(text: Any, where: str) -> str:
+def _parse_text(text: Any, where: str) -> str:
     if not isinstance(text, str):
-        raise Refused(f"{where}.text: write a string", param=f"{where}.text", code="invalid_type")
+        raise RequestRejected(f"{where}.text: write a string", param=f"{where}.text", code="invalid_type")
     return text
 
 
-def _image(part: Mapping[str, Any], number: int, where: str) -> GivenFile:
+def _parse_image(part: Mapping[str, Any], number: int, where: str) -> InlineFile:
     """Chat completions write {image_url: {url}}, responses {image_url: "…"}, OpenClaw's clients {source: {…}}."""
     if source := part.get("source"):
-        return _source(source, f"image-{number + 1}", f"{where}.source")
+        return _parse_source(source, f"image-{number + 1}", f"{where}.source")
     named = part.get("image_url")
     url = named.get("url") if isinstance(named, dict) else named
-    return _from_data_url(url, f"image-{number + 1}", f"{where}.image_url")
+    return _parse_data_url(url, f"image-{number + 1}", f"{where}.image_url")
 
 
-def _file(part: Mapping[str, Any], where: str) -> GivenFile:
+def _parse_file(part: Mapping[str, Any], where: str) -> InlineFile:
     inner = part.get("file") if isinstance(part.get("file"), dict) else part
     name = inner.get("filename") or "file"  # type: ignore[union-attr]  # a dict: looked at above
     if not isinstance(name, str) or len(name) > 1000:
-        raise Refused(f"{where}.filename: write a name of at most 1000 characters", param=f"{where}.filename", code="invalid_value")
+        raise RequestRejected(
+            f"{where}.filename: write a name of at most 1000 characters", param=f"{where}.filename", code="invalid_value"
+        )
     if source := part.get("source"):
-        return _source(source, name, f"{where}.source")
+        return _parse_source(source, name, f"{where}.source")
     data = inner.get("file_data")  # type: ignore[union-attr]  # likewise
     if not isinstance(data, str) or not data:
-        raise Refused(f"{where}: send the file itself as file_data; ids and addresses of files are not taken", param=where)
-    return _from_data_url(data, name, where) if data.startswith(("data:", "http:", "https:")) else GivenFile(name, "", data)
+        raise RequestRejected(f"{where}: send the file itself as file_data; ids and addresses of files are not taken", param=where)
+    return _parse_data_url(data, name, where) if data.startswith(("data:", "http:", "https:")) else InlineFile(name, "", data)
 
 
-def _source(source: Any, name: str, where: str) -> GivenFile:
+def _parse_source(source: Any, name: str, where: str) -> InlineFile:
     if not isinstance(source, dict) or source.get("type") != "base64" or not isinstance(source.get("data"), str):
-        raise Refused(f"{where}: send {{type: base64, media_type, data}}; addresses are not fetched", param=where)
+        raise RequestRejected(f"{where}: send {{type: base64, media_type, data}}; addresses are not fetched", param=where)
     given = source.get("filename")
-    return GivenFile(given if isinstance(given, str) and given else name, str(source.get("media_type") or ""), source["data"])
+    return InlineFile(given if isinstance(given, str) and given else name, str(source.get("media_type") or ""), source["data"])
 
 
-def _from_data_url(url: Any, name: str, where: str) -> GivenFile:
+def _parse_data_url(url: Any, name: str, where: str) -> InlineFile:
     if not isinstance(url, str) or not url.startswith("data:"):
-        raise Refused(
+        raise RequestRejected(
             f"{where}: addresses are not fetched here; send the bytes as data:<type>;base64,…",
             param=where,
             code="invalid_image_url",
         )
     head, comma, content = url.partition(",")
     if not comma or not head.endswith(";base64"):
-        raise Refused(f"{where}: write data:<type>;base64,…", param=where, code="invalid_image_url")
-    return GivenFile(name, head.removeprefix("data:").partition(";")[0].lower(), content)
+        raise RequestRejected(f"{where}: write data:<type>;base64,…", param=where, code="invalid_image_url")
+    return InlineFile(name, head.removeprefix("data:").partition(";")[0].lower(), content)

@@ -10,141 +10,155 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from clawsite.api.http.authentication import caller
+from clawsite.api.http.authentication import authenticate_user
 from clawsite.api.openai import errors as openai_errors
-from clawsite.api.openai.completion_request import Wish
-from clawsite.api.openai.errors import Refused, WrongMethod
-from clawsite.api.openai.models import OURS
-from clawsite.api.openai.responses_output import call_item, message_item, response, status_of, text_part
-from clawsite.api.openai.responses_request import read_responses
-from clawsite.api.openai.run_updates import Answered, Ended, Happening, Said, Silence, Telling, Usage
-from clawsite.api.openai.runs import Started, failure_of, follow
-from clawsite.api.openai.sse import KEEP_ALIVE, event_stream, started_by
+from clawsite.api.openai.completion_request import CompletionRequest
+from clawsite.api.openai.errors import MethodNotAllowed, RequestRejected
+from clawsite.api.openai.models import MODEL_PREFIX
+from clawsite.api.openai.responses_output import (
+    build_call_item,
+    build_message_item,
+    build_response,
+    build_text_part,
+    to_response_status,
+)
+from clawsite.api.openai.responses_request import parse_responses_request
+from clawsite.api.openai.run_updates import (
+    AnswerDelta,
+    AnswerDone,
+    CompletionUsage,
+    KeepAlive,
+    RunEnded,
+    RunUpdate,
+    RunUpdateBuilder,
+)
+from clawsite.api.openai.runs import StartedRun, follow_run, to_failure
+from clawsite.api.openai.sse import KEEP_ALIVE, event_stream, start_from_request
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server import runtime
 from clawsite.gateway.server.runtime import Runtime
 from clawsite.infra import clock, db
 from clawsite.infra.errors import NotFound
 from sessions_app.models import Run
-from sessions_app.runs.answer import own_run, told_again
+from sessions_app.runs.answer import find_own_run, rebuild_answer_events
 
 
 @csrf_exempt  # a token needs none; a cookie is checked by `caller`
-async def responses(request: HttpRequest) -> HttpResponseBase:
+async def create_response(request: HttpRequest) -> HttpResponseBase:
     try:
-        started, wish = await started_by(request, read_responses)
-        gateway = await runtime.running()
+        started, wish = await start_from_request(request, parse_responses_request)
+        gateway = await runtime.get_runtime()
         if wish.stream:
-            return event_stream(_Events(started, wish).stream(gateway, started))
-        return JsonResponse(await _whole(gateway, started, wish))
+            return event_stream(_EventStream(started, wish).stream(gateway, started))
+        return JsonResponse(await _collect(gateway, started, wish))
     except Exception as error:
-        return openai_errors.answer(error)
+        return openai_errors.error_response(error)
 
 
 @csrf_exempt  # what is not a GET is told so
-async def one_response(request: HttpRequest, response_id: str) -> JsonResponse:
+async def retrieve_response(request: HttpRequest, response_id: str) -> JsonResponse:
     """A response of one's own, also while it is being made."""
     try:
         if request.method != "GET":
-            raise WrongMethod("GET")
-        user = await caller(request, Scope.READ)
+            raise MethodNotAllowed("GET")
+        user = await authenticate_user(request, Scope.READ)
         try:
-            run = await db.read(own_run, user, response_id.removeprefix("resp_"))
+            run = await db.read(find_own_run, user, response_id.removeprefix("resp_"))
         except NotFound:
-            raise Refused(f"response {response_id!r} was not found", code="not_found", status=404) from None
-        shape: dict[str, Any] = {"run_id": run.run_id, "model": f"{OURS}/{run.session.agent}"}
+            raise RequestRejected(f"response {response_id!r} was not found", code="not_found", status=404) from None
+        shape: dict[str, Any] = {"run_id": run.run_id, "model": f"{MODEL_PREFIX}/{run.session.agent}"}
         shape["created"] = clock.to_ms(run.accepted_at) // 1000
         if run.status not in Run.ENDED:
-            return JsonResponse(response(**shape))
-        telling = Telling()
-        happenings = [happening for event in await db.read(told_again, run.pk) for happening in telling.take(event)]
-        return JsonResponse(_made(happenings, shape))
+            return JsonResponse(build_response(**shape))
+        telling = RunUpdateBuilder()
+        happenings = [happening for event in await db.read(rebuild_answer_events, run.pk) for happening in telling.take(event)]
+        return JsonResponse(_build_output(happenings, shape))
     except Exception as error:
-        return openai_errors.answer(error)
+        return openai_errors.error_response(error)
 
 
-async def _whole(gateway: Runtime, started: Started, wish: Wish) -> dict[str, Any]:
-    async with aclosing(follow(gateway, started)) as happenings:
+async def _collect(gateway: Runtime, started: StartedRun, wish: CompletionRequest) -> dict[str, Any]:
+    async with aclosing(follow_run(gateway, started)) as happenings:
         told = [happening async for happening in happenings]
-    if isinstance(told[-1], Ended) and (failure := failure_of(told[-1])):
+    if isinstance(told[-1], RunEnded) and (failure := to_failure(told[-1])):
         raise failure
-    return _made(told, _shape(started, wish))
+    return _build_output(told, _response_fields(started, wish))
 
 
-def _shape(started: Started, wish: Wish) -> dict[str, Any]:
+def _response_fields(started: StartedRun, wish: CompletionRequest) -> dict[str, Any]:
     return {"run_id": started.run_id, "created": started.created, "model": wish.model, "previous": wish.previous}
 
 
-def _made(happenings: list[Happening], shape: dict[str, Any]) -> dict[str, Any]:
+def _build_output(happenings: list[RunUpdate], shape: dict[str, Any]) -> dict[str, Any]:
     output: list[dict[str, Any]] = []
     for happening in happenings:
         match happening:
-            case Said(-1, text) | Answered(_, text):
-                output.append(message_item(shape["run_id"], len(output), text))
-            case Ended(failure=(kind, words), usage=usage):
-                return response(**shape, status="failed", output=output, usage=usage, error=_error(kind, words))
-            case Ended(finish, usage, calls):
-                status, why = status_of(finish)
-                output += [call_item(call) for call in calls]
-                return response(**shape, status=status, output=output, usage=usage, incomplete=why)
+            case AnswerDelta(-1, text) | AnswerDone(_, text):
+                output.append(build_message_item(shape["run_id"], len(output), text))
+            case RunEnded(failure=(kind, words), usage=usage):
+                return build_response(**shape, status="failed", output=output, usage=usage, error=_error_object(kind, words))
+            case RunEnded(finish, usage, calls):
+                status, why = to_response_status(finish)
+                output += [build_call_item(call) for call in calls]
+                return build_response(**shape, status=status, output=output, usage=usage, incomplete=why)
     raise RuntimeError("the run's events ended without its end")
 
 
-def _error(kind: str, words: str) -> dict[str, Any]:
-    shape = openai_errors.explain(openai_errors.RunFailed(kind, words))[1]
+def _error_object(kind: str, words: str) -> dict[str, Any]:
+    shape = openai_errors.describe_error(openai_errors.CompletionFailed(kind, words))[1]
     return {"code": shape["code"], "message": shape["message"]}
 
 
-class _Events:
+class _EventStream:
     """The events of one streamed response, numbered."""
 
-    def __init__(self, started: Started, wish: Wish) -> None:
-        self._shape = _shape(started, wish)
+    def __init__(self, started: StartedRun, wish: CompletionRequest) -> None:
+        self._shape = _response_fields(started, wish)
         self._run_id = started.run_id
         self._numbers = itertools.count()
         self._output: list[dict[str, Any]] = []  # finished items
         self._open: tuple[int, str] | None = None  # the answer that is being written: its number in the run, its words
 
-    async def stream(self, gateway: Runtime, started: Started) -> AsyncGenerator[bytes, None]:
+    async def stream(self, gateway: Runtime, started: StartedRun) -> AsyncGenerator[bytes, None]:
         """What goes wrong in between is told as the last event, since the status has left already."""
         try:
-            async with aclosing(self._told(gateway, started)) as events:
+            async with aclosing(self._stream_events(gateway, started)) as events:
                 async for event in events:
                     yield event
         except Exception as error:
-            shape = openai_errors.explain(error)[1]
+            shape = openai_errors.describe_error(error)[1]
             yield self._event("error", code=shape["code"], message=shape["message"], param=None)
         yield b"data: [DONE]\n\n"
 
-    async def _told(self, gateway: Runtime, started: Started) -> AsyncGenerator[bytes, None]:
+    async def _stream_events(self, gateway: Runtime, started: StartedRun) -> AsyncGenerator[bytes, None]:
         for kind in ("response.created", "response.in_progress"):
-            yield self._event(kind, response=response(**self._shape))
-        async with aclosing(follow(gateway, started)) as happenings:
+            yield self._event(kind, response=build_response(**self._shape))
+        async with aclosing(follow_run(gateway, started)) as happenings:
             async for happening in happenings:
                 match happening:
-                    case Said(index, text):
-                        for event in self._said(index, text):
+                    case AnswerDelta(index, text):
+                        for event in self._add_text(index, text):
                             yield event
-                    case Silence():
+                    case KeepAlive():
                         yield KEEP_ALIVE
-                    case Ended():
-                        for event in self._ended(happening):
+                    case RunEnded():
+                        for event in self._finish(happening):
                             yield event
 
-    def _said(self, index: int, text: str) -> list[bytes]:
+    def _add_text(self, index: int, text: str) -> list[bytes]:
         events = self._close() if self._open and self._open[0] != index else []
         if self._open is None:
             number = len(self._output)
-            item = message_item(self._run_id, number, None)
+            item = build_message_item(self._run_id, number, None)
             events.append(self._event("response.output_item.added", output_index=number, item=item))
-            events.append(self._event("response.content_part.added", **self._where, part=text_part("")))
+            events.append(self._event("response.content_part.added", **self._text_position, part=build_text_part("")))
             self._open = (index, "")
         self._open = (index, self._open[1] + text)
-        events.append(self._event("response.output_text.delta", **self._where, delta=text, logprobs=[]))
+        events.append(self._event("response.output_text.delta", **self._text_position, delta=text, logprobs=[]))
         return events
 
     @property
-    def _where(self) -> dict[str, Any]:
+    def _text_position(self) -> dict[str, Any]:
         """The text part of the item that is being written."""
         number = len(self._output)
         return {"item_id": f"msg_{self._run_id}_{number}", "output_index": number, "content_index": 0}
@@ -153,36 +167,36 @@ class _Events:
         """The answer that was being written is complete."""
         if self._open is None:
             return []
-        text, where = self._open[1], self._where
-        item = message_item(self._run_id, where["output_index"], text)
+        text, where = self._open[1], self._text_position
+        item = build_message_item(self._run_id, where["output_index"], text)
         self._open = None
         self._output.append(item)
         return [
             self._event("response.output_text.done", **where, text=text, logprobs=[]),
-            self._event("response.content_part.done", **where, part=text_part(text)),
+            self._event("response.content_part.done", **where, part=build_text_part(text)),
             self._event("response.output_item.done", output_index=where["output_index"], item=item),
         ]
 
-    def _ended(self, ended: Ended) -> list[bytes]:
+    def _finish(self, ended: RunEnded) -> list[bytes]:
         events = self._close()
         if ended.failure:
-            failed = self._whole("failed", ended.usage, error=_error(*ended.failure))
+            failed = self._build_response("failed", ended.usage, error=_error_object(*ended.failure))
             return [*events, self._event("response.failed", response=failed)]
         for call in ended.calls:
-            at, item = len(self._output), call_item(call)
+            at, item = len(self._output), build_call_item(call)
             where = {"item_id": item["id"], "output_index": at}
             self._output.append(item)
             events += [
-                self._event("response.output_item.added", output_index=at, item=call_item(call, whole=False)),
+                self._event("response.output_item.added", output_index=at, item=build_call_item(call, whole=False)),
                 self._event("response.function_call_arguments.delta", **where, delta=call.arguments),
                 self._event("response.function_call_arguments.done", **where, name=call.name, arguments=call.arguments),
                 self._event("response.output_item.done", output_index=at, item=item),
             ]
-        status, why = status_of(ended.finish)
-        return [*events, self._event(f"response.{status}", response=self._whole(status, ended.usage, incomplete=why))]
+        status, why = to_response_status(ended.finish)
+        return [*events, self._event(f"response.{status}", response=self._build_response(status, ended.usage, incomplete=why))]
 
-    def _whole(self, status: str, usage: Usage, **more: Any) -> dict[str, Any]:
-        return response(**self._shape, status=status, output=self._output, usage=usage, **more)
+    def _build_response(self, status: str, usage: CompletionUsage, **more: Any) -> dict[str, Any]:
+        return build_response(**self._shape, status=status, output=self._output, usage=usage, **more)
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         data = orjson.dumps({"type": kind, "sequence_number": next(self._numbers), **fields})

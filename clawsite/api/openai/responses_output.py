@@ -2,20 +2,20 @@
 
 from typing import Any
 
-from clawsite.api.openai.run_updates import CallOut, Usage
+from clawsite.api.openai.run_updates import ClientToolCall, CompletionUsage
 
-INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
-Item = dict[str, Any]
+INCOMPLETE_REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
+OutputItem = dict[str, Any]
 
 
-def response(
+def build_response(
     run_id: str,
     created: int,
     model: str,
     *,
     status: str = "in_progress",
-    output: list[Item] | None = None,
-    usage: Usage | None = None,
+    output: list[OutputItem] | None = None,
+    usage: CompletionUsage | None = None,
     error: dict[str, Any] | None = None,
     incomplete: str = "",
     previous: str = "",
@@ -40,11 +40,11 @@ def response(
         "tools": [],
         "top_p": None,
         "truncation": "disabled",
-        "usage": usage_of(usage) if usage else None,
+        "usage": to_wire_usage(usage) if usage else None,
     }
 
 
-def usage_of(usage: Usage) -> dict[str, Any]:
+def to_wire_usage(usage: CompletionUsage) -> dict[str, Any]:
     return {
         "input_tokens": usage.prompt,
         "input_tokens_details": {"cached_tokens": usage.cached},
@@ -54,17 +54,17 @@ def usage_of(usage: Usage) -> dict[str, Any]:
     }
 
 
-def message_item(run_id: str, number: int, text: str | None) -> Item:
+def build_message_item(run_id: str, number: int, text: str | None) -> OutputItem:
     """`None`: it is being written."""
-    status, content = ("in_progress", []) if text is None else ("completed", [text_part(text)])
+    status, content = ("in_progress", []) if text is None else ("completed", [build_text_part(text)])
     return {"id": f"msg_{run_id}_{number}", "type": "message", "role": "assistant", "status": status, "content": content}
 
 
-def text_part(text: str) -> dict[str, Any]:
+def build_text_part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def call_item(call: CallOut, *, whole: bool = True) -> Item:
+def build_call_item(call: ClientToolCall, *, whole: bool = True) -> OutputItem:
     return {
         "id": f"fc_{call.id}",
         "type": "function_call",
@@ -75,6 +75,6 @@ def call_item(call: CallOut, *, whole: bool = True) -> Item:
     }
 
 
-def status_of(finish: str) -> tuple[str, str]:
+def to_response_status(finish: str) -> tuple[str, str]:
     """Status, and why it is not complete. Calls of the caller's tools are complete: the next request brings their results."""
-    return ("incomplete", INCOMPLETE[finish]) if finish in INCOMPLETE else ("completed", "")
+    return ("incomplete", INCOMPLETE_REASONS[finish]) if finish in INCOMPLETE_REASONS else ("completed", "")

@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-FINISHES = ("stop", "length", "content_filter", "tool_calls")
+FINISH_REASONS = ("stop", "length", "content_filter", "tool_calls")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AnswerDelta:
     """More words of answer number `index`. A run that uses tools may give several answers."""
 
     index: int
@@ -18,7 +18,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnswerDone:
     """An answer is complete; `text` is all of it."""
 
     index: int
@@ -26,24 +26,24 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class WaitingForPeople:
     """For people. `approval` is the question they are asked, if it is one."""
 
     approval: str
 
 
 @dataclass(frozen=True, slots=True)
-class GoesOn:
+class RunResumed:
     """It does not wait any more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class KeepAlive:
     """Nothing has happened for a while."""
 
 
 @dataclass(frozen=True, slots=True)
-class CallOut:
+class ClientToolCall:
     """A call of one of the caller's tools."""
 
     id: str
@@ -52,42 +52,42 @@ class CallOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class CompletionUsage:
     prompt: int = 0
     completion: int = 0
     cached: int = 0
 
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(self.prompt + other.prompt, self.completion + other.completion, self.cached + other.cached)
+    def __add__(self, other: "CompletionUsage") -> "CompletionUsage":
+        return CompletionUsage(self.prompt + other.prompt, self.completion + other.completion, self.cached + other.cached)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RunEnded:
     """`failure` is why there is no whole answer: (kind, words)."""
 
     finish: str
-    usage: Usage
-    calls: tuple[CallOut, ...] = ()
+    usage: CompletionUsage
+    calls: tuple[ClientToolCall, ...] = ()
     failure: tuple[str, str] | None = None
 
 
-Happening = Said | Answered | Waits | GoesOn | Silence | Ended
+RunUpdate = AnswerDelta | AnswerDone | WaitingForPeople | RunResumed | KeepAlive | RunEnded
 
 
 @dataclass(slots=True)
-class Telling:
+class RunUpdateBuilder:
     """Turns events into happenings. A model that began an answer anew is shown only from where it differs."""
 
-    usage: Usage = field(default_factory=Usage)
+    usage: CompletionUsage = field(default_factory=CompletionUsage)
     _index: int = -1
     _message: str = ""
     _attempt: int = 1
-    _now: str = ""  # words of this attempt
-    _shown: str = ""  # words of this answer that the caller has
+    _text: str = ""  # words of this attempt
+    _sent_text: str = ""  # words of this answer that the caller has
     _approval: str = ""
     _last: Mapping[str, Any] = field(default_factory=dict)
 
-    def take(self, event: Mapping[str, Any]) -> list[Happening]:
+    def take(self, event: Mapping[str, Any]) -> list[RunUpdate]:
         data = event["data"]
         match event["stream"]:
             case "assistant":
@@ -98,53 +98,53 @@ class Telling:
                 return self._lifecycle(data)
         return []
 
-    def _assistant(self, data: Mapping[str, Any]) -> list[Happening]:
-        self._follow(data["messageId"], data["attempt"])
+    def _assistant(self, data: Mapping[str, Any]) -> list[RunUpdate]:
+        self._follow_message(data["messageId"], data["attempt"])
         if data.get("reset"):
             return []
         if not data.get("final"):
-            return self._say(data["delta"])
+            return self._add_text(data["delta"])
         self._last = data["message"]
         text = "".join(block["text"] for block in self._last["content"] if block["type"] == "text")
         used = self._last.get("usage") or {}
-        self.usage += Usage(used.get("input", 0), used.get("output", 0), used.get("cacheRead", 0))
-        rest = self._say(text[len(self._now) :]) if text.startswith(self._now) else []
-        return [*rest, *([Answered(self._index, text)] if text else [])]
+        self.usage += CompletionUsage(used.get("input", 0), used.get("output", 0), used.get("cacheRead", 0))
+        rest = self._add_text(text[len(self._text) :]) if text.startswith(self._text) else []
+        return [*rest, *([AnswerDone(self._index, text)] if text else [])]
 
-    def _follow(self, message_id: str, attempt: int) -> None:
+    def _follow_message(self, message_id: str, attempt: int) -> None:
         if message_id != self._message:
-            self._message, self._shown = message_id, ""
+            self._message, self._sent_text = message_id, ""
             self._index += 1
-            self._attempt, self._now = attempt, ""
+            self._attempt, self._text = attempt, ""
         elif attempt != self._attempt:
-            self._attempt, self._now = attempt, ""
+            self._attempt, self._text = attempt, ""
 
-    def _say(self, delta: str) -> list[Happening]:
-        self._now += delta
-        if not delta or self._shown.startswith(self._now):
+    def _add_text(self, delta: str) -> list[RunUpdate]:
+        self._text += delta
+        if not delta or self._sent_text.startswith(self._text):
             return []
         # What was shown cannot be taken back: words that differ from it stand behind it.
-        more = self._now[len(self._shown) :] if self._now.startswith(self._shown) else f"\n\n{self._now}"
-        self._shown = self._now
-        return [Said(self._index, more)]
+        more = self._text[len(self._sent_text) :] if self._text.startswith(self._sent_text) else f"\n\n{self._text}"
+        self._sent_text = self._text
+        return [AnswerDelta(self._index, more)]
 
-    def _lifecycle(self, data: Mapping[str, Any]) -> list[Happening]:
+    def _lifecycle(self, data: Mapping[str, Any]) -> list[RunUpdate]:
         match data["phase"]:
             case "waiting":
                 approval, self._approval = self._approval, ""
-                return [Waits(approval)]
+                return [WaitingForPeople(approval)]
             case "resume" | "rescued" | "start":
-                return [GoesOn()]
+                return [RunResumed()]
             case "error":
-                return [Ended("stop", self.usage, failure=(data["kind"], data["error"]))]
+                return [RunEnded("stop", self.usage, failure=(data["kind"], data["error"]))]
             case "end" if data["aborted"]:
-                return [Ended("stop", self.usage, failure=("aborted", f"the run was stopped ({data['stopReason']})"))]
+                return [RunEnded("stop", self.usage, failure=("aborted", f"the run was stopped ({data['stopReason']})"))]
             case "end":
                 calls = self._calls(data.get("toolCallIds") or ())
-                finish = data["stopReason"] if data["stopReason"] in FINISHES else "stop"
-                return [Ended("tool_calls" if calls else "stop" if finish == "tool_calls" else finish, self.usage, calls)]
+                finish = data["stopReason"] if data["stopReason"] in FINISH_REASONS else "stop"
+                return [RunEnded("tool_calls" if calls else "stop" if finish == "tool_calls" else finish, self.usage, calls)]
         return []
 
-    def _calls(self, ids: Any) -> tuple[CallOut, ...]:
+    def _calls(self, ids: Any) -> tuple[ClientToolCall, ...]:
         blocks = [block for block in self._last.get("content", ()) if block["type"] == "toolCall" and block["id"] in ids]
-        return tuple(CallOut(block["id"], block["name"], orjson.dumps(block["arguments"]).decode()) for block in blocks)
+        return tuple(ClientToolCall(block["id"], block["name"], orjson.dumps(block["arguments"]).decode()) for block in blocks)

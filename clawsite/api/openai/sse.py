@@ -6,36 +6,38 @@ from typing import Any
 from django.http import HttpRequest, StreamingHttpResponse
 from pydantic import ValidationError
 
-from clawsite.api.http.authentication import identified
-from clawsite.api.openai.completion_request import Wish
-from clawsite.api.openai.errors import WrongMethod, first_fault
-from clawsite.api.openai.input_messages import MOST_VALUES
-from clawsite.api.openai.runs import Started, start
+from clawsite.api.http.authentication import authenticate
+from clawsite.api.openai.completion_request import CompletionRequest
+from clawsite.api.openai.errors import MethodNotAllowed, to_request_rejected
+from clawsite.api.openai.input_messages import MAX_VALUES
+from clawsite.api.openai.runs import StartedRun, start_run
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.infra.bounded_json import read_json
-from clawsite.infra.request_body import understood
+from clawsite.infra.request_body import parse_body
 
-MESSAGES = 20 << 20  # bytes: images and files come inside the message; OpenClaw's number
+MAX_BODY_BYTES = 20 << 20  # bytes: images and files come inside the message; OpenClaw's number
 
 KEEP_ALIVE = b": keep-alive\n\n"  # a comment, which every reader of such a stream leaves out
-HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}  # the second keeps nginx from holding words back
+SSE_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}  # the second keeps nginx from holding words back
 
 
-async def started_by(request: HttpRequest, read: Callable[[Any], Wish]) -> tuple[Started, Wish]:
+async def start_from_request(
+    request: HttpRequest, read: Callable[[Any], CompletionRequest]
+) -> tuple[StartedRun, CompletionRequest]:
     """The run that a request asks for, and its wish. Who sends it is known before anything of the body is read."""
     if request.method != "POST":
-        raise WrongMethod("POST")
-    who = await identified(request, Scope.WRITE)
-    wish = await understood(request, MESSAGES, lambda body: _wish_in(body, read))
-    return await start(request, who, wish), wish
+        raise MethodNotAllowed("POST")
+    who = await authenticate(request, Scope.WRITE)
+    wish = await parse_body(request, MAX_BODY_BYTES, lambda body: _parse_body(body, read))
+    return await start_run(request, who, wish), wish
 
 
-def _wish_in(body: bytes, read: Callable[[Any], Wish]) -> Wish:
+def _parse_body(body: bytes, read: Callable[[Any], CompletionRequest]) -> CompletionRequest:
     try:
-        return read(read_json(body, MOST_VALUES))
+        return read(read_json(body, MAX_VALUES))
     except ValidationError as error:  # here, and not where all failures are told: it may have thousands of faults
-        raise first_fault(error) from None
+        raise to_request_rejected(error) from None
 
 
 def event_stream(chunks: AsyncGenerator[bytes, None]) -> StreamingHttpResponse:
-    return StreamingHttpResponse(chunks, content_type="text/event-stream; charset=utf-8", headers=HEADERS)
+    return StreamingHttpResponse(chunks, content_type="text/event-stream; charset=utf-8", headers=SSE_HEADERS)

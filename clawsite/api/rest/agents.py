@@ -7,8 +7,8 @@ from typing_extensions import TypedDict
 
 from agents import selectors
 from agents.models import Agent
-from clawsite.api.http.pagination import CursorText, Limit, Page, cursor_of, number, place_in
-from clawsite.api.http.permissions import ApiRequest, needs
+from clawsite.api.http.pagination import CursorText, Limit, Page, decode_cursor, encode_cursor, parse_number
+from clawsite.api.http.permissions import ApiRequest, RequireScope
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.infra import db
 from sessions_app.keys import DEFAULT_AGENT
@@ -26,24 +26,24 @@ class AgentOut(TypedDict):
     default: bool
 
 
-@router.get("/agents", response=Page[AgentOut], auth=needs(Scope.READ))
+@router.get("/agents", response=Page[AgentOut], auth=RequireScope(Scope.READ))
 async def list_agents(request: ApiRequest, limit: Limit = 50, cursor: CursorText = "") -> Any:
     """The agents one can talk to, the default one first."""
-    place = place_in(cursor, number)
+    place = decode_cursor(cursor, parse_number)
     start = place[0] if place else 0
     agents = await db.read(selectors.list_agents)
     page = agents[start : start + limit]
-    following = cursor_of(start + limit) if len(agents) > start + limit else None
-    return Page(items=[_told(agent) for agent in page], next=following)
+    following = encode_cursor(start + limit) if len(agents) > start + limit else None
+    return Page(items=[_to_wire(agent) for agent in page], next=following)
 
 
-@router.get("/agents/{agent}", response=AgentOut, auth=needs(Scope.READ))
+@router.get("/agents/{agent}", response=AgentOut, auth=RequireScope(Scope.READ))
 async def get_agent(request: ApiRequest, agent: Annotated[str, Path(max_length=64)]) -> Any:
     """One agent."""
-    return _told(await db.read(selectors.find_agent, agent))
+    return _to_wire(await db.read(selectors.find_agent, agent))
 
 
-def _told(agent: Agent) -> AgentOut:
+def _to_wire(agent: Agent) -> AgentOut:
     thinking = agent.thinking_level or None
     is_default = agent.slug == DEFAULT_AGENT
     return AgentOut(id=agent.slug, name=agent.name, model=agent.model or None, thinkingLevel=thinking, default=is_default)

@@ -16,27 +16,27 @@ from ninja.renderers import BaseRenderer
 from pydantic.alias_generators import to_camel
 
 from clawsite.api.http.permissions import ApiRequest
-from clawsite.api.http.problems import faulty, problem, problem_of
+from clawsite.api.http.problems import problem_response, to_problem, validation_problem
 from clawsite.api.rest import agents, approvals, messages, policies, runs, sessions, tokens
 from clawsite.infra.errors import InvalidRequest
-from clawsite.infra.text import storable
+from clawsite.infra.text import make_storable
 from clawsite.infra.version import version
 
 DESCRIPTION = """What a program does with Clawsite over HTTP. A program sends its token as `Authorization: Bearer …`; a page of
 Clawsite sends its cookie, and with every change the header `X-CSRFToken`. Refusals are `application/problem+json`."""
 
 
-class StorableParser(Parser):
+class SanitizingParser(Parser):
     """Gives operations what a database can keep, without the character NUL and half characters. The body was read by `needs`."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         return cast(ApiRequest, request).given
 
     def parse_querydict(self, data: "MultiValueDict[str, Any]", list_fields: list[str], request: HttpRequest) -> dict[str, Any]:
-        return {name: storable(value) for name, value in super().parse_querydict(data, list_fields, request).items()}
+        return {name: make_storable(value) for name, value in super().parse_querydict(data, list_fields, request).items()}
 
 
-class QuickRenderer(BaseRenderer):
+class OrjsonRenderer(BaseRenderer):
     media_type = "application/json"
 
     def render(self, request: HttpRequest, data: Any, *, response_status: int) -> bytes:
@@ -55,23 +55,23 @@ api = Api(
     description=DESCRIPTION,
     openapi_url=None,  # both are served by `mount`, which knows where it is mounted
     docs_url=None,
-    parser=StorableParser(),
-    renderer=QuickRenderer(),
+    parser=SanitizingParser(),
+    renderer=OrjsonRenderer(),
 )
 for module in (sessions, messages, runs, approvals, policies, agents, tokens):
     api.add_router("", module.router)
 
 
 @api.exception_handler(ValidationError)
-def wrong_values(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    return faulty(error.errors)
+def handle_validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    return validation_problem(error.errors)
 
 
 @api.exception_handler(orjson.JSONDecodeError)
-def unreadable(request: HttpRequest, error: orjson.JSONDecodeError) -> HttpResponse:
-    return problem(InvalidRequest.http_status, InvalidRequest.code, "the body is not JSON")
+def handle_invalid_json(request: HttpRequest, error: orjson.JSONDecodeError) -> HttpResponse:
+    return problem_response(InvalidRequest.http_status, InvalidRequest.code, "the body is not JSON")
 
 
 @api.exception_handler(Exception)
-def refused(request: HttpRequest, error: Exception) -> HttpResponse:
-    return problem_of(error, operation=f"{request.method} {request.path}")
+def handle_error(request: HttpRequest, error: Exception) -> HttpResponse:
+    return to_problem(error, operation=f"{request.method} {request.path}")

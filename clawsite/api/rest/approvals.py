@@ -7,29 +7,29 @@ from django.db.models import Q
 from ninja import Query, Router
 
 from clawsite.accounts.models import User
-from clawsite.api.http.pagination import CursorText, Limit, Page, cursor_of, moment, place_in
-from clawsite.api.http.permissions import ApiRequest, needs
-from clawsite.gateway.auth.limited_tokens import Limited
-from clawsite.gateway.methods.approvals.requests import Answer, answered
-from clawsite.gateway.protocol.approvals import ApprovalRecord, found_record, records_of
+from clawsite.api.http.pagination import CursorText, Limit, Page, decode_cursor, encode_cursor, parse_time
+from clawsite.api.http.permissions import ApiRequest, RequireScope
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.methods.approvals.requests import Answer, decide_and_read
+from clawsite.gateway.protocol.approvals import ApprovalRecord, find_record, list_records
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.infra import db
 from tools_app.models import Approval
 
 router = Router(tags=["approvals"])
 
-Wanted = Literal["pending", "approved", "denied", "expired", "void", "used", "all"]
+StatusFilter = Literal["pending", "approved", "denied", "expired", "void", "used", "all"]
 
 
-@router.get("/approvals", response=Page[ApprovalRecord], auth=needs(Scope.READ, Scope.APPROVALS))
+@router.get("/approvals", response=Page[ApprovalRecord], auth=RequireScope(Scope.READ, Scope.APPROVALS))
 async def list_approvals(
     request: ApiRequest,
     limit: Limit = 50,
     cursor: CursorText = "",
-    status: Annotated[Wanted, Query(description="Which ones; `pending` are the open ones")] = "pending",
+    status: Annotated[StatusFilter, Query(description="Which ones; `pending` are the open ones")] = "pending",
 ) -> Any:
     """Questions, oldest first: all of them for who may approve, those of one's own sessions for everybody else."""
-    return await db.read(_page, request.auth.user, place_in(cursor, moment, UUID), limit, status)
+    return await db.read(_page, request.auth.user, decode_cursor(cursor, parse_time, UUID), limit, status)
 
 
 def _page(user: User, place: list[Any] | None, limit: int, status: str) -> Page[ApprovalRecord]:
@@ -40,17 +40,19 @@ def _page(user: User, place: list[Any] | None, limit: int, status: str) -> Page[
         at, pk = place
         found = found.filter(Q(created_at__gt=at) | Q(created_at=at, pk__gt=pk))
     places = list(found.values_list("created_at", "pk")[: limit + 1])
-    following = cursor_of(places[limit - 1][0].isoformat(), str(places[limit - 1][1])) if len(places) > limit else None
-    return {"items": records_of(user, found, limit=limit), "next": following}
+    following = encode_cursor(places[limit - 1][0].isoformat(), str(places[limit - 1][1])) if len(places) > limit else None
+    return {"items": list_records(user, found, limit=limit), "next": following}
 
 
-@router.get("/approvals/{approval}", response=ApprovalRecord, auth=needs(Scope.READ, Scope.APPROVALS))
+@router.get("/approvals/{approval}", response=ApprovalRecord, auth=RequireScope(Scope.READ, Scope.APPROVALS))
 async def get_approval(request: ApiRequest, approval: UUID) -> Any:
     """One question, open or closed."""
-    return await db.read(found_record, request.auth.user, str(approval))
+    return await db.read(find_record, request.auth.user, str(approval))
 
 
-@router.post("/approvals/{approval}/decision", response=ApprovalRecord, auth=needs(Scope.APPROVALS, limited=Limited.REFUSED))
+@router.post(
+    "/approvals/{approval}/decision", response=ApprovalRecord, auth=RequireScope(Scope.APPROVALS, limited=LimitedTokenRule.REFUSED)
+)
 async def decide_approval(request: ApiRequest, approval: UUID, body: Answer) -> Any:
     """Answer a question. The first answer counts; another one is a conflict and is told whose it was. The same again is fine."""
-    return await db.write(answered, request.auth.user, str(approval), body, alone=True)
+    return await db.write(decide_and_read, request.auth.user, str(approval), body, alone=True)

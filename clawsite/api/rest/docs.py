@@ -11,31 +11,33 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from clawsite.api.rest.mount import openapi
+from clawsite.api.rest.mount import load_openapi
 
-LIMITS = {"minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤", "maxLength": "length ≤"}
-REFERENCE = "#/components/schemas/"
+LIMIT_LABELS = {"minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤", "maxLength": "length ≤"}
+SCHEMA_REFERENCE = "#/components/schemas/"
 
 
 @require_safe
 def docs(request: HttpRequest) -> HttpResponse:
     """Public, as the document is: both describe the software, not the installation."""
-    document = openapi()
-    context = {"groups": _groups(document), "schemas": _schemas(document), "version": document["info"]["version"]}
+    document = load_openapi()
+    context = {"groups": _group_operations(document), "schemas": _list_schemas(document), "version": document["info"]["version"]}
     return render(request, "api/docs.html", context)
 
 
-def _groups(document: dict[str, Any]) -> list[dict[str, Any]]:
+def _group_operations(document: dict[str, Any]) -> list[dict[str, Any]]:
     operations = [
-        _shown(path, method, operation) for path, methods in document["paths"].items() for method, operation in methods.items()
+        _describe_operation(path, method, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
     ]
     ordered = sorted(operations, key=lambda operation: operation["tag"])  # stable: within a noun as they are declared
     return [{"name": name, "operations": list(found)} for name, found in groupby(ordered, key=lambda each: each["tag"])]
 
 
-def _shown(path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
+def _describe_operation(path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-    answers = [(status, _shape(answer)) for status, answer in operation["responses"].items() if status != "default"]
+    answers = [(status, _response_shape(answer)) for status, answer in operation["responses"].items() if status != "default"]
     return {
         "id": operation["operationId"],
         "method": method.upper(),
@@ -43,29 +45,29 @@ def _shown(path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
         "tag": operation["tags"][0],
         "words": operation["description"].rpartition("\n\nScope:")[0],
         "scope": operation["x-scope"],
-        "parameters": [{**parameter, "shape": _words(parameter["schema"])} for parameter in operation["parameters"]],
-        "body": _name(body) if body else "",
+        "parameters": [{**parameter, "shape": _describe_type(parameter["schema"])} for parameter in operation["parameters"]],
+        "body": _schema_name(body) if body else "",
         "answers": answers,
     }
 
 
-def _shape(answer: dict[str, Any]) -> str:
+def _response_shape(answer: dict[str, Any]) -> str:
     content = answer.get("content", {}).get("application/json")
-    return _name(content["schema"]) if content else ""
+    return _schema_name(content["schema"]) if content else ""
 
 
-def _name(schema: dict[str, Any]) -> str:
-    return str(schema.get("$ref", schema.get("title", ""))).removeprefix(REFERENCE)
+def _schema_name(schema: dict[str, Any]) -> str:
+    return str(schema.get("$ref", schema.get("title", ""))).removeprefix(SCHEMA_REFERENCE)
 
 
-def _words(schema: dict[str, Any]) -> str:
+def _describe_type(schema: dict[str, Any]) -> str:
     """A parameter's type in a few words."""
     if choices := schema.get("enum"):
         return " | ".join(map(str, choices))
-    limits = [f"{sign} {schema[name]}" for name, sign in LIMITS.items() if name in schema]
+    limits = [f"{sign} {schema[name]}" for name, sign in LIMIT_LABELS.items() if name in schema]
     return ", ".join([str(schema.get("type", "")), *limits])
 
 
-def _schemas(document: dict[str, Any]) -> list[tuple[str, str]]:
+def _list_schemas(document: dict[str, Any]) -> list[tuple[str, str]]:
     shapes = sorted(document["components"]["schemas"].items())
     return [(name, orjson.dumps(shape, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()) for name, shape in shapes]

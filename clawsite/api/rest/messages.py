@@ -9,11 +9,11 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
-from clawsite.api.http.pagination import CursorText, Limit, cursor_of, number, place_in, word
-from clawsite.api.http.permissions import MESSAGE, ApiRequest, needs
-from clawsite.api.rest.sessions import found
-from clawsite.gateway.auth.limited_tokens import Limited
-from clawsite.gateway.delivery.catch_up import Place, missed_events
+from clawsite.api.http.pagination import CursorText, Limit, decode_cursor, encode_cursor, parse_number, parse_string
+from clawsite.api.http.permissions import MAX_MESSAGE_BYTES, ApiRequest, RequireScope
+from clawsite.api.rest.sessions import find_visible_session
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.delivery.catch_up import LogPosition, read_missed_events
 from clawsite.gateway.methods.agent import AttachmentParams
 from clawsite.gateway.methods.chat.history import ActiveRun, Queued
 from clawsite.gateway.protocol.approvals import add_approvals
@@ -23,11 +23,11 @@ from clawsite.gateway.server.registry import Params
 from clawsite.gateway.server.session_address import Id
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.inbound import Address, CommandAsked, Inbound, StopAsked, receive
-from sessions_app.events.epoch import epoch_of
-from sessions_app.sessions.attachments import MOST_PER_MESSAGE
+from clawsite.routing.inbound import CommandRequested, Inbound, SessionAddress, StopRequested, receive
+from sessions_app.events.epoch import epoch_of_session
+from sessions_app.sessions.attachments import MAX_PER_MESSAGE
 from sessions_app.sessions.service import find_session
-from sessions_app.transcript.history import history
+from sessions_app.transcript.history import read_history
 
 router = Router(tags=["sessions"])
 
@@ -45,7 +45,7 @@ class MessagePage(TypedDict):
     activeRun: ActiveRun | None
 
 
-@router.get("/sessions/{session_id}/messages", response=MessagePage, auth=needs(Scope.READ))
+@router.get("/sessions/{session_id}/messages", response=MessagePage, auth=RequireScope(Scope.READ))
 async def list_messages(
     request: ApiRequest,
     session_id: str,
@@ -54,20 +54,20 @@ async def list_messages(
     notices: Annotated[bool, Query(description="With resets, compactions, and runs that failed or were stopped")] = False,
 ) -> Any:
     """What was said, page by page into the past, with what is queued and what is being written now."""
-    place = place_in(cursor, number)
+    place = decode_cursor(cursor, parse_number)
     user = request.auth.user
-    return await db.read(_messages, user, session_id, limit, place[0] if place else None, notices)
+    return await db.read(_list_messages, user, session_id, limit, place[0] if place else None, notices)
 
 
-def _messages(user: User, session_id: str, limit: int, before: int | None, notices: bool) -> MessagePage:
+def _list_messages(user: User, session_id: str, limit: int, before: int | None, notices: bool) -> MessagePage:
     session = find_session(user, session_id=session_id)
-    epoch = epoch_of(session)
-    page = history(session, limit=limit, before=before, notices=notices)
+    epoch = epoch_of_session(session)
+    page = read_history(session, limit=limit, before=before, notices=notices)
     add_approvals(session, page.messages)
     return MessagePage(
         items=cast("list[Message]", page.messages),
-        next=cursor_of(page.before) if page.before is not None else None,
-        eventCursor=cursor_of(epoch, page.cursor),
+        next=encode_cursor(page.before) if page.before is not None else None,
+        eventCursor=encode_cursor(epoch, page.cursor),
         queued=cast("list[Queued]", page.queued),
         activeRun=cast("ActiveRun", {**page.active, "cursor": page.cursor}) if page.active else None,
     )
@@ -79,7 +79,7 @@ class SendBody(Params):
     message: str = Field(max_length=1_000_000)
     thinking: str | None = Field(None, max_length=16)
     model: str | None = Field(None, max_length=200)
-    attachments: list[AttachmentParams] = Field(default_factory=list, max_length=MOST_PER_MESSAGE)
+    attachments: list[AttachmentParams] = Field(default_factory=list, max_length=MAX_PER_MESSAGE)
     timeout_ms: int | None = Field(None, ge=0, le=86_400_000)
     replaces: Id | None = None
 
@@ -98,7 +98,7 @@ class Sent(TypedDict):
 @router.post(
     "/sessions/{session_id}/messages",
     response={202: Sent, 200: Sent},
-    auth=needs(Scope.WRITE, limited=Limited.CARRIED, most=MESSAGE),
+    auth=RequireScope(Scope.WRITE, limited=LimitedTokenRule.CARRIED, max_bytes=MAX_MESSAGE_BYTES),
 )
 async def send_message(
     request: ApiRequest,
@@ -115,22 +115,22 @@ async def send_message(
 ) -> Any:
     """Start a run. It goes on without the caller: follow it by its events. 200 instead of 202 for a key that was used before."""
     user = request.auth.user
-    session = await found(user, session_id)
+    session = await find_visible_session(user, session_id)
     wishes = {"thinking": body.thinking, "model": body.model, "replaces": body.replaces}
     inbound = Inbound(
         user,
         body.message,
         key or f"rest-{uuid4().hex}",
-        Address(session_id=str(session.pk)),
+        SessionAddress(session_id=str(session.pk)),
         {name: wish for name, wish in wishes.items() if wish},
         timeout_seconds=body.timeout_ms / 1000 if body.timeout_ms else None,
         files=[attachment.file() for attachment in body.attachments],
     )
     try:
         accepted = await receive(inbound)
-    except StopAsked:
+    except StopRequested:
         raise InvalidRequest("/stop is for a chat; use POST /api/runs/{id}/abort") from None
-    except CommandAsked as asked:
+    except CommandRequested as asked:
         raise InvalidRequest(f"/{asked.command.name} is for a chat; to send it as words, begin with a blank") from None
     sent = Sent(
         id=accepted.pk,
@@ -165,7 +165,7 @@ class EventPage(TypedDict):
     reason: NotRequired[str]
 
 
-@router.get("/sessions/{session_id}/events", response=EventPage, auth=needs(Scope.READ))
+@router.get("/sessions/{session_id}/events", response=EventPage, auth=RequireScope(Scope.READ))
 async def list_events(
     request: ApiRequest,
     session_id: str,
@@ -174,10 +174,10 @@ async def list_events(
 ) -> Any:
     """Everything that happened in a session after a place: each event once, in order, also after a restart. At most 768 KiB."""
     user = request.auth.user
-    session = await found(user, session_id)
-    epoch, at = place_in(cursor, word, number) or (None, 0)
-    missed = await missed_events(user, "modern", session, Place(at, epoch), limit=limit)
+    session = await find_visible_session(user, session_id)
+    epoch, at = decode_cursor(cursor, parse_string, parse_number) or (None, 0)
+    missed = await read_missed_events(user, "modern", session, LogPosition(at, epoch), limit=limit)
     if missed.get("resync_required"):
         return EventPage(items=[], next=None, more=False, resync_required=True, reason=missed["reason"])
     frames = cast("list[EventFrame]", missed["events"])
-    return EventPage(items=frames, next=cursor_of(missed["epoch"], missed["cursor"]), more=missed["more"])
+    return EventPage(items=frames, next=encode_cursor(missed["epoch"], missed["cursor"]), more=missed["more"])

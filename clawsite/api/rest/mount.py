@@ -15,14 +15,14 @@ from django.urls import Resolver404, URLResolver
 from django.urls.resolvers import RegexPattern
 from django.views.decorators.csrf import csrf_exempt
 
-from clawsite.api.http.problems import no_such_path, problem
+from clawsite.api.http.problems import path_not_found, problem_response
 from clawsite.infra.errors import InvalidRequest
 
 PREFIX = "/api/"
 _loading = threading.Lock()
 
 
-def operations() -> URLResolver:
+def load_operations() -> URLResolver:
     """Every path of the API, below its prefix. Loads it, once: who asks meanwhile waits."""
     with _loading:
         return _operations()
@@ -36,29 +36,29 @@ def _operations() -> URLResolver:
 
 
 @functools.cache
-def openapi() -> dict[str, Any]:
-    from clawsite.api.rest.openapi import document
+def load_openapi() -> dict[str, Any]:
+    from clawsite.api.rest.openapi import build_document
 
-    return document(PREFIX)
+    return build_document(PREFIX)
 
 
 @csrf_exempt  # a token needs none; a cookie is checked by `caller`
-async def rest(request: HttpRequest, path: str) -> HttpResponseBase:
+async def handle_request(request: HttpRequest, path: str) -> HttpResponseBase:
     """Hand the request to its operation."""
-    known = await asyncio.to_thread(operations)  # on a thread, since the first may have to wait
+    known = await asyncio.to_thread(load_operations)  # on a thread, since the first may have to wait
     try:
         found = known.resolve(path) if "\0" not in path else None
     except Resolver404:
         found = None
     if found is None:
-        return no_such_path(request)
+        return path_not_found(request)
     found.route = f"{PREFIX.lstrip('/')}{found.route}"
     request.resolver_match = found  # what is counted is the operation, not the mount
     answer = found.func(request, *found.args, **found.kwargs)
     response: HttpResponseBase = await answer if inspect.isawaitable(answer) else answer
     if response.status_code == 405:
         allowed = response["Allow"]
-        response = problem(405, InvalidRequest.code, f"use {allowed} here")
+        response = problem_response(405, InvalidRequest.code, f"use {allowed} here")
         response["Allow"] = allowed
     response.headers.setdefault("Cache-Control", "no-store")
     return response
@@ -66,5 +66,5 @@ async def rest(request: HttpRequest, path: str) -> HttpResponseBase:
 
 def openapi_json(request: HttpRequest) -> HttpResponse:
     """Public: it describes the software, not the installation."""
-    content = orjson.dumps(openapi(), option=orjson.OPT_NON_STR_KEYS)  # statuses are numbers
+    content = orjson.dumps(load_openapi(), option=orjson.OPT_NON_STR_KEYS)  # statuses are numbers
     return HttpResponse(content, content_type="application/json", headers={"Cache-Control": "public, max-age=300"})

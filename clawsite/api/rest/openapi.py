@@ -5,14 +5,14 @@ from typing import Any
 from django.conf import settings
 from pydantic import TypeAdapter
 
-from clawsite.api.http.permissions import needs
+from clawsite.api.http.permissions import RequireScope
 from clawsite.api.http.problems import MEDIA_TYPE, Problem
 from clawsite.api.rest.app import api
 
-REFUSED = "A refusal. `code` is the socket's for the same failure"
+ERROR_DESCRIPTION = "A refusal. `code` is the socket's for the same failure"
 
 
-def document(prefix: str) -> dict[str, Any]:
+def build_document(prefix: str) -> dict[str, Any]:
     made: dict[str, Any] = dict(api.get_openapi_schema(path_prefix=prefix.lstrip("/")))
     shapes = TypeAdapter(Problem).json_schema(ref_template="#/components/schemas/{model}")
     components = made["components"]
@@ -26,8 +26,8 @@ def document(prefix: str) -> dict[str, Any]:
             "description": "The sign-in of a browser; changes also need the header X-CSRFToken",
         },
     }
-    refusal = {"description": REFUSED, "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
-    scopes = _scopes()
+    refusal = {"description": ERROR_DESCRIPTION, "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    scopes = _read_scopes()
     for methods in made["paths"].values():
         for operation in methods.values():
             scope = scopes[operation["operationId"]]
@@ -38,12 +38,12 @@ def document(prefix: str) -> dict[str, Any]:
     return made
 
 
-def _scopes() -> dict[str, str]:
+def _read_scopes() -> dict[str, str]:
     """Operation id -> the scope it needs. An operation without one does not get this far."""
     found = {}
     for router in api._get_bound_routers():
         for view in router.path_operations.values():
             for operation in view.operations:
-                guard = next(auth for auth in operation.auth_callbacks if isinstance(auth, needs))
+                guard = next(auth for auth in operation.auth_callbacks if isinstance(auth, RequireScope))
                 found[api.get_openapi_operation_id(operation)] = guard.scopes[0].value
     return found

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 from ninja import Path, Router
 from typing_extensions import TypedDict
 
-from agents.prepare.effective_tools import effective_tools
+from agents.prepare.effective_tools import find_effective_tools
 from clawsite.accounts.models import User
-from clawsite.api.http.pagination import CursorText, Limit, Page, cursor_of, number, place_in
-from clawsite.api.http.permissions import ApiRequest, needs
+from clawsite.api.http.pagination import CursorText, Limit, Page, decode_cursor, encode_cursor, parse_number
+from clawsite.api.http.permissions import ApiRequest, RequireScope
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Forbidden, NotFound
@@ -19,7 +19,7 @@ from tools_app.policy_store import policies
 
 router = Router(tags=["policies"])
 
-LOOK = "tools_app.view_toolpolicy"  # as for the pages
+VIEW_POLICY = "tools_app.view_toolpolicy"  # as for the pages
 
 
 class PolicyRow(TypedDict):
@@ -49,31 +49,31 @@ class PolicyChange(TypedDict):
     createdAt: int
 
 
-@router.get("/policies", response=Policy, auth=needs(Scope.READ, Scope.ADMIN))
+@router.get("/policies", response=Policy, auth=RequireScope(Scope.READ, Scope.ADMIN))
 async def get_policies(request: ApiRequest) -> Any:
     """The policy of this moment."""
-    return await db.read(_policy, request.auth.user, None)
+    return await db.read(_read_policy, request.auth.user, None)
 
 
-@router.get("/policies/versions", response=Page[PolicyChange], auth=needs(Scope.READ, Scope.ADMIN))
+@router.get("/policies/versions", response=Page[PolicyChange], auth=RequireScope(Scope.READ, Scope.ADMIN))
 async def list_versions(request: ApiRequest, limit: Limit = 50, cursor: CursorText = "") -> Any:
     """Who changed the policy and when, newest first."""
-    return await db.read(_versions, request.auth.user, place_in(cursor, number), limit)
+    return await db.read(_list_versions, request.auth.user, decode_cursor(cursor, parse_number), limit)
 
 
-@router.get("/policies/versions/{version}", response=Policy, auth=needs(Scope.READ, Scope.ADMIN))
+@router.get("/policies/versions/{version}", response=Policy, auth=RequireScope(Scope.READ, Scope.ADMIN))
 async def get_version(request: ApiRequest, version: Annotated[int, Path(ge=1, lt=2**31)]) -> Any:
     """The rows of an earlier version."""
-    return await db.read(_policy, request.auth.user, version)
+    return await db.read(_read_policy, request.auth.user, version)
 
 
-def _policy(user: User, version: int | None) -> Policy:
-    _may_look(user)
+def _read_policy(user: User, version: int | None) -> Policy:
+    _check_may_view(user)
     rules = policies.current_rules() if version is None else policies.rules_at(version)
-    return Policy(version=rules.version, rows=[_row(row) for row in rules.rows])
+    return Policy(version=rules.version, rows=[_to_wire_row(row) for row in rules.rows])
 
 
-def _row(row: RuleRow) -> PolicyRow:
+def _to_wire_row(row: RuleRow) -> PolicyRow:
     return PolicyRow(
         scope=row.scope,
         subject=row.subject,
@@ -88,8 +88,8 @@ def _row(row: RuleRow) -> PolicyRow:
     )
 
 
-def _versions(user: User, place: list[Any] | None, limit: int) -> Page[PolicyChange]:
-    _may_look(user)
+def _list_versions(user: User, place: list[Any] | None, limit: int) -> Page[PolicyChange]:
+    _check_may_view(user)
     found = PolicyVersion.objects.select_related("changed_by").order_by("-number")
     rows = list((found.filter(number__lt=place[0]) if place else found)[: limit + 1])
     changes = [
@@ -101,11 +101,11 @@ def _versions(user: User, place: list[Any] | None, limit: int) -> Page[PolicyCha
         )
         for row in rows[:limit]
     ]
-    return {"items": changes, "next": cursor_of(rows[limit - 1].number) if len(rows) > limit else None}
+    return {"items": changes, "next": encode_cursor(rows[limit - 1].number) if len(rows) > limit else None}
 
 
-def _may_look(user: User) -> None:
-    if not user.has_perm(LOOK):
+def _check_may_view(user: User) -> None:
+    if not user.has_perm(VIEW_POLICY):
         raise Forbidden("your account may not look at the tool policy; ask an operator")
 
 
@@ -125,14 +125,14 @@ class Explanation(TypedDict):
     reason: str | None
 
 
-@router.get("/sessions/{session_id}/tools/{tool}", response=Explanation, auth=needs(Scope.READ))
+@router.get("/sessions/{session_id}/tools/{tool}", response=Explanation, auth=RequireScope(Scope.READ))
 async def explain_tool(request: ApiRequest, session_id: str, tool: Annotated[str, Path(max_length=128)]) -> Any:
     """Why a message of yours in this session could use a tool, or not."""
-    return await db.read(_explained, request.auth.user, session_id, tool)
+    return await db.read(_explain_tool, request.auth.user, session_id, tool)
 
 
-def _explained(user: User, session_id: str, tool: str) -> Explanation:
-    seen = effective_tools(user, find_session(user, session_id=session_id))
+def _explain_tool(user: User, session_id: str, tool: str) -> Explanation:
+    seen = find_effective_tools(user, find_session(user, session_id=session_id))
     steps = seen.toolset.verdict.trace.get(tool)
     if steps is None:
         raise NotFound(f"there is no tool {tool!r}")
@@ -141,5 +141,5 @@ def _explained(user: User, session_id: str, tool: str) -> Explanation:
         offered=tool in seen.toolset.tools,
         policyVersion=seen.rules.version,
         steps=[LayerStep(layer=step.layer, effect=step.effect, rule=step.rule) for step in steps],
-        reason=seen.toolset.declined.get(tool),
+        reason=seen.toolset.unavailable.get(tool),
     )

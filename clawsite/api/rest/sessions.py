@@ -7,14 +7,14 @@ from uuid import UUID, uuid4
 from ninja import Query, Router
 from ninja.responses import Status
 
-from agents.prepare.effective_tools import effective_tools
+from agents.prepare.effective_tools import find_effective_tools
 from clawsite.accounts.models import User
-from clawsite.api.http.pagination import CursorText, Limit, Page, cursor_of, moment, place_in
-from clawsite.api.http.permissions import ApiRequest, needs
-from clawsite.gateway.auth.limited_tokens import Limited
-from clawsite.gateway.methods.sessions.create import NewSession, making
-from clawsite.gateway.methods.sessions.lifecycle import Changes, changed, row_of
-from clawsite.gateway.methods.tools import EffectiveAnswer, effective_answer
+from clawsite.api.http.pagination import CursorText, Limit, Page, decode_cursor, encode_cursor, parse_time
+from clawsite.api.http.permissions import ApiRequest, RequireScope
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.methods.sessions.create import NewSession, prepare_create
+from clawsite.gateway.methods.sessions.lifecycle import Changes, apply_changes, to_row
+from clawsite.gateway.methods.tools import EffectiveAnswer, build_effective_answer
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.protocol.sessions import SessionFacts
 from clawsite.infra import db
@@ -30,7 +30,7 @@ class SessionOut(SessionFacts):
     """`id` stays; `sessionId` changes with every reset. `pinned`, `archived` and `unread` are the caller's own."""
 
 
-@router.get("/sessions", response=Page[SessionOut], auth=needs(Scope.READ))
+@router.get("/sessions", response=Page[SessionOut], auth=RequireScope(Scope.READ))
 async def list_sessions(
     request: ApiRequest,
     limit: Limit = 50,
@@ -39,59 +39,61 @@ async def list_sessions(
     label: Annotated[str, Query(max_length=512)] = "",
 ) -> Any:
     """The sessions one may see, last used first. One that is used meanwhile moves to the front."""
-    before = place_in(cursor, moment, UUID)
+    before = decode_cursor(cursor, parse_time, UUID)
     return await db.read(_page, request.auth.user, before, limit, agent, label)
 
 
 def _page(user: User, before: list[Any] | None, limit: int, agent: str, label: str) -> Page[dict[str, Any]]:
-    rows = selectors.sessions_before(user, tuple(before) if before else None, limit=limit + 1, agent=agent, label=label)
+    rows = selectors.list_sessions_before(user, tuple(before) if before else None, limit=limit + 1, agent=agent, label=label)
     page = rows[:limit]
-    following = cursor_of(page[-1].updated_at.isoformat(), str(page[-1].pk)) if len(rows) > limit else None
-    return {"items": selectors.list_rows(user, page), "next": following}
+    following = encode_cursor(page[-1].updated_at.isoformat(), str(page[-1].pk)) if len(rows) > limit else None
+    return {"items": selectors.build_session_rows(user, page), "next": following}
 
 
-@router.post("/sessions", response={201: SessionOut, 200: SessionOut}, auth=needs(Scope.WRITE, limited=Limited.CARRIED))
+@router.post(
+    "/sessions", response={201: SessionOut, 200: SessionOut}, auth=RequireScope(Scope.WRITE, limited=LimitedTokenRule.CARRIED)
+)
 async def create_session(request: ApiRequest, body: NewSession) -> Any:
     """Make a session; without a key it gets one. A key that exists already returns that session, with status 200.
 
     Without a key the same `idempotencyKey` again returns the same session; with another body it is a conflict.
     """
     user, new = request.auth.user, uuid4()
-    make, order = making(user, body, id=new)
+    make, order = prepare_create(user, body, id=new)
     session = await db.write(make, key=order)
-    return Status(201 if session.pk == new else 200, await db.read(row_of, user, session))
+    return Status(201 if session.pk == new else 200, await db.read(to_row, user, session))
 
 
-@router.get("/sessions/{session_id}", response=SessionOut, auth=needs(Scope.READ))
+@router.get("/sessions/{session_id}", response=SessionOut, auth=RequireScope(Scope.READ))
 async def get_session(request: ApiRequest, session_id: str) -> Any:
     """One session, by either of its ids."""
     user = request.auth.user
-    return await db.read(lambda: row_of(user, find_session(user, session_id=session_id)))
+    return await db.read(lambda: to_row(user, find_session(user, session_id=session_id)))
 
 
-@router.patch("/sessions/{session_id}", response=SessionOut, auth=needs(Scope.WRITE, limited=Limited.REFUSED))
+@router.patch("/sessions/{session_id}", response=SessionOut, auth=RequireScope(Scope.WRITE, limited=LimitedTokenRule.REFUSED))
 async def change_session(request: ApiRequest, session_id: str, body: Changes) -> Any:
     """Change a session of one's own. What is left out stays; null clears. Whoever may see a session may pin and archive it."""
     user = request.auth.user
-    session = await changed(user, await found(user, session_id), body)
-    return await db.read(row_of, user, session)
+    session = await apply_changes(user, await find_visible_session(user, session_id), body)
+    return await db.read(to_row, user, session)
 
 
-@router.delete("/sessions/{session_id}", response={204: None}, auth=needs(Scope.WRITE, limited=Limited.HARMLESS))
+@router.delete("/sessions/{session_id}", response={204: None}, auth=RequireScope(Scope.WRITE, limited=LimitedTokenRule.HARMLESS))
 async def delete_session(request: ApiRequest, session_id: str) -> Any:
     """Delete a session and stop its runs. The main session of an agent can only be reset."""
     user = request.auth.user
-    session = await found(user, session_id)
+    session = await find_visible_session(user, session_id)
     await db.write(session_service.delete_session, user, session, key=str(session.id))
     return Status(204, None)
 
 
-@router.get("/sessions/{session_id}/tools", response=EffectiveAnswer, auth=needs(Scope.READ), tags=["policies"])
+@router.get("/sessions/{session_id}/tools", response=EffectiveAnswer, auth=RequireScope(Scope.READ), tags=["policies"])
 async def list_tools(request: ApiRequest, session_id: str) -> Any:
     """The tools that a message of yours in this session could use now, and why not the others."""
     user = request.auth.user
-    return await db.read(lambda: effective_answer(effective_tools(user, find_session(user, session_id=session_id))))
+    return await db.read(lambda: build_effective_answer(find_effective_tools(user, find_session(user, session_id=session_id))))
 
 
-async def found(user: User, session_id: str) -> Session:
+async def find_visible_session(user: User, session_id: str) -> Session:
     return await db.read(partial(find_session, user, session_id=session_id))

@@ -16,9 +16,9 @@ from clawsite.accounts import tokens
 from clawsite.accounts.models import AccessToken, User
 from clawsite.accounts.sign_in import recent_password
 from clawsite.api.http.authentication import Caller
-from clawsite.api.http.pagination import CursorText, Limit, Page, cursor_of, number, place_in
-from clawsite.api.http.permissions import ApiRequest, needs
-from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.api.http.pagination import CursorText, Limit, Page, decode_cursor, encode_cursor, parse_number
+from clawsite.api.http.permissions import ApiRequest, RequireScope
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Params
 from clawsite.infra import clock, db
@@ -57,59 +57,59 @@ class TokenBody(Params):
     expires_at: int | None = Field(None, ge=1, lt=253_402_300_800_000)  # the year 10000, where dates end
 
 
-@router.get("/tokens", response=Page[TokenOut], auth=needs(Scope.READ))
+@router.get("/tokens", response=Page[TokenOut], auth=RequireScope(Scope.READ))
 async def list_tokens(request: ApiRequest, limit: Limit = 50, cursor: CursorText = "") -> Any:
     """One's own, newest first, also those that have ended."""
-    return await db.read(_page, request.auth.user, place_in(cursor, number), limit)
+    return await db.read(_page, request.auth.user, decode_cursor(cursor, parse_number), limit)
 
 
 def _page(user: User, place: list[Any] | None, limit: int) -> Page[TokenOut]:
     found = AccessToken.objects.filter(user=user).order_by("-pk")
     rows = list((found.filter(pk__lt=place[0]) if place else found)[: limit + 1])
-    following = cursor_of(rows[limit - 1].pk) if len(rows) > limit else None
-    return {"items": [_told(row) for row in rows[:limit]], "next": following}
+    following = encode_cursor(rows[limit - 1].pk) if len(rows) > limit else None
+    return {"items": [_to_wire(row) for row in rows[:limit]], "next": following}
 
 
-@router.post("/tokens", response={201: NewToken}, auth=needs(Scope.WRITE, limited=Limited.REFUSED))
+@router.post("/tokens", response={201: NewToken}, auth=RequireScope(Scope.WRITE, limited=LimitedTokenRule.REFUSED))
 async def make_token(request: ApiRequest, body: TokenBody) -> Any:
     """A new token of one's own account. A browser makes one only soon after the password was typed."""
     if request.auth.kind == "cookie" and not await db.read(recent_password.is_recent, request.session):
-        raise recent_password.refusal()
-    return await db.write(_made, request.auth, body, alone=True)
+        raise recent_password.confirmation_required()
+    return await db.write(_create_token, request.auth, body, alone=True)
 
 
-def _made(caller: Caller, body: TokenBody) -> NewToken:
-    _may_have_tokens(caller)
+def _create_token(caller: Caller, body: TokenBody) -> NewToken:
+    _check_may_manage(caller)
     ends = datetime.fromtimestamp(body.expires_at / 1000, UTC) if body.expires_at else None
     first = AccessToken.objects.get(pk=caller.token_id) if caller.token_id else None
-    with acting_as(lambda: actor.account(caller.user)):
+    with acting_as(lambda: actor.actor_for_user(caller.user)):
         scopes = [str(scope) for scope in body.scopes if scope.value in caller.scopes]
         token, secret = tokens.issue_token(caller.user, body.name, scopes, ends, made_with=first)
-    return NewToken(**_told(token), secret=secret)
+    return NewToken(**_to_wire(token), secret=secret)
 
 
-@router.delete("/tokens/{token}", response={204: None}, auth=needs(Scope.WRITE, limited=Limited.REFUSED))
+@router.delete("/tokens/{token}", response={204: None}, auth=RequireScope(Scope.WRITE, limited=LimitedTokenRule.REFUSED))
 async def revoke_token(request: ApiRequest, token: Annotated[int, Path(ge=1, lt=2**53)]) -> Any:
     """End one of one's own tokens for good. What used it is cut off."""
-    await db.write(_revoked, request.auth, token, alone=True)
+    await db.write(_revoke_token, request.auth, token, alone=True)
     return Status(204, None)
 
 
-def _revoked(caller: Caller, token: int) -> None:
-    _may_have_tokens(caller)
+def _revoke_token(caller: Caller, token: int) -> None:
+    _check_may_manage(caller)
     found = AccessToken.objects.filter(pk=token, user=caller.user).first()
     if found is None:
         raise NotFound(f"you have no token {token}")
-    with acting_as(lambda: actor.account(caller.user)):
+    with acting_as(lambda: actor.actor_for_user(caller.user)):
         tokens.revoke_token(found)
 
 
-def _may_have_tokens(caller: Caller) -> None:
+def _check_may_manage(caller: Caller) -> None:
     if caller.kind == "gateway-token":
         raise Forbidden("the gateway token makes and ends no tokens; sign in, or use a token of an account")
 
 
-def _told(token: AccessToken) -> TokenOut:
+def _to_wire(token: AccessToken) -> TokenOut:
     return TokenOut(
         id=token.pk,
         name=token.name,

@@ -27,7 +27,7 @@ The terminal speaks as the host's own account, with its own conversations and wo
 `claw token create --user NAME --name terminal` and CLAWSITE_GATEWAY_TOKEN=… make it speak as you.
 """
 
-LONG_WAIT = 5.0  # seconds after which a person wonders
+LONG_WAIT_SECONDS = 5.0  # seconds after which a person wonders
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,13 +43,13 @@ def run(options: argparse.Namespace) -> int:
     text = sys.stdin.read() if options.text == "-" else options.text
     if not text.strip():
         raise CommandFailed("the message is empty.", code=2)
-    return endpoint.talk(_converse(options, text))
+    return endpoint.run_with_gateway(_send_message(options, text))
 
 
-async def _converse(options: argparse.Namespace, text: str) -> int:
+async def _send_message(options: argparse.Namespace, text: str) -> int:
     answer = io.StringIO() if options.json else sys.stdout
-    printer = AnswerPrinter(answer, sys.stderr, one_place=_lead_to_one_place(answer, sys.stderr))
-    client = Client(endpoint.endpoint(options), on_lost=lambda reason: printer.note("· connection lost; resuming"))
+    printer = AnswerPrinter(answer, sys.stderr, one_place=_is_same_output(answer, sys.stderr))
+    client = Client(endpoint.resolve_endpoint(options), on_lost=lambda reason: printer.note("· connection lost; resuming"))
     key = options.session or f"agent:{options.agent}:main"
     run_id = str(uuid.uuid4())
     wishes = {"timeout": options.timeout} if options.timeout is not None else {}
@@ -61,7 +61,7 @@ async def _converse(options: argparse.Namespace, text: str) -> int:
                     reminder.cancel()
                 printer.show(event)
         except asyncio.CancelledError:  # Ctrl-C
-            await _abort(client, key, run_id, printer)
+            await _abort_run(client, key, run_id, printer)
             printer.aborted = True
         finally:
             reminder.cancel()
@@ -73,7 +73,7 @@ async def _converse(options: argparse.Namespace, text: str) -> int:
 
 
 async def _explain_long_wait(client: Client, session_key: str, run_id: str, printer: AnswerPrinter) -> None:
-    await asyncio.sleep(LONG_WAIT)
+    await asyncio.sleep(LONG_WAIT_SECONDS)
     try:
         active = (await client.request("chat.history", {"sessionKey": session_key, "limit": 1}))["activeRun"]
         health = await client.request("health") if active is None else {}
@@ -81,11 +81,11 @@ async def _explain_long_wait(client: Client, session_key: str, run_id: str, prin
         return  # whoever follows the run says what is wrong
     if active and active["runId"] == run_id:
         return  # it has begun in this very moment
-    waits_for = _what_is_before_it(active) if active else _what_holds_it(health.get("stopped", []), session_key)
+    waits_for = _describe_queue(active) if active else _describe_freeze(health.get("stopped", []), session_key)
     printer.note(f"· queued; {waits_for}")
 
 
-def _what_holds_it(stops: list[dict[str, Any]], session_key: str) -> str:
+def _describe_freeze(stops: list[dict[str, Any]], session_key: str) -> str:
     for stop in stops:
         if stop["scope"] == "all" or session_key.startswith(f"agent:{stop['subject']}:"):
             what = "everything" if stop["scope"] == "all" else f"agent {stop['subject']}"
@@ -93,7 +93,7 @@ def _what_holds_it(stops: list[dict[str, Any]], session_key: str) -> str:
     return "no worker has taken it yet (claw status)"
 
 
-def _what_is_before_it(active: dict[str, Any]) -> str:
+def _describe_queue(active: dict[str, Any]) -> str:
     match active["waitingFor"]:
         case None:
             return "the run before it in this session is still at work"
@@ -105,7 +105,7 @@ def _what_is_before_it(active: dict[str, Any]) -> str:
             return f"the run before it in this session waits: {reason}"
 
 
-def _lead_to_one_place(one: TextIO, other: TextIO) -> bool:
+def _is_same_output(one: TextIO, other: TextIO) -> bool:
     """Both are a terminal, or the same file or pipe (`2>&1`)."""
     try:
         return (one.isatty() and other.isatty()) or os.path.sameopenfile(one.fileno(), other.fileno())
@@ -113,7 +113,7 @@ def _lead_to_one_place(one: TextIO, other: TextIO) -> bool:
         return False
 
 
-async def _abort(client: Client, session_key: str, run_id: str, printer: AnswerPrinter) -> None:
+async def _abort_run(client: Client, session_key: str, run_id: str, printer: AnswerPrinter) -> None:
     try:
         await client.request("chat.abort", {"sessionKey": session_key, "runId": run_id}, timeout=5)
         printer.note("· stopped")

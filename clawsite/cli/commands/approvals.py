@@ -12,7 +12,7 @@ from typing import Any
 
 from clawsite.cli import endpoint
 from clawsite.cli.command import CommandFailed
-from clawsite.cli.output import visible, visible_line
+from clawsite.cli.output import escape_invisible, escape_invisible_line
 from clawsite.client.client import Client, ConnectionLost, GatewayError
 
 HELP = "Look at the questions about commands and answer them"
@@ -30,8 +30,8 @@ put a personal token with the scope operator.approvals into CLAWSITE_GATEWAY_TOK
 (`claw token create --help`, or /account/ in the browser).
 """
 UNITS = {"s": 1, "m": 60, "h": 3600}
-MOST = 200  # that the gateway tells at once
-SHORTEST_ID = 4  # characters: nobody approves by a slip of the finger what happens to be the only question
+MAX_LISTED = 200  # that the gateway tells at once
+MIN_ID_LENGTH = 4  # characters: nobody approves by a slip of the finger what happens to be the only question
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show = actions.add_parser("show", help="one question in full")
     show.add_argument("--json", action="store_true", help="print the gateway's own answer")
     approve = actions.add_parser("approve", help="let the command run")
-    approve.add_argument("--for", dest="seconds", type=_seconds, metavar="TIME", help="and the same again for 15m, 1h, 8h …")
+    approve.add_argument("--for", dest="seconds", type=_parse_duration, metavar="TIME", help="and the same again for 15m, 1h, 8h …")
     approve.add_argument("--uses", type=int, metavar="N", help="and the same again N times")
     approve.add_argument("--scope", choices=["session", "agent", "directory"], help="where, with --for or --uses (default session)")
     approve.add_argument("--always", action="store_true", help="and the same program with arguments of this shape from now on")
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         each.add_argument("id", help="id of the question, or its beginning")
 
 
-def _seconds(text: str) -> int:
+def _parse_duration(text: str) -> int:
     try:
         return int(text[:-1]) * UNITS[text[-1]] if text[-1:] in UNITS else int(text)
     except ValueError:
@@ -66,13 +66,13 @@ def run(options: argparse.Namespace) -> int:
             raise CommandFailed("--always does not go with --for or --uses; say one of them.", code=2)
         if options.scope and not lasts:
             raise CommandFailed("--scope goes with --for or --uses.", code=2)
-    return endpoint.talk(_talk(options))
+    return endpoint.run_with_gateway(_run_action(options))
 
 
-async def _talk(options: argparse.Namespace) -> int:
-    async with Client(endpoint.endpoint(options)) as client:
+async def _run_action(options: argparse.Namespace) -> int:
+    async with Client(endpoint.resolve_endpoint(options)) as client:
         try:
-            return await _act(client, options)
+            return await _perform(client, options)
         except ConnectionLost as error:
             raise CommandFailed(f"the connection was lost: {error}. Look at `claw approvals list` before you try again.") from error
         except GatewayError as error:
@@ -84,27 +84,27 @@ async def _talk(options: argparse.Namespace) -> int:
             raise
 
 
-async def _act(client: Client, options: argparse.Namespace) -> int:
+async def _perform(client: Client, options: argparse.Namespace) -> int:
     if options.action == "list":
-        found = await client.request("exec.approval.list", {"limit": MOST})
+        found = await client.request("exec.approval.list", {"limit": MAX_LISTED})
         # As ASCII: what a program reads may pass over a terminal all the same.
-        print(json.dumps({"approvals": found}, indent=2) if options.json else "\n".join(_table(found)))
+        print(json.dumps({"approvals": found}, indent=2) if options.json else "\n".join(_format_table(found)))
         return 0
-    record = await _find(client, options.id)
+    record = await _find_approval(client, options.id)
     if options.action == "show":
         print(json.dumps(record, indent=2) if options.json else "\n".join(describe(record)))
         return 0
     # The hash of what was read a moment ago: the answer is to exactly that.
-    answer = {"id": record["id"], "planHash": record["planHash"], **_decision(options)}
+    answer = {"id": record["id"], "planHash": record["planHash"], **_decision_params(options)}
     told = (await client.request("exec.approval.resolve", answer))["approval"]
     if told["status"] == "pending":
         print(f"{told['id'][:8]} agreed; somebody else must agree too")
     else:
-        print(f"{told['id'][:8]} {told['status']}: {visible(told['request']['command'])}")
+        print(f"{told['id'][:8]} {told['status']}: {escape_invisible(told['request']['command'])}")
     return 0
 
 
-def _decision(options: argparse.Namespace) -> dict[str, Any]:
+def _decision_params(options: argparse.Namespace) -> dict[str, Any]:
     if options.action == "deny":
         return {"decision": "deny", "reason": options.reason}
     if options.always:
@@ -115,13 +115,13 @@ def _decision(options: argparse.Namespace) -> dict[str, Any]:
     return {"decision": "allow-for", "for": wish}
 
 
-async def _find(client: Client, beginning: str) -> dict[str, Any]:
+async def _find_approval(client: Client, beginning: str) -> dict[str, Any]:
     beginning = beginning.lower()
     if len(beginning) >= len(uuid.UUID(int=0).hex):
         return dict(await client.request("exec.approval.get", {"id": beginning}))
-    if len(beginning) < SHORTEST_ID:
-        raise CommandFailed(f"{beginning!r} is too short; write at least {SHORTEST_ID} characters of the id.", code=2)
-    waiting = await client.request("exec.approval.list", {"limit": MOST})
+    if len(beginning) < MIN_ID_LENGTH:
+        raise CommandFailed(f"{beginning!r} is too short; write at least {MIN_ID_LENGTH} characters of the id.", code=2)
+    waiting = await client.request("exec.approval.list", {"limit": MAX_LISTED})
     fitting = [record for record in waiting if record["id"].startswith(beginning)]
     if len(fitting) != 1:
         what = "no open question begins" if not fitting else f"{len(fitting)} open questions begin"
@@ -129,12 +129,15 @@ async def _find(client: Client, beginning: str) -> dict[str, Any]:
     return dict(fitting[0])
 
 
-def _table(records: list[dict[str, Any]]) -> list[str]:
+def _format_table(records: list[dict[str, Any]]) -> list[str]:
     if not records:
         return ["Nothing waits for an approval that this token's account may see; an approver's token shows all that waits."]
-    rows = [(each["id"][:8], _left(each), each["request"]["agentId"], each["request"]["command"]) for each in records]
-    lines = [f"{short}  {left:>9}  {visible_line(agent):<10}  {visible_line(line)}" for short, left, agent, line in rows]
-    return lines if len(records) < MOST else [*lines, f"These are the oldest {MOST}; there may be more."]
+    rows = [(each["id"][:8], _describe_time_left(each), each["request"]["agentId"], each["request"]["command"]) for each in records]
+    lines = [
+        f"{short}  {left:>9}  {escape_invisible_line(agent):<10}  {escape_invisible_line(line)}"
+        for short, left, agent, line in rows
+    ]
+    return lines if len(records) < MAX_LISTED else [*lines, f"These are the oldest {MAX_LISTED}; there may be more."]
 
 
 def describe(record: dict[str, Any]) -> list[str]:
@@ -145,7 +148,7 @@ def describe(record: dict[str, Any]) -> list[str]:
     chat = request["sessionKey"] or "no session"
     network = "with network" if record["network"] else "without network"
     facts = [
-        ("question", f"{record['id']} ({record['status']}, {_left(record)})"),
+        ("question", f"{record['id']} ({record['status']}, {_describe_time_left(record)})"),
         ("asked by", f"{record['requester']}, agent {request['agentId']}, in {chat}"),
         ("directory", request["cwd"] or ""),
         ("isolation", f"{('none', 'landlock', 'bubblewrap')[record['isolation']]}, {network}"),
@@ -159,20 +162,25 @@ def describe(record: dict[str, Any]) -> list[str]:
             if record["agreed"]
             else []
         ),
-        *([("answered", _answered(record))] if record.get("resolvedAtMs") else []),
+        *([("answered", _describe_decision(record))] if record.get("resolvedAtMs") else []),
         *([("you", record["whyNot"])] if record["whyNot"] and record["status"] == "pending" else []),
         ("plan", record["planHash"]),
     ]
-    said = [f"agent says   | {visible_line(line)}" for line in record["why"].splitlines()]
-    return [*(f"{name:<12} {visible_line(value)}" for name, value in facts), *said, "command:", visible(request["command"])]
+    said = [f"agent says   | {escape_invisible_line(line)}" for line in record["why"].splitlines()]
+    return [
+        *(f"{name:<12} {escape_invisible_line(value)}" for name, value in facts),
+        *said,
+        "command:",
+        escape_invisible(request["command"]),
+    ]
 
 
-def _answered(record: dict[str, Any]) -> str:
+def _describe_decision(record: dict[str, Any]) -> str:
     words = f"{record['status']} by {record.get('resolvedBy') or 'nobody'}"
     return f"{words}: {record['reason']}" if record.get("reason") else words
 
 
-def _left(record: dict[str, Any]) -> str:
+def _describe_time_left(record: dict[str, Any]) -> str:
     if record["status"] != "pending":
         return str(record["status"])
     seconds = record["expiresAtMs"] / 1000 - time.time()

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clawsite.cli.command import CommandFailed, load_django
-from clawsite.cli.output import harmless
+from clawsite.cli.output import strip_control_characters
 
 if TYPE_CHECKING:
-    from clawsite.infra.audit.verify import Report
+    from clawsite.infra.audit.verify import VerificationReport
 
 HELP = "Verify, export and anchor the audit log"
 EXAMPLES = """examples:
@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verify.add_argument("--anchor", metavar="FILE", help="compare with these heads (CLAWSITE_AUDIT_ANCHOR)")
     verify.add_argument("--json", action="store_true", help="for programs")
     export = actions.add_parser("export", help="write the entries as JSON lines")
-    export.add_argument("--since", metavar="TIME", type=_moment, help="from then on, such as 2026-01-31 or 2026-01-31T09:00+01:00")
+    export.add_argument(
+        "--since", metavar="TIME", type=_parse_time, help="from then on, such as 2026-01-31 or 2026-01-31T09:00+01:00"
+    )
     anchor = actions.add_parser("anchor", help="add the head of the chain to a file")
     anchor.add_argument("file", metavar="FILE")
 
@@ -52,19 +54,19 @@ def _verify(options: argparse.Namespace) -> int:
 
     name = options.anchor or settings.AUDIT_ANCHOR
     try:
-        report = verify(audit_anchor.read(Path(name)) if name else ())
+        report = verify(audit_anchor.read_anchors(Path(name)) if name else ())
     except audit_anchor.BadAnchor as bad:
         raise CommandFailed(str(bad)) from bad
     except OSError as error:
         raise CommandFailed(f"cannot read the anchors in {name}: {error.strerror}") from error
     if options.json:
-        print(json.dumps(_as_json(report), indent=2))
+        print(json.dumps(_report_to_json(report), indent=2))
     else:
-        _tell(report)
+        _print_report(report)
     return 0 if report.whole else 1
 
 
-def _as_json(report: "Report") -> dict[str, Any]:
+def _report_to_json(report: "VerificationReport") -> dict[str, Any]:
     oldest = report.oldest_unsealed
     return {
         "whole": report.whole,
@@ -79,9 +81,9 @@ def _as_json(report: "Report") -> dict[str, Any]:
     }
 
 
-def _tell(report: "Report") -> None:
+def _print_report(report: "VerificationReport") -> None:
     for finding in report.findings:
-        print(harmless(f"{finding.kind:<10} {finding.words}"))
+        print(strip_control_characters(f"{finding.kind:<10} {finding.words}"))
     if report.more:
         print(f"… and {report.more:,} more")
     if report.oldest_unsealed:
@@ -103,7 +105,7 @@ def _export(options: argparse.Namespace) -> int:
     if options.since:
         entries = entries.filter(at__gte=options.since)
     audit_log.record("audit.exported", since=options.since.isoformat() if options.since else "the beginning")
-    for lines in audit_export.pages(entries):
+    for lines in audit_export.iterate_pages(entries):
         sys.stdout.buffer.write(lines)
     sys.stdout.buffer.flush()
     return 0
@@ -113,14 +115,14 @@ def _anchor(options: argparse.Namespace) -> int:
     from clawsite.infra.audit import anchor as audit_anchor
 
     try:
-        made = audit_anchor.append(Path(options.file))
+        made = audit_anchor.append_anchor(Path(options.file))
     except OSError as error:
         raise CommandFailed(f"cannot add to {options.file}: {error.strerror}") from error
     print(f"Added position {made.position}, {made.hash}." if made else "Nothing to add: the last line has the head already.")
     return 0
 
 
-def _moment(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    return endpoint.talk(_call(options, _params(options.params)))
+    return endpoint.run_with_gateway(_call(options, _parse_params(options.params)))
 
 
-def _params(text: str) -> dict[str, Any]:
+def _parse_params(text: str) -> dict[str, Any]:
     try:
         params = json.loads(sys.stdin.read() if text == "-" else text)
     except ValueError as error:
@@ -43,7 +43,7 @@ def _params(text: str) -> dict[str, Any]:
 
 
 async def _call(options: argparse.Namespace, params: dict[str, Any]) -> int:
-    async with Client(endpoint.endpoint(options)) as client:
+    async with Client(endpoint.resolve_endpoint(options)) as client:
         try:
             answer = await client.request(options.method, params, timeout=options.timeout, expect_final=options.expect_final)
         except GatewayError as error:

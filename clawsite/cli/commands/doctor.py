@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     settings = read_settings()
     logs.configure("doctor", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN])
-    findings = host.examine(settings)
+    findings = host.run_checks(settings)
     if options.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:

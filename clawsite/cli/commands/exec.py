@@ -43,24 +43,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from tools_app.exec.environment import SEARCH
-    from tools_app.exec.gate.verdict import Place
+    from tools_app.exec.environment import SEARCH_PATH
+    from tools_app.exec.gate.verdict import ExecContext
 
     cwd = Path(options.cwd).expanduser().resolve()
     if not cwd.is_dir():
         raise CommandFailed(f"{options.cwd} is not a directory", 2)
-    place = Place(cwd=cwd, writable=(cwd,), search=tuple(Path(each) for each in SEARCH))
+    place = ExecContext(cwd=cwd, writable=(cwd,), search=tuple(Path(each) for each in SEARCH_PATH))
     if options.jsonl:
-        asyncio.run(_many(options, place))
+        asyncio.run(_check_many(options, place))
         return 0
     # As bytes: what is not UTF-8 is for the gate to refuse, not for us to trip over.
     line = sys.stdin.buffer.read().decode("utf-8", errors="surrogateescape")
-    told = asyncio.run(_told(line.removesuffix("\n"), options.allow, options, place))
-    print(json.dumps(told) if options.json else _in_words(told))
+    told = asyncio.run(_check_line(line.removesuffix("\n"), options.allow, options, place))
+    print(json.dumps(told) if options.json else _format_result(told))
     return 0
 
 
-async def _many(options: argparse.Namespace, place: Any) -> None:
+async def _check_many(options: argparse.Namespace, place: Any) -> None:
     for raw in sys.stdin.buffer:
         if not raw.strip():
             continue
@@ -70,7 +70,7 @@ async def _many(options: argparse.Namespace, place: Any) -> None:
             command, allow = asked["command"], asked.get("allowlist", options.allow)
             if not isinstance(command, str) or not all(isinstance(each, str) for each in allow):
                 raise TypeError
-            told = await _told(command, allow, options, place)
+            told = await _check_line(command, allow, options, place)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             words = 'This is not {"id": …, "command": "…", "allowlist": ["…"]}.'
             told = {"verdict": "deny", "reasons": [{"code": "input", "words": words}], "executables": []}
@@ -78,12 +78,12 @@ async def _many(options: argparse.Namespace, place: Any) -> None:
         sys.stdout.flush()  # who asks one by one waits for it
 
 
-async def _told(line: str, allow: Iterable[str], options: argparse.Namespace, place: Any) -> dict[str, Any]:
-    from tools_app.exec.gate.allowlist import settled
-    from tools_app.exec.gate.verdict import AllowEntry, GateRules, analyse, judge
+async def _check_line(line: str, allow: Iterable[str], options: argparse.Namespace, place: Any) -> dict[str, Any]:
+    from tools_app.exec.gate.allowlist import resolve_entry
+    from tools_app.exec.gate.verdict import AllowEntry, GateRules, analyze, judge
 
-    rules = GateRules(options.security, options.ask, tuple(settled(AllowEntry(pattern)) for pattern in allow))
-    judged = judge(await analyse(line, place), rules)
+    rules = GateRules(options.security, options.ask, tuple(resolve_entry(AllowEntry(pattern)) for pattern in allow))
+    judged = judge(await analyze(line, place), rules)
     return {
         "verdict": judged.effect,
         "reasons": [{"code": reason.code, "words": reason.words} for reason in judged.reasons],
@@ -91,10 +91,10 @@ async def _told(line: str, allow: Iterable[str], options: argparse.Namespace, pl
     }
 
 
-def _in_words(told: dict[str, Any]) -> str:
-    from clawsite.cli.output import harmless  # 80 ms, and programs ask for JSON
+def _format_result(told: dict[str, Any]) -> str:
+    from clawsite.cli.output import strip_control_characters  # 80 ms, and programs ask for JSON
 
     lines = [told["verdict"]]
     lines += [f"  {reason['words']}" for reason in told["reasons"]]
     lines += [f"  starts {each['name']}: {each['realpath']}" for each in told["executables"]]
-    return harmless("\n".join(lines))
+    return strip_control_characters("\n".join(lines))

@@ -43,19 +43,19 @@ def run(options: argparse.Namespace) -> int:
     from sessions_app.sessions.transfer import export_lines
 
     try:
-        session = find_session(account(options.user), key=options.session)
+        session = find_session(find_account(options.user), key=options.session)
     except ClawError as error:
         raise CommandFailed(error.message) from error
     lines = export_lines(session, all_generations=options.all_generations)
     if options.output:
         with _private_file(Path(options.output)) as file:
-            _write(lines, file)
+            _write_lines(lines, file)
     else:
-        _write(lines, sys.stdout.buffer)
+        _write_lines(lines, sys.stdout.buffer)
     return 0
 
 
-def account(name: str) -> "User":
+def find_account(name: str) -> "User":
     from clawsite.accounts.models import User
 
     user = User.objects.filter(username=name).first()
@@ -64,22 +64,22 @@ def account(name: str) -> "User":
     return user
 
 
-def _write(lines: Iterator[bytes], file: IO[bytes]) -> None:
-    from sessions_app.sessions.jsonl import LONGEST_LINE, MOST_LINES
+def _write_lines(lines: Iterator[bytes], file: IO[bytes]) -> None:
+    from sessions_app.sessions.jsonl import MAX_LINE_BYTES, MAX_LINES
 
     watched = sys.stderr.isatty()
     number = too_long = 0
     for number, line in enumerate(lines, 1):
         file.write(line)
-        too_long += len(line) > LONGEST_LINE + 1  # the line break does not count
+        too_long += len(line) > MAX_LINE_BYTES + 1  # the line break does not count
         if watched and number % PROGRESS_EVERY == 0:
             print(f"\r{number:,} entries", end="", file=sys.stderr, flush=True)
     file.flush()
     if watched and number >= PROGRESS_EVERY:
         print(f"\r{number - 1:,} entries", file=sys.stderr)
-    if too_long or number > MOST_LINES:
+    if too_long or number > MAX_LINES:
         reason = (
-            f"{too_long:,} lines are longer than {LONGEST_LINE:,} bytes" if too_long else f"it has more than {MOST_LINES:,} lines"
+            f"{too_long:,} lines are longer than {MAX_LINE_BYTES:,} bytes" if too_long else f"it has more than {MAX_LINES:,} lines"
         )
         print(f"claw: all was written, but `claw import` will refuse it: {reason}", file=sys.stderr)
 

@@ -6,7 +6,7 @@ import sys
 from typing import IO
 
 from clawsite.cli.command import CommandFailed, load_django
-from clawsite.cli.commands.export import account
+from clawsite.cli.commands.export import find_account
 from clawsite.infra.errors import ClawError
 
 HELP = "Make a session from a transcript that `claw export` wrote"
@@ -33,8 +33,8 @@ def run(options: argparse.Namespace) -> int:
     load_django(pool=False)
     from sessions_app.sessions.transfer import import_transcript
 
-    user = account(options.user)
-    with _opened(options.file) as file:
+    user = find_account(options.user)
+    with _open_input(options.file) as file:
         try:
             made = import_transcript(user, options.session, file)
         except ClawError as error:
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+def _open_input(name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
     if name == STDIN:
         return contextlib.nullcontext(sys.stdin.buffer)
     try:

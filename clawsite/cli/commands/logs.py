@@ -8,7 +8,7 @@ import sys
 
 from clawsite.cli import endpoint
 from clawsite.cli.command import CommandFailed
-from clawsite.cli.output import EventLines
+from clawsite.cli.output import EventPrinter
 from clawsite.client.client import BEGINNING, Client, ConnectionLost, Event, EventsGone
 
 HELP = "Show the events of a session, and follow them live"
@@ -32,22 +32,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    return endpoint.talk(_show(options))
+    return endpoint.run_with_gateway(_show_events(options))
 
 
-async def _show(options: argparse.Namespace) -> int:
+async def _show_events(options: argparse.Namespace) -> int:
     def lost(reason: str) -> None:
         print(f"claw: connection lost ({reason}); dialling again", file=sys.stderr)
 
     place = BEGINNING if options.after is None else options.after
-    async with Client(endpoint.endpoint(options), patience=math.inf, on_lost=lost) as client:
-        key, exists = await _find(client, options.session)
+    async with Client(endpoint.resolve_endpoint(options), patience=math.inf, on_lost=lost) as client:
+        key, exists = await _find_session(client, options.session)
         if not exists:
             missing = f"there is no session {key} yet. `claw call sessions.list` shows those of this account."
             if not options.follow:
                 raise CommandFailed(missing)
             print(f"claw: {missing}", file=sys.stderr)
-        lines = EventLines(sys.stdout)
+        lines = EventPrinter(sys.stdout)
         show = _print_json if options.json else lines.show
         begun = False
         while True:
@@ -65,7 +65,7 @@ async def _show(options: argparse.Namespace) -> int:
                 lines.end()
 
 
-async def _find(client: Client, name: str) -> tuple[str, bool]:
+async def _find_session(client: Client, name: str) -> tuple[str, bool]:
     """The whole key of a session, as its events carry it, and whether it is there."""
     while True:
         with contextlib.suppress(ConnectionLost):

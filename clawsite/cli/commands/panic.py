@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from clawsite.cli.command import CommandFailed, load_django, read_settings
-from clawsite.cli.output import harmless
+from clawsite.cli.output import strip_control_characters
 from clawsite.cli.serving.readiness import require_migrated
 from clawsite.infra.errors import ClawError
 
@@ -45,79 +45,79 @@ def run(options: argparse.Namespace) -> int:
     load_django(pool=False)
     require_migrated(read_settings())
     if options.list:
-        return _list()
+        return _list_freezes()
     if not options.reason:
         raise CommandFailed("say why with --reason: people who wait will read it", 2)
     scope = "agent" if options.agent else "run" if options.run else "all"
     try:
-        act = _resume if options.resume else _stop
+        act = _resume if options.resume else _freeze
         return act(scope, options.agent or options.run or "", options.reason)
     except ClawError as error:
         raise CommandFailed(error.message) from error
 
 
-def _stop(scope: str, subject: str, reason: str) -> int:
+def _freeze(scope: str, subject: str, reason: str) -> int:
     from agents import freezes as stops
 
-    made, created = stops.stop(scope, subject, reason=reason, by=None, by_name=_me())
-    print(harmless(f"Stopped: {_named(made)}." if created else f"Stopped already: {_line(made)}"))
-    left = _confirmed(made)
+    made, created = stops.freeze(scope, subject, reason=reason, by=None, by_name=_host_account())
+    print(strip_control_characters(f"Stopped: {_freeze_label(made)}." if created else f"Stopped already: {_freeze_line(made)}"))
+    left = _wait_until_frozen(made)
     if left:
         print(f"{left} runs have not confirmed it yet. Is their worker alive? `claw panic --list` tells when they have.")
     return 1 if left else 0
 
 
-def _confirmed(made: "Freeze") -> int:
+def _wait_until_frozen(made: "Freeze") -> int:
     """Wait until no living worker has anything of it any more; -> how many runs still are with one."""
     from sessions_app.runs import freezes
 
     give_up = time.monotonic() + CONFIRM_SECONDS
-    while left := freezes.still_working([made], gone=_gone()):
+    while left := freezes.count_still_running([made], gone=_list_dead_workers()):
         if time.monotonic() > give_up:
             break
         time.sleep(0.05)
     return left
 
 
-def _gone() -> list[str]:
+def _list_dead_workers() -> list[str]:
     """Workers of this host that are dead, as all are when the server is down: they do nothing, whatever the rows say."""
     from clawsite.infra.process.identity import is_alive, own_identity
     from sessions_app.runs import workers
 
-    return workers.dead_on_this_host(own_identity(), is_alive)
+    return workers.find_dead_on_this_host(own_identity(), is_alive)
 
 
 def _resume(scope: str, subject: str, reason: str) -> int:
     from sessions_app.runs import freezes
 
-    lifted = freezes.lift(scope, subject, reason=reason, by=None, by_name=_me())
-    print(harmless(f"Resumed: {_named(lifted)}."))
-    _list(quiet=True)
+    lifted = freezes.resume(scope, subject, reason=reason, by=None, by_name=_host_account())
+    print(strip_control_characters(f"Resumed: {_freeze_label(lifted)}."))
+    _list_freezes(quiet=True)
     return 0
 
 
-def _list(*, quiet: bool = False) -> int:
+def _list_freezes(*, quiet: bool = False) -> int:
     from sessions_app.runs import freezes
 
-    found = freezes.active()
+    found = freezes.list_active()
     for stop in found:
-        print(harmless(_line(stop)))
+        print(strip_control_characters(_freeze_line(stop)))
     if not found and not quiet:
         print("Nothing is stopped.")
-    if left := freezes.still_working(found, gone=_gone()):
+    if left := freezes.count_still_running(found, gone=_list_dead_workers()):
         print(f"{left} runs have not confirmed it yet.")
     return 0
 
 
-def _named(stop: "Freeze") -> str:
+def _freeze_label(stop: "Freeze") -> str:
     return "everything" if stop.scope == stop.Scope.ALL else f"{stop.scope} {stop.subject}"
 
 
-def _line(stop: "Freeze") -> str:
-    return f"{_named(stop)}, since {stop.at:%Y-%m-%d %H:%M:%S} UTC, by {stop.by_name}: {stop.reason}"
+def _freeze_line(stop: "Freeze") -> str:
+    return f"{_freeze_label(stop)}, since {stop.at:%Y-%m-%d %H:%M:%S} UTC, by {stop.by_name}: {stop.reason}"
 
 
-def _me() -> str:
+def _host_account() -> str:
     """The account of the host: there is no other on a command line."""
     try:
         return f"{getpass.getuser()} (command line)"

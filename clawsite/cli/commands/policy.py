@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clawsite.cli.command import CommandFailed, load_django
-from clawsite.cli.output import harmless, print_table
+from clawsite.cli.output import print_table, strip_control_characters
 from clawsite.infra.errors import ClawError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ A direct chat with the owner of the session is meant unless options say otherwis
 The same answers, with editing and replay, are on the page /policies/.
 """
 STDIN = "-"
-STATES = {"broken": "BROKEN", "idle": "idle  ", "holds": "holds "}
+STATE_LABELS = {"broken": "BROKEN", "idle": "idle  ", "holds": "holds "}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +67,9 @@ def run(options: argparse.Namespace) -> int:
     from tools_app.sources import plugins
 
     try:
-        plugins.imported(plugins.enabled_names(), plugins.IMPORT_SECONDS)  # every answer here is about what they bring, too
+        plugins.import_plugins(
+            plugins.list_enabled(), plugins.IMPORT_TIMEOUT_SECONDS
+        )  # every answer here is about what they bring, too
         return ACTIONS[options.action](options)
     except ClawError as error:
         raise CommandFailed(error.message) from error
@@ -80,51 +82,55 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from tools_app.policy_store.files import current_file
+    from tools_app.policy_store.files import build_current_file
     from tools_app.policy_store.policies import rules_at
 
-    sys.stdout.write(current_file(rules_at(options.version) if options.version is not None else None).to_yaml())
+    sys.stdout.write(build_current_file(rules_at(options.version) if options.version is not None else None).to_yaml())
     return 0
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from tools_app.policy_store.files import differences, read_file
+    from tools_app.policy_store.files import diff_with_current, parse_file
 
-    found = differences(read_file(_text(options.file)))
+    found = diff_with_current(parse_file(_read_text(options.file)))
     if found:
-        print(harmless(found))
+        print(strip_control_characters(found))
     return 1 if found else 0
 
 
 def _import(options: argparse.Namespace) -> int:
-    from tools_app.policy_store.checks import warnings_of
-    from tools_app.policy_store.files import differences, import_file, read_file
+    from tools_app.policy_store.checks import find_warnings
+    from tools_app.policy_store.files import diff_with_current, import_file, parse_file
     from tools_app.policy_store.policies import current_rules
 
-    file = read_file(_text(options.file))
+    file = parse_file(_read_text(options.file))
     before = current_rules()
     expected = options.expect_version if options.expect_version is not None else before.version
-    found = differences(file)
+    found = diff_with_current(file)
     if not found:
         print("Nothing to import: the file says what is in force.")
         return 0
     if not options.yes:
-        _ask(harmless(found), "Import this?", may_ask=options.file != STDIN)
-    made = import_file(file, changed_by=_author(options.user), expected_version=expected)
+        _confirm(strip_control_characters(found), "Import this?", may_ask=options.file != STDIN)
+    made = import_file(file, changed_by=_find_author(options.user), expected_version=expected)
     print(f"Imported. This is policy version {made}.")
     rules = current_rules()
     for row in rules.rows:
-        for doubt in warnings_of(row, rules) if row not in before.rows else ():
-            print(harmless(f"warning: {row.key}: {doubt.words}"), file=sys.stderr)
+        for doubt in find_warnings(row, rules) if row not in before.rows else ():
+            print(strip_control_characters(f"warning: {row.key}: {doubt.words}"), file=sys.stderr)
     return 0
 
 
 def _test(options: argparse.Namespace) -> int:
-    from tools_app.policy_store.policy_tests import checked_tests
+    from tools_app.policy_store.policy_tests import check_all_tests
 
-    checked = checked_tests()
+    checked = check_all_tests()
     for each in checked:
-        print(harmless(f"{STATES[each.state]}  {each.test.name}" + (f"\n        {each.words}" if each.fault else "")))
+        print(
+            strip_control_characters(
+                f"{STATE_LABELS[each.state]}  {each.test.name}" + (f"\n        {each.words}" if each.fault else "")
+            )
+        )
     broken, idle = (sum(each.state == state for each in checked) for state in ("broken", "idle"))
     print(f"{broken} of {len(checked)} broken." if broken else f"All {len(checked) - idle} hold.")
     if idle:
@@ -150,22 +156,22 @@ def _versions(options: argparse.Namespace) -> int:
 
 
 def _restore(options: argparse.Namespace) -> int:
-    from tools_app.policy_store.files import current_file, differences
+    from tools_app.policy_store.files import build_current_file, diff_with_current
     from tools_app.policy_store.policies import current_rules, restore_version, rules_at
 
     expected = options.expect_version if options.expect_version is not None else current_rules().version
-    found = differences(current_file(rules_at(options.number)))
+    found = diff_with_current(build_current_file(rules_at(options.number)))
     if not found:
         print(f"Nothing to restore: version {options.number} says what is in force.")
         return 0
     if not options.yes:
-        _ask(harmless(found), f"Restore version {options.number}?")
-    made = restore_version(options.number, changed_by=_author(options.user), expected_version=expected)
+        _confirm(strip_control_characters(found), f"Restore version {options.number}?")
+    made = restore_version(options.number, changed_by=_find_author(options.user), expected_version=expected)
     print(f"Version {options.number} is restored, as policy version {made}.")
     return 0
 
 
-def _ask(shown: str, question: str, *, may_ask: bool = True) -> None:
+def _confirm(shown: str, question: str, *, may_ask: bool = True) -> None:
     """Go on only after a yes. Where nobody can be asked, it takes --yes."""
     print(shown)
     if not (may_ask and sys.stdin.isatty()):
@@ -174,13 +180,13 @@ def _ask(shown: str, question: str, *, may_ask: bool = True) -> None:
         raise CommandFailed("nothing was changed")
 
 
-def _author(name: str | None) -> "User | None":
-    from clawsite.cli.commands.export import account
+def _find_author(name: str | None) -> "User | None":
+    from clawsite.cli.commands.export import find_account
 
-    return account(name) if name else None
+    return find_account(name) if name else None
 
 
-def _text(name: str) -> str:
+def _read_text(name: str) -> str:
     try:
         return sys.stdin.read() if name == STDIN else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -6,55 +6,61 @@ import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from agents.prepare.effective_tools import not_offered, with_own_model
+from agents.prepare.effective_tools import find_unavailable_tools, with_agent_model
 from clawsite.cli.command import CommandFailed
-from clawsite.cli.output import harmless, print_table
-from tools_app.policy.chain import Step, Verdict, evaluate
-from tools_app.policy.matcher import normalise
+from clawsite.cli.output import print_table, strip_control_characters
+from tools_app.policy.chain import PolicyStep, Verdict, evaluate
+from tools_app.policy.matcher import normalize_entry
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
 from tools_app.policy_store import known_agents
 from tools_app.policy_store.policies import current_rules
-from tools_app.policy_store.vocabulary import about_all_tools
+from tools_app.policy_store.vocabulary import with_all_tools
 
-WORDS = {"allow": "keeps", "deny": "REFUSES", "none": "-"}
+EFFECT_LABELS = {"allow": "keeps", "deny": "REFUSES", "none": "-"}
 
 
 def explain(options: argparse.Namespace) -> int:
-    rules, query = current_rules(), _query(options)
+    rules, query = current_rules(), _build_query(options)
     if options.tool:
-        query = query.about(_named(options.tool, query))
+        query = query.about(_find_tools(options.tool, query))
     verdict = evaluate(query, rules)
-    model = f"with {query.model_words}" + ("" if options.provider else ", the agent's own model")
-    declined = not_offered(query, owner_id=0)
+    model = f"with {query.model_label}" + ("" if options.provider else ", the agent's own model")
+    declined = find_unavailable_tools(query, owner_id=0)
     missing = {name: declined[name] for name in verdict.kept if name in declined}
-    if known_agents.is_missing(query.agent):
-        print(harmless(f"There is no agent {query.agent}: this is what one of that name would get."), file=sys.stderr)
+    if known_agents.is_missing_agent(query.agent):
+        print(
+            strip_control_characters(f"There is no agent {query.agent}: this is what one of that name would get."), file=sys.stderr
+        )
     if options.json:
-        print(json.dumps(_told(query, verdict, missing, rules.version), ensure_ascii=False, indent=2))
+        print(json.dumps(_to_dict(query, verdict, missing, rules.version), ensure_ascii=False, indent=2))
     elif options.tool:
         for name, steps in verdict.trace.items():
-            print(harmless(f"{name}: {_why(name, verdict, missing)} (policy version {rules.version}, {model})"))
-            print_table((step.layer, WORDS[step.effect], step.rule, step.row) for step in steps)
+            print(
+                strip_control_characters(
+                    f"{name}: {_explain_tool(name, verdict, missing)} (policy version {rules.version}, {model})"
+                )
+            )
+            print_table((step.layer, EFFECT_LABELS[step.effect], step.rule, step.row) for step in steps)
     else:
-        print_table(_line(name, verdict.refused_by(name), missing.get(name, "")) for name in verdict.trace)
+        print_table(_format_row(name, verdict.refused_by(name), missing.get(name, "")) for name in verdict.trace)
         kept = f"{len(verdict.kept)} of {len(verdict.trace)} tools are kept"
-        print(harmless(f"\n{kept}, by policy version {rules.version}, {model}."))
+        print(strip_control_characters(f"\n{kept}, by policy version {rules.version}, {model}."))
         if missing:
             print(f"{len(missing)} of them would not be offered, as far as the settings of this shell are those of the workers.")
     return 0
 
 
-def _line(name: str, refused: Step | None, missing: str) -> tuple[str, str, str]:
+def _format_row(name: str, refused: PolicyStep | None, missing: str) -> tuple[str, str, str]:
     if refused:
         return name, "refused", f"{refused.layer}: {refused.rule}"
     return name, "not offered" if missing else "kept", missing
 
 
-def _why(name: str, verdict: Verdict, missing: Mapping[str, str]) -> str:
+def _explain_tool(name: str, verdict: Verdict, missing: Mapping[str, str]) -> str:
     return f"allowed, but not offered: {missing[name]}" if name in missing else verdict.explain(name)
 
 
-def _query(options: argparse.Namespace) -> PolicyQuery:
+def _build_query(options: argparse.Namespace) -> PolicyQuery:
     provider, _slash, model = options.provider.lower().partition("/")
     asked = PolicyQuery(
         options.agent.lower(),
@@ -67,11 +73,11 @@ def _query(options: argparse.Namespace) -> PolicyQuery:
         sender=Sender(id=options.sender),
         sandboxed=options.sandboxed,
     )
-    return about_all_tools(with_own_model(asked))
+    return with_all_tools(with_agent_model(asked))
 
 
-def _named(tool: str, query: PolicyQuery) -> list[ToolFacts]:
-    wanted = normalise(tool)
+def _find_tools(tool: str, query: PolicyQuery) -> list[ToolFacts]:
+    wanted = normalize_entry(tool)
     found = [facts for facts in query.tools if facts.name.lower() == wanted]
     if not found:
         near = get_close_matches(wanted, [facts.name for facts in query.tools], 3)
@@ -80,14 +86,14 @@ def _named(tool: str, query: PolicyQuery) -> list[ToolFacts]:
     return found
 
 
-def _told(query: PolicyQuery, verdict: Verdict, missing: Mapping[str, str], version: int) -> dict[str, object]:
+def _to_dict(query: PolicyQuery, verdict: Verdict, missing: Mapping[str, str], version: int) -> dict[str, object]:
     asked = {name: value for name, value in query.to_json().items() if name not in ("tools", "plugins")}
     tools = {
         name: {
             "kept": verdict.refused_by(name) is None,
             "refusedBy": refused.layer if (refused := verdict.refused_by(name)) else None,
             "notOffered": missing.get(name),
-            "why": _why(name, verdict, missing),
+            "why": _explain_tool(name, verdict, missing),
             "trace": [step.to_json() for step in steps],
         }
         for name, steps in verdict.trace.items()

@@ -22,7 +22,7 @@ EXAMPLES = """examples:
   claw prepare --json    one JSON object per line: {"step": …} while it works, {"done": …} at the end
 """
 
-_TURN = 0x0C1A_7517E  # any number; the key of PostgreSQL's advisory lock
+_MIGRATION_LOCK_ID = 0x0C1A_7517E  # any number; the key of PostgreSQL's advisory lock
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,10 +39,10 @@ def run(options: argparse.Namespace) -> int:
     load_django(pool=False)
 
     def tell(line: dict[str, Any]) -> None:
-        print(json.dumps(line) if options.json else _as_text(line), flush=True)
+        print(json.dumps(line) if options.json else _format_line(line), flush=True)
 
-    with _own_turn():
-        if count := _unapplied():
+    with _migration_lock():
+        if count := _count_unapplied():
             tell({"step": f"Applying {count} migrations to the database."})
         _migrate()
         if not static_is_current(settings):
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _own_turn() -> Iterator[None]:
+def _migration_lock() -> Iterator[None]:
     """Keep two hosts from migrating one PostgreSQL database together. On SQLite, `serve` holds a lock of its own."""
     from django.db import connection
 
@@ -62,14 +62,14 @@ def _own_turn() -> Iterator[None]:
         yield
         return
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s)", [_TURN])
+        cursor.execute("SELECT pg_advisory_lock(%s)", [_MIGRATION_LOCK_ID])
         try:
             yield
         finally:
-            cursor.execute("SELECT pg_advisory_unlock(%s)", [_TURN])
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [_MIGRATION_LOCK_ID])
 
 
-def _unapplied() -> int:
+def _count_unapplied() -> int:
     from django.db import connection
     from django.db.migrations.executor import MigrationExecutor
 
@@ -91,18 +91,18 @@ def _collect_static() -> None:
 
 
 def _first_steps(settings: Any) -> dict[str, Any]:
-    from agents.models import MAIN
-    from agents.selectors import find_agent, model_of
+    from agents.models import MAIN_AGENT
+    from agents.selectors import choose_model_name, find_agent
     from clawsite.accounts.models import User
     from clawsite.accounts.sign_in import first_admin
 
-    link = first_admin.first_admin_link(settings.ALLOWED_ORIGINS[0])
+    link = first_admin.create_first_admin_link(settings.ALLOWED_ORIGINS[0])
     people = User.objects.filter(is_active=True, is_service=False, is_staff=True).order_by("pk")
     names = list(people.values_list("username", flat=True)[:3])
-    return {"link": link, "people": names, "model": model_of(find_agent(MAIN)), "version": version()}
+    return {"link": link, "people": names, "model": choose_model_name(find_agent(MAIN_AGENT)), "version": version()}
 
 
-def _as_text(line: dict[str, Any]) -> str:
+def _format_line(line: dict[str, Any]) -> str:
     if "step" in line:
         return str(line["step"])
     done = line["done"]

@@ -19,5 +19,5 @@ def run(options: argparse.Namespace) -> int:
     load_django()
     from clawsite.gateway.server import docs
 
-    print(docs.render(), end="")
+    print(docs.render_protocol_docs(), end="")
     return 0

@@ -28,5 +28,5 @@ def run(_options: argparse.Namespace) -> int:
     require_migrated(read_settings())
     from sessions_app.events import epoch
 
-    print(f"The event log has the new epoch {epoch.begin_epoch()}. Clients read their sessions anew when they connect next.")
+    print(f"The event log has the new epoch {epoch.start_new_epoch()}. Clients read their sessions anew when they connect next.")
     return 0

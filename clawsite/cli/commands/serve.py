@@ -51,15 +51,15 @@ def run(options: argparse.Namespace) -> int:
     settings = read_settings()
     logs.configure("serve", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN], directory=settings.LOG_DIRECTORY)
     with (
-        hold(settings.HOME / "serve.lock"),
-        listen(settings.HOST, settings.PORT) as listener,
-        address.note(settings.HOME, listener),
+        lock_state_directory(settings.HOME / "serve.lock"),
+        open_listener(settings.HOST, settings.PORT) as listener,
+        address.publish_address(settings.HOME, listener),
     ):
         return Service(settings, listener, options.workers).run()
 
 
 @contextlib.contextmanager
-def hold(path: Path) -> Any:
+def lock_state_directory(path: Path) -> Any:
     """Refuse to start twice on one state directory. The kernel frees the lock with the process, however it ends."""
     with open(path, "a+") as file:
         try:
@@ -77,7 +77,7 @@ def hold(path: Path) -> Any:
         yield
 
 
-def listen(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """The socket web inherits. Kept open here, so that clients who dial while web restarts wait instead of being refused."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     give_up = time.monotonic() + 2  # after kill -9 of a supervisor its web process may need a moment to let go
@@ -89,7 +89,7 @@ def listen(host: str, port: int) -> socket.socket:
                 time.sleep(0.05)
                 continue
             if error.errno == errno.EADDRINUSE:
-                raise CommandFailed(trouble.port_in_use(host, port)) from error
+                raise CommandFailed(trouble.port_in_use_message(host, port)) from error
             raise CommandFailed(
                 f"cannot listen on {host}:{port}: {error.strerror}. Check CLAWSITE_HOST and CLAWSITE_PORT."
             ) from error
@@ -108,7 +108,7 @@ class Service:
         # The children have their own drain time; the margin lets them finish what they do at its end.
         self.supervisor = Supervisor(self.env, settings.DRAIN_SECONDS + 2, on_stop=self._close)
         self.first_steps: dict[str, Any] | None = None
-        self.welcomed = False
+        self.banner_printed = False
         self.web: Child | None = None
         self.web_ready = False
 
@@ -142,7 +142,7 @@ class Service:
         first = not self.web_ready
         self.web_ready = True
         if first:
-            self._welcome()
+            self._print_banner()
 
     def _prepare(self) -> "subprocess.Popen[bytes]":
         """Run it beside the loop; its lines come in as they are written."""
@@ -186,9 +186,9 @@ class Service:
             return
         if self.web is None:
             self._start()
-        self._welcome()
+        self._print_banner()
 
-    def _welcome(self) -> None:
-        if self.web_ready and self.first_steps is not None and not self.welcomed:
-            self.welcomed = True
-            print(banner.text(self.settings, self.first_steps), flush=True)
+    def _print_banner(self) -> None:
+        if self.web_ready and self.first_steps is not None and not self.banner_printed:
+            self.banner_printed = True
+            print(banner.render_banner(self.settings, self.first_steps), flush=True)

@@ -24,16 +24,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    return endpoint.talk(_show(options))
+    return endpoint.run_with_gateway(_show_status(options))
 
 
-async def _show(options: argparse.Namespace) -> int:
-    async with Client(endpoint.endpoint(options)) as client:
+async def _show_status(options: argparse.Namespace) -> int:
+    async with Client(endpoint.resolve_endpoint(options)) as client:
         try:
             status = await client.request("status")
             status["health"] = await client.request("health", {"probe": True})
         except (ConnectionLost, TimeoutError) as error:
-            raise CommandFailed(f"the gateway stopped answering: {error or 'no answer in time'}", endpoint.NOT_REACHABLE) from error
+            raise CommandFailed(
+                f"the gateway stopped answering: {error or 'no answer in time'}", endpoint.EXIT_UNREACHABLE
+            ) from error
     if options.json:
         print(json.dumps(status, indent=2, ensure_ascii=False))
     else:
@@ -43,7 +45,7 @@ async def _show(options: argparse.Namespace) -> int:
 
 def describe(status: dict[str, Any], url: str) -> list[str]:
     health = status["health"]
-    lines = [f"Clawsite {status['version']} at {url}, up {duration(status['uptimeMs'] / 1000)}"]
+    lines = [f"Clawsite {status['version']} at {url}, up {format_duration(status['uptimeMs'] / 1000)}"]
     if not health["ok"]:
         return [*lines, f"  not well   {health['error']}"]
     runs = health["runs"]
@@ -51,27 +53,31 @@ def describe(status: dict[str, Any], url: str) -> list[str]:
     return [
         *lines,
         f"  workers    {workers}",
-        *(f"  stopped    {_stop(stop)}" for stop in health["stopped"]),
+        *(f"  stopped    {_describe_freeze(stop)}" for stop in health["stopped"]),
         f"  runs       {runs['running']} running, {runs['accepted']} queued, {runs['waiting']} waiting",
-        *(f"  lane       {_lane(lane)}" for lane in health["lanes"] if lane["running"] or lane["queued"] or lane["parked"]),
+        *(
+            f"  lane       {_describe_lane(lane)}"
+            for lane in health["lanes"]
+            if lane["running"] or lane["queued"] or lane["parked"]
+        ),
         f"  sessions   {health['sessions']['count']}, of which {status['sessions']['count']} are yours",
         f"  agents     {', '.join(agent['agentId'] for agent in health['agents'])}",
         f"  model      {status['sessions']['defaults']['model']}",
     ]
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
     return f"{seconds:.0f} s"
 
 
-def _stop(stop: dict[str, Any]) -> str:
+def _describe_freeze(stop: dict[str, Any]) -> str:
     what = "everything" if stop["scope"] == "all" else f"{stop['scope']} {stop['subject']}"
     return f"{what}, by {stop['by']}: {stop['reason']} (`claw panic --resume` lets it go on)"
 
 
-def _lane(lane: dict[str, Any]) -> str:
-    late = f", the oldest for {duration(lane['oldestWaitMs'] / 1000)}: too long" if lane["late"] else ""
+def _describe_lane(lane: dict[str, Any]) -> str:
+    late = f", the oldest for {format_duration(lane['oldestWaitMs'] / 1000)}: too long" if lane["late"] else ""
     return f"{lane['lane']}: {lane['running']} of {lane['max']} running, {lane['queued']} queued{late}, {lane['parked']} waiting"

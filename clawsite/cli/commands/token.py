@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     if user is None:
         raise CommandFailed(f"there is no account {options.user!r}. `claw createsuperuser` or /admin/ makes one.")
     try:
-        {"create": _create, "list": _list, "revoke": _revoke}[options.action](user, options)
+        {"create": _create, "list": _list_tokens, "revoke": _revoke}[options.action](user, options)
     except ClawError as error:
         raise CommandFailed(error.message) from error
     return 0
@@ -61,26 +61,26 @@ def _create(user: "User", options: argparse.Namespace) -> None:
     from clawsite.accounts.groups import READ, WRITE
 
     expires = clock.now() + timedelta(days=options.days)
-    allow, deny = _entries(options.allow_tools), _entries(options.deny_tools)
+    allow, deny = _parse_entries(options.allow_tools), _parse_entries(options.deny_tools)
     scopes = options.scope or [READ, WRITE]
     token, secret = tokens.issue_token(user, options.name, scopes, expires, allow_tools=allow, deny_tools=deny)
     allowed = ", ".join(token.scopes) or "nothing: the account is in no group that may"
     print(f"{secret}\nKeep it now, it is not shown again. It allows {allowed}, until {token.expires_at:%Y-%m-%d}.")
 
 
-def _entries(lists: list[str]) -> list[str]:
+def _parse_entries(lists: list[str]) -> list[str]:
     """Separated by commas or blanks. One that nothing is called by now is told, and matches nothing."""
-    from tools_app.policy_store.checks import split_entries
+    from tools_app.policy_store.checks import parse_entries
     from tools_app.policy_store.vocabulary import is_known_tool
 
-    entries = split_entries(" ".join(lists))
+    entries = parse_entries(" ".join(lists))
     for entry in entries:
         if not entry.endswith("*") and not is_known_tool(entry):
             print(f"note: no tool, group or plugin is called {entry!r} now", file=sys.stderr)
     return entries
 
 
-def _list(user: "User", options: argparse.Namespace) -> None:
+def _list_tokens(user: "User", options: argparse.Namespace) -> None:
     for token in user.access_tokens.select_related("made_with").order_by("created_at"):
         if token.revoked_at:
             state = "revoked"

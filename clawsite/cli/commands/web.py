@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from clawsite.cli import address, errors
 from clawsite.cli.command import CommandFailed, read_settings
-from clawsite.cli.serving.readiness import notice_restore, require_migrated
+from clawsite.cli.serving.readiness import detect_restore, require_migrated
 from clawsite.infra.observability import logs, tracing
 from clawsite.infra.process import child
 
@@ -31,14 +31,14 @@ EXAMPLES = """examples:
 SIGTERM drains: no new connections, open sockets are told, and it ends within CLAWSITE_DRAIN_SECONDS.
 """
 
-LARGEST_FRAME = 26_214_400 + 1024  # the protocol's limit; the margin lets the gateway itself say that a frame is too large
+MAX_FRAME_BYTES = 26_214_400 + 1024  # the protocol's limit; the margin lets the gateway itself say that a frame is too large
 
 # A client that vanished without a word is noticed by the pong that does not come: within 40 s.
 PING_SECONDS = PONG_SECONDS = 20.0
 # Where bytes wait for it in the system, closing waits for them too, for a quarter of an hour or for ever; this ends it.
-UNREAD_MS = 60_000
+UNREAD_TIMEOUT_MS = 60_000
 
-FAREWELL_SECONDS = 3.0  # of the drain time, for the application to tell its sockets; requests in flight have the rest
+SHUTDOWN_SECONDS = 3.0  # of the drain time, for the application to tell its sockets; requests in flight have the rest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,16 +54,16 @@ def run(options: argparse.Namespace) -> int:
     settings = read_settings()
     logs.configure("web", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN], directory=settings.LOG_DIRECTORY)
     host, port = options.host or settings.HOST, options.port or settings.PORT
-    listener = _listener(host, port, options.fd)
+    listener = _open_listener(host, port, options.fd)
     from django.utils.module_loading import import_string
 
     application = import_string(settings.ASGI_APPLICATION)  # by name: an entry point does not import its sibling
     require_migrated(settings)
-    notice_restore(settings)
+    detect_restore(settings)
     supervised = options.ready_fd is not None  # `serve` has noted the address itself
     with (
-        tracing.running("web"),
-        contextlib.nullcontext() if supervised else address.note(settings.HOME, listener, give_way=True),
+        tracing.export_spans("web"),
+        contextlib.nullcontext() if supervised else address.publish_address(settings.HOME, listener, give_way=True),
     ):
         if options.server == "daphne":
             listener.close()  # it has shown that the port is free; daphne wants to open its own
@@ -73,26 +73,26 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _listener(host: str, port: int, descriptor: int | None) -> socket.socket:
+def _open_listener(host: str, port: int, descriptor: int | None) -> socket.socket:
     if descriptor is not None:
         return socket.socket(fileno=descriptor)
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048)
     except OSError as error:
-        raise CommandFailed(errors.port_in_use(host, port)) from error
+        raise CommandFailed(errors.port_in_use_message(host, port)) from error
 
 
 def _serve_uvicorn(application: Any, listener: socket.socket, settings: ModuleType, ready_fd: int | None) -> None:
     import uvicorn
 
-    from clawsite.cli.serving.frame_limit import SmallUntilLetIn
+    from clawsite.cli.serving.frame_limit import HandshakeLimitProtocol
 
-    _give_up_on_unread(listener)
+    _set_unread_timeout(listener)
     config = uvicorn.Config(
         application,
         loop="uvloop",
-        ws=SmallUntilLetIn,
-        ws_max_size=LARGEST_FRAME,
+        ws=HandshakeLimitProtocol,
+        ws_max_size=MAX_FRAME_BYTES,
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=PONG_SECONDS,
         ws_per_message_deflate=False,  # token frames are small, and compressing them once per socket undoes encoding them once
@@ -101,19 +101,19 @@ def _serve_uvicorn(application: Any, listener: socket.socket, settings: ModuleTy
         access_log=False,
         server_header=False,
         proxy_headers=False,  # the application reads X-Forwarded-For itself, as far as CLAWSITE_TRUSTED_PROXIES says
-        timeout_graceful_shutdown=max(1, int(settings.DRAIN_SECONDS - FAREWELL_SECONDS)),
+        timeout_graceful_shutdown=max(1, int(settings.DRAIN_SECONDS - SHUTDOWN_SECONDS)),
     )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again once it has drained
-    _server(config, ready_fd).run(sockets=[listener])
+    _create_server(config, ready_fd).run(sockets=[listener])
 
 
-def _give_up_on_unread(listener: socket.socket, milliseconds: int = UNREAD_MS) -> None:
+def _set_unread_timeout(listener: socket.socket, milliseconds: int = UNREAD_TIMEOUT_MS) -> None:
     """Connections of this listener are cut when what was sent is neither confirmed nor taken for so long. Linux only."""
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
 
 
-def _server(config: "uvicorn.Config", ready_fd: int | None) -> "uvicorn.Server":
+def _create_server(config: "uvicorn.Config", ready_fd: int | None) -> "uvicorn.Server":
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -130,7 +130,7 @@ def _server(config: "uvicorn.Config", ready_fd: int | None) -> "uvicorn.Server":
                 server.close()
             # uvicorn would close the sockets first and only then tell the application, which could not send anything any more.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.lifespan.shutdown(), FAREWELL_SECONDS)
+                await asyncio.wait_for(self.lifespan.shutdown(), SHUTDOWN_SECONDS)
             await super().shutdown(sockets)
 
     return Server(config)

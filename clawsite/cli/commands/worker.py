@@ -32,6 +32,6 @@ def run(options: argparse.Namespace) -> int:
 
     from agents.worker import run_worker
 
-    with tracing.running("worker"):
+    with tracing.export_spans("worker"):
         uvloop.run(run_worker(concurrency=options.concurrency or settings.WORKER_CONCURRENCY))
     return 0

@@ -4,130 +4,132 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from clawsite.cli.doctor.finding import Finding
+from clawsite.cli.doctor.finding import CheckResult
 
-AUDIT_LAST = 1_000  # entries whose seals are checked
+AUDIT_ROWS_CHECKED = 1_000  # entries whose seals are checked
 UNSEALED_SECONDS = 60.0
 
 
-def check_people(_settings: ModuleType) -> Finding:
+def check_accounts(_settings: ModuleType) -> CheckResult:
     from clawsite.accounts.sign_in.first_admin import admin_exists
 
     if admin_exists():
-        return Finding("people", "ok", "there is an administrator")
+        return CheckResult("people", "ok", "there is an administrator")
     todo = "Open the link that `claw serve` prints, or set CLAWSITE_ADMIN_USERNAME and CLAWSITE_ADMIN_PASSWORD."
-    return Finding("people", "warn", "nobody can administer yet", todo)
+    return CheckResult("people", "warn", "nobody can administer yet", todo)
 
 
-def check_worker(settings: ModuleType) -> Finding:
+def check_worker(settings: ModuleType) -> CheckResult:
     from clawsite.infra import sql
     from sessions_app.models import Worker
 
     # The lease: a worker silent for longer has lost its runs to others.
     alive = Worker.objects.filter(heartbeat_at__gte=sql.db_now() - settings.LEASE_SECONDS).count()
     if alive:
-        return Finding("worker", "ok", f"{alive} alive")
-    return Finding(
+        return CheckResult("worker", "ok", f"{alive} alive")
+    return CheckResult(
         "worker", "warn", "no worker is alive, so messages wait", "Start `claw serve`, or `claw worker` beside your web processes."
     )
 
 
-def check_stops(_settings: ModuleType) -> Finding:
+def check_freezes(_settings: ModuleType) -> CheckResult:
     from sessions_app.runs import freezes
 
-    stops = [f"{f'{stop.scope} {stop.subject}'.strip()}, by {stop.by_name}: {stop.reason}" for stop in freezes.active()]
+    stops = [f"{f'{stop.scope} {stop.subject}'.strip()}, by {stop.by_name}: {stop.reason}" for stop in freezes.list_active()]
     if stops:
-        return Finding("stops", "warn", f"stopped by people: {'; '.join(stops)}", "`claw panic --resume` lets it go on.")
-    return Finding("stops", "ok", "nothing is stopped")
+        return CheckResult("stops", "warn", f"stopped by people: {'; '.join(stops)}", "`claw panic --resume` lets it go on.")
+    return CheckResult("stops", "ok", "nothing is stopped")
 
 
-def check_model(_settings: ModuleType) -> Finding:
+def check_model(_settings: ModuleType) -> CheckResult:
     from agents.llm.base import ProviderError
     from agents.llm.catalog import DEMO_MODEL, resolve_model
-    from agents.models import MAIN
-    from agents.selectors import find_agent, model_of
+    from agents.models import MAIN_AGENT
+    from agents.selectors import choose_model_name, find_agent
 
-    model = model_of(find_agent(MAIN))
+    model = choose_model_name(find_agent(MAIN_AGENT))
     try:
         resolve_model(model)
     except ProviderError as error:
-        return Finding(
+        return CheckResult(
             "model", "fail", f"{model}: {error.message}", "Set the key in the environment, or choose another CLAWSITE_MODEL."
         )
     if model == DEMO_MODEL:
         todo = "For a real one set CLAWSITE_MODEL and its key, such as OPENAI_API_KEY."
-        return Finding("model", "ok", f"{model}: the built-in demo, needs no key", todo)
-    return Finding("model", "ok", f"{model}, credentials found")
+        return CheckResult("model", "ok", f"{model}: the built-in demo, needs no key", todo)
+    return CheckResult("model", "ok", f"{model}, credentials found")
 
 
-def check_sources(_settings: ModuleType) -> Finding:
+def check_sources(_settings: ModuleType) -> CheckResult:
     """Tools that come from outside: MCP servers and plugins."""
     from tools_app.models import McpServer, Plugin
 
     failing = [f"{row.name} ({row.error})" for row in McpServer.objects.filter(enabled=True, status="failing")]
     failing += [f"{row.name} ({row.error})" for row in Plugin.objects.filter(enabled=True).exclude(error="")]
     if failing:
-        return Finding("sources", "warn", f"cannot be used: {', '.join(failing)}", "Look at MCP servers and plugins in the admin.")
+        return CheckResult(
+            "sources", "warn", f"cannot be used: {', '.join(failing)}", "Look at MCP servers and plugins in the admin."
+        )
     on, off = (
         McpServer.objects.filter(enabled=enabled).count() + Plugin.objects.filter(enabled=enabled).count()
         for enabled in (True, False)
     )
-    return Finding("sources", "ok", f"MCP servers and plugins: {on} enabled, {off} switched off")
+    return CheckResult("sources", "ok", f"MCP servers and plugins: {on} enabled, {off} switched off")
 
 
-def check_workspaces(_settings: ModuleType) -> Finding:
+def check_workspaces(_settings: ModuleType) -> CheckResult:
     """The form refuses what is wrong here; rows may be older, and directories be moved."""
     from django.core.exceptions import ValidationError
 
-    from agents.admin.forms import checked_workspace
+    from agents.admin.forms import validate_workspace
     from agents.models import Agent
 
     wrong = []
     for agent in Agent.objects.exclude(workspace="").order_by("slug"):
         try:
-            checked_workspace(agent.workspace)
+            validate_workspace(agent.workspace)
         except ValidationError as error:
             wrong.append(f"{agent.slug} has {agent.workspace}: {error.messages[0]}")
     if wrong:
-        return Finding("workspaces", "warn", " ".join(wrong), "Choose another workspace on the agent's form in the admin.")
-    return Finding("workspaces", "ok", "none of an agent holds what belongs to this installation")
+        return CheckResult("workspaces", "warn", " ".join(wrong), "Choose another workspace on the agent's form in the admin.")
+    return CheckResult("workspaces", "ok", "none of an agent holds what belongs to this installation")
 
 
-def check_webhooks(_settings: ModuleType) -> Finding:
+def check_webhooks(_settings: ModuleType) -> CheckResult:
     """Those that act for people need their yes."""
     from clawsite.gateway.models import Hook
 
     on = list(Hook.objects.select_related("owner").filter(enabled=True).order_by("slug"))
     if waiting := [f"{hook} ({hook.owner.get_username()})" for hook in on if not hook.is_agreed]:
         todo = "They agree on their account page under “Webhooks”; or choose another account in the admin."
-        return Finding("webhooks", "warn", f"answer nobody, since their person has not agreed: {', '.join(waiting)}", todo)
-    return Finding("webhooks", "ok", f"{len(on)} switched on")
+        return CheckResult("webhooks", "warn", f"answer nobody, since their person has not agreed: {', '.join(waiting)}", todo)
+    return CheckResult("webhooks", "ok", f"{len(on)} switched on")
 
 
-def check_audit(settings: ModuleType) -> Finding:
+def check_audit(settings: ModuleType) -> CheckResult:
     """The end of the chain only: `claw audit verify` walks all of it."""
     from clawsite.infra import clock
     from clawsite.infra.audit import anchor as audit_anchor
-    from clawsite.infra.audit.triggers import missing_guards
+    from clawsite.infra.audit.triggers import find_missing_triggers
     from clawsite.infra.audit.verify import verify
 
-    if missing := missing_guards():
+    if missing := find_missing_triggers():
         todo = "Run `claw migrate`, which puts them back, and find out who took them away: then `claw audit verify`."
-        return Finding("audit", "fail", f"the database no longer refuses changes of the log: no {', '.join(missing)}", todo)
+        return CheckResult("audit", "fail", f"the database no longer refuses changes of the log: no {', '.join(missing)}", todo)
     try:
-        anchors = list(audit_anchor.read(Path(settings.AUDIT_ANCHOR))) if settings.AUDIT_ANCHOR else []
+        anchors = list(audit_anchor.read_anchors(Path(settings.AUDIT_ANCHOR))) if settings.AUDIT_ANCHOR else []
     except (OSError, audit_anchor.BadAnchor) as error:
-        return Finding("audit", "warn", f"CLAWSITE_AUDIT_ANCHOR: {error}", "Make the file readable, or name another one.")
-    report = verify(anchors, last=AUDIT_LAST)
+        return CheckResult("audit", "warn", f"CLAWSITE_AUDIT_ANCHOR: {error}", "Make the file readable, or name another one.")
+    report = verify(anchors, last=AUDIT_ROWS_CHECKED)
     if report.findings:
-        return Finding("audit", "fail", report.findings[0].words, "Run `claw audit verify`: it names every row.")
+        return CheckResult("audit", "fail", report.findings[0].words, "Run `claw audit verify`: it names every row.")
     if report.oldest_unsealed and (clock.now() - report.oldest_unsealed).total_seconds() > UNSEALED_SECONDS:
         text = f"{report.unsealed} entries wait for their seal, the oldest since {report.oldest_unsealed:%Y-%m-%d %H:%M} UTC"
-        return Finding("audit", "warn", text, "A worker seals them every second: start one, or look at its log.")
+        return CheckResult("audit", "warn", text, "A worker seals them every second: start one, or look at its log.")
     anchored = f", {len(anchors)} anchors fit" if anchors else ""
-    return Finding("audit", "ok", f"{report.position} entries sealed, the last {report.sealed} checked{anchored}")
+    return CheckResult("audit", "ok", f"{report.position} entries sealed, the last {report.sealed} checked{anchored}")
 
 
-WITH_DATABASE: list[Callable[[ModuleType], Finding]] = [
-    check_people, check_worker, check_stops, check_model, check_workspaces, check_sources, check_webhooks, check_audit,
+DATABASE_CHECKS: list[Callable[[ModuleType], CheckResult]] = [
+    check_accounts, check_worker, check_freezes, check_model, check_workspaces, check_sources, check_webhooks, check_audit,
 ]  # fmt: skip

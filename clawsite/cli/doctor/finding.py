@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Level = Literal["ok", "warn", "fail"]
+CheckLevel = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     name: str
-    level: Level
+    level: CheckLevel
     text: str
     todo: str = ""

@@ -16,114 +16,114 @@ from urllib.parse import urlsplit
 
 from clawsite.cli import address, endpoint, errors
 from clawsite.cli.command import CommandFailed, load_django
-from clawsite.cli.doctor.database import WITH_DATABASE
-from clawsite.cli.doctor.finding import Finding
+from clawsite.cli.doctor.database import DATABASE_CHECKS
+from clawsite.cli.doctor.finding import CheckResult
 from clawsite.cli.serving import readiness
 from clawsite.client.client import Connection, Endpoint, GatewayError, Unreachable
 from clawsite.infra.config import environment
 
-OLDEST_PYTHON = (3, 11)
-OLDEST_SQLITE = (3, 35)  # UPDATE … RETURNING
+MIN_PYTHON = (3, 11)
+MIN_SQLITE = (3, 35)  # UPDATE … RETURNING
 NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "glusterfs", "ceph")
 GATEWAY_SECONDS = 5.0
-LOW_DISK, NO_DISK = 1 << 30, 100 << 20
+LOW_DISK_BYTES, FULL_DISK_BYTES = 1 << 30, 100 << 20
 
 
-def examine(settings: ModuleType) -> list[Finding]:
+def run_checks(settings: ModuleType) -> list[CheckResult]:
     """All checks in order; those that need the database only when it answers."""
-    findings = [check(settings) for check in BASIC]
+    findings = [check(settings) for check in HOST_CHECKS]
     database = check_database(settings)
     findings.append(database)
     if database.level != "fail":
-        findings += [check(settings) for check in WITH_DATABASE]
+        findings += [check(settings) for check in DATABASE_CHECKS]
     return findings
 
 
-def check_python(_settings: ModuleType) -> Finding:
+def check_python(_settings: ModuleType) -> CheckResult:
     version = platform.python_version()
-    if sys.version_info < OLDEST_PYTHON:
-        return Finding("python", "fail", version, "Clawsite needs Python 3.11 or newer.")
-    return Finding("python", "ok", version)
+    if sys.version_info < MIN_PYTHON:
+        return CheckResult("python", "fail", version, "Clawsite needs Python 3.11 or newer.")
+    return CheckResult("python", "ok", version)
 
 
-def check_home(settings: ModuleType) -> Finding:
+def check_home(settings: ModuleType) -> CheckResult:
     home: Path = settings.HOME
     mode = stat.S_IMODE(home.stat().st_mode)
     if mode & 0o077:
-        return Finding("home", "warn", f"{home} can be read by other accounts ({mode:o})", f"chmod 700 {home}")
-    return Finding("home", "ok", f"{home}, private to this account")
+        return CheckResult("home", "warn", f"{home} can be read by other accounts ({mode:o})", f"chmod 700 {home}")
+    return CheckResult("home", "ok", f"{home}, private to this account")
 
 
-def check_secrets(settings: ModuleType) -> Finding:
+def check_secrets(settings: ModuleType) -> CheckResult:
     files = [settings.HOME / name for name in ("secret.key", "gateway.token")]
     loose = [file for file in files if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077]
     if loose:
         names = " ".join(str(file) for file in loose)
-        return Finding(
+        return CheckResult(
             "secrets", "fail", f"other accounts can read {names}", f"chmod 600 {names}; then have new ones made by deleting them"
         )
-    return Finding("secrets", "ok", "key files are private")
+    return CheckResult("secrets", "ok", "key files are private")
 
 
-def check_account(_settings: ModuleType) -> Finding:
+def check_account(_settings: ModuleType) -> CheckResult:
     if os.geteuid() == 0:
-        return Finding("account", "warn", "running as root: a fault would have no bounds", "Use an account of its own.")
-    return Finding("account", "ok", "not root")
+        return CheckResult("account", "warn", "running as root: a fault would have no bounds", "Use an account of its own.")
+    return CheckResult("account", "ok", "not root")
 
 
-def check_debug(settings: ModuleType) -> Finding:
+def check_debug(settings: ModuleType) -> CheckResult:
     if settings.DEBUG:
-        return Finding(
+        return CheckResult(
             "debug", "warn", "CLAWSITE_DEBUG=1 shows internals to everybody who can open a page", "Unset it in production."
         )
-    return Finding("debug", "ok", "off")
+    return CheckResult("debug", "ok", "off")
 
 
-def check_origins(settings: ModuleType) -> Finding:
+def check_origins(settings: ModuleType) -> CheckResult:
     """Of this shell's settings. A server that was started with others has others, and its port betrays it."""
     origins = settings.ALLOWED_ORIGINS
     text = ", ".join(origins)
-    listening = urlsplit(address.noted(settings.HOME) or "").port
+    listening = urlsplit(address.read_address(settings.HOME) or "").port
     if listening and environment.allowed_origins(settings.HOST, listening) != origins:
         todo = f"Run this with the variables of the server, such as CLAWSITE_PORT={listening}, to check its own."
-        return Finding("origins", "warn", f"{text}: of this shell; the server listens at port {listening}", todo)
+        return CheckResult("origins", "warn", f"{text}: of this shell; the server listens at port {listening}", todo)
     open_to_others = settings.HOST not in ("127.0.0.1", "::1", "localhost")
     plain = [origin for origin in origins if origin.startswith("http://") and not _is_local(origin)]
     if len({origin.split(":")[0] for origin in origins}) > 1:
-        return Finding(
+        return CheckResult(
             "origins", "warn", f"{text}: http and https mixed, so cookies are not marked Secure", "Name https origins only."
         )
     if plain or (open_to_others and not settings.BEHIND_TLS):
         todo = "Put a TLS proxy in front and set CLAWSITE_ORIGINS=https://your.host."
-        return Finding("origins", "warn", f"{text}: passwords and cookies cross the network unencrypted", todo)
-    return Finding("origins", "ok", text)
+        return CheckResult("origins", "warn", f"{text}: passwords and cookies cross the network unencrypted", todo)
+    return CheckResult("origins", "ok", text)
 
 
 def _is_local(origin: str) -> bool:
     return urlsplit(origin).hostname in ("127.0.0.1", "localhost", "::1")
 
 
-def check_proxies(settings: ModuleType) -> Finding:
+def check_proxies(settings: ModuleType) -> CheckResult:
     if settings.BEHIND_TLS and not settings.TRUSTED_PROXIES:
         todo = (
             "Set CLAWSITE_TRUSTED_PROXIES to how many there are (usually 1), so that sign-in limits count clients, not the proxy."
         )
-        return Finding("proxy", "warn", "TLS origins, but no proxy is trusted", todo)
-    return Finding("proxy", "ok", f"{settings.TRUSTED_PROXIES} trusted" if settings.TRUSTED_PROXIES else "none")
+        return CheckResult("proxy", "warn", "TLS origins, but no proxy is trusted", todo)
+    return CheckResult("proxy", "ok", f"{settings.TRUSTED_PROXIES} trusted" if settings.TRUSTED_PROXIES else "none")
 
 
-def check_disk(settings: ModuleType) -> Finding:
+def check_disk(settings: ModuleType) -> CheckResult:
     free = shutil.disk_usage(settings.HOME).free
     text = f"{free / (1 << 30):.1f} GB free at {settings.HOME}"
-    if free < NO_DISK:
-        return Finding("disk", "fail", text, "Free some space: the gateway refuses messages when the disk is full.")
-    return Finding("disk", "warn" if free < LOW_DISK else "ok", text, "Free some space." if free < LOW_DISK else "")
+    if free < FULL_DISK_BYTES:
+        return CheckResult("disk", "fail", text, "Free some space: the gateway refuses messages when the disk is full.")
+    return CheckResult("disk", "warn" if free < LOW_DISK_BYTES else "ok", text, "Free some space." if free < LOW_DISK_BYTES else "")
 
 
-def check_static(settings: ModuleType) -> Finding:
+def check_static(settings: ModuleType) -> CheckResult:
     if readiness.static_is_current(settings):
-        return Finding("static files", "ok", "collected")
-    return Finding(
+        return CheckResult("static files", "ok", "collected")
+    return CheckResult(
         "static files",
         "warn",
         "not collected, or older than their sources",
@@ -131,67 +131,73 @@ def check_static(settings: ModuleType) -> Finding:
     )
 
 
-def check_server(settings: ModuleType) -> Finding:
+def check_server(settings: ModuleType) -> CheckResult:
     if "daphne" in settings.INSTALLED_APPS:
         text = (
             "`runserver` uses daphne, which buffers without limit for a client that does not read: slow-consumer limits do not hold"
         )
-        return Finding("server", "warn", text, "Use `claw serve` or `claw web`, which run uvicorn, for anything but development.")
-    return Finding("server", "ok", "uvicorn (`claw serve`, `claw web`); under daphne the slow-consumer limits would not hold")
+        return CheckResult(
+            "server", "warn", text, "Use `claw serve` or `claw web`, which run uvicorn, for anything but development."
+        )
+    return CheckResult("server", "ok", "uvicorn (`claw serve`, `claw web`); under daphne the slow-consumer limits would not hold")
 
 
-def check_gateway(settings: ModuleType) -> Finding:
+def check_gateway(settings: ModuleType) -> CheckResult:
     """Where the commands that talk to the gateway would look for it."""
-    url = endpoint.default_url()
+    url = endpoint.find_default_url()
     try:
-        asyncio.run(_greet(Endpoint(url=endpoint.socket_url(url), token=settings.GATEWAY_TOKEN)))
+        asyncio.run(_try_connect(Endpoint(url=endpoint.to_socket_url(url), token=settings.GATEWAY_TOKEN)))
     except (Unreachable, TimeoutError):
-        noted = address.noted(settings.HOME)
+        noted = address.read_address(settings.HOME)
         if noted and noted != url:
             todo = f"The one of this state directory noted {noted}: unset CLAWSITE_HOST and CLAWSITE_PORT to talk to it."
         else:
             todo = "Start it with `claw serve`. If it runs elsewhere, set CLAWSITE_HOME to its state directory, or use --url."
-        return Finding("gateway", "warn", f"nothing answers at {url}", todo)
+        return CheckResult("gateway", "warn", f"nothing answers at {url}", todo)
     except GatewayError as error:
         todo = "Was it started with another CLAWSITE_HOME or CLAWSITE_GATEWAY_TOKEN?" if error.is_about_auth else "Try again."
-        return Finding("gateway", "warn", f"{url} refuses this account: {error}", todo)
+        return CheckResult("gateway", "warn", f"{url} refuses this account: {error}", todo)
     except CommandFailed as wrong:
-        return Finding("gateway", "warn", str(wrong), f"Correct CLAWSITE_HOST, or delete {settings.HOME / address.FILE}.")
-    return Finding("gateway", "ok", f"answers at {url}")
+        return CheckResult(
+            "gateway", "warn", str(wrong), f"Correct CLAWSITE_HOST, or delete {settings.HOME / address.ADDRESS_FILE}."
+        )
+    return CheckResult("gateway", "ok", f"answers at {url}")
 
 
-async def _greet(gateway: Endpoint) -> None:
+async def _try_connect(gateway: Endpoint) -> None:
     async with asyncio.timeout(GATEWAY_SECONDS):
         connection = await Connection.open(gateway)
         await connection.close()
 
 
-def check_redis(settings: ModuleType) -> Finding:
+def check_redis(settings: ModuleType) -> CheckResult:
     if not settings.REDIS_URL:
         postgres = "postgresql" in settings.DATABASES["default"]["ENGINE"]
         text = "not configured: processes of this host meet at sockets in the state directory"
-        return Finding("redis", "ok", text, "Set REDIS_URL before starting processes on a second host." if postgres else "")
+        return CheckResult("redis", "ok", text, "Set REDIS_URL before starting processes on a second host." if postgres else "")
     import redis
 
     try:
         redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=3, socket_timeout=3).ping()
     except (redis.RedisError, OSError, ValueError) as error:
-        return Finding("redis", "fail", f"REDIS_URL does not answer: {error}", "Start Redis, correct REDIS_URL, or unset it.")
-    return Finding("redis", "ok", "answers")
+        return CheckResult("redis", "fail", f"REDIS_URL does not answer: {error}", "Start Redis, correct REDIS_URL, or unset it.")
+    return CheckResult("redis", "ok", "answers")
 
 
-def check_sqlite(settings: ModuleType) -> Finding:
+def check_sqlite(settings: ModuleType) -> CheckResult:
     database = settings.DATABASES["default"]
     if not database["ENGINE"].endswith("sqlite3"):
-        return Finding("sqlite", "ok", "not used")
+        return CheckResult("sqlite", "ok", "not used")
     version = sqlite3.sqlite_version
-    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        return Finding("sqlite", "fail", f"SQLite {version} is too old", "Use a Python with SQLite 3.35 or newer, or PostgreSQL.")
+    if sqlite3.sqlite_version_info < MIN_SQLITE:
+        return CheckResult(
+            "sqlite", "fail", f"SQLite {version} is too old", "Use a Python with SQLite 3.35 or newer, or PostgreSQL."
+        )
     kind = _filesystem(Path(database["NAME"]).parent)
     if kind.startswith(NETWORK_FILESYSTEMS):
         todo = "Set CLAWSITE_HOME to a local disk, or use PostgreSQL."
-        return Finding("sqlite", "fail", f"the database is on a network filesystem ({kind}), where SQLite loses data", todo)
-    return Finding("sqlite", "ok", f"SQLite {version} on {kind or 'a local disk'}")
+        return CheckResult("sqlite", "fail", f"the database is on a network filesystem ({kind}), where SQLite loses data", todo)
+    return CheckResult("sqlite", "ok", f"SQLite {version} on {kind or 'a local disk'}")
 
 
 def _filesystem(path: Path) -> str:
@@ -204,7 +210,7 @@ def _filesystem(path: Path) -> str:
     return best[2] if best else ""
 
 
-def check_database(settings: ModuleType) -> Finding:
+def check_database(settings: ModuleType) -> CheckResult:
     """Reachable, migrated, writable."""
     load_django(pool=False)
     from django.db import DatabaseError, connection, transaction
@@ -216,22 +222,22 @@ def check_database(settings: ModuleType) -> Finding:
         executor = MigrationExecutor(connection)
         if plan := executor.migration_plan(executor.loader.graph.leaf_nodes()):
             text = f"{name}: {len(plan)} migrations are not applied"
-            return Finding("database", "fail", text, "`claw serve` applies them at start, or run `claw prepare`.")
+            return CheckResult("database", "fail", text, "`claw serve` applies them at start, or run `claw prepare`.")
         with transaction.atomic():
             with connection.cursor() as cursor:
                 cursor.execute("UPDATE django_migrations SET name = name WHERE id = (SELECT MIN(id) FROM django_migrations)")
             transaction.set_rollback(True)
         mode = _journal_mode(connection)
     except DatabaseError as error:
-        return Finding("database", "fail", f"{name}: {error}".strip(), errors.explain(error) or "See docs/deployment.md.")
+        return CheckResult("database", "fail", f"{name}: {error}".strip(), errors.explain_error(error) or "See docs/deployment.md.")
     if mode and mode != "wal":
-        return Finding(
+        return CheckResult(
             "database",
             "warn",
             f"{name}: journal mode is {mode}, readers wait for writers",
             "Stop other programs that use the file.",
         )
-    return Finding("database", "ok", f"{name}: migrated and writable" + (", WAL" if mode else ""))
+    return CheckResult("database", "ok", f"{name}: migrated and writable" + (", WAL" if mode else ""))
 
 
 def _journal_mode(connection: Any) -> str:
@@ -242,37 +248,37 @@ def _journal_mode(connection: Any) -> str:
         return str(cursor.fetchone()[0]).lower()
 
 
-def check_sandbox(_settings: ModuleType) -> Finding:
+def check_sandbox(_settings: ModuleType) -> CheckResult:
     """How commands of agents are shut in, by trying it."""
     load_django(pool=False)
-    from tools_app.exec.sandbox.available import Level, available
+    from tools_app.exec.sandbox.available import SandboxLevel, probe_once
 
-    found = available()
+    found = probe_once()
     weak = [str(shortfall) for shortfall in found.weaknesses]
     lower = [str(shortfall) for shortfall in found.why_not_higher]
-    if found.level == Level.NONE:
+    if found.level == SandboxLevel.NONE:
         todo = "Install bubblewrap and allow user namespaces; until then every command asks a person."
-        return Finding("sandbox", "warn", f"none: {'; '.join(lower + weak)}", todo)
-    if found.level < Level.BWRAP or weak:
+        return CheckResult("sandbox", "warn", f"none: {'; '.join(lower + weak)}", todo)
+    if found.level < SandboxLevel.BWRAP or weak:
         todo = "Install bubblewrap and allow user namespaces." if lower else "Use an account of its own for the server."
-        return Finding("sandbox", "warn", f"{found.level.word}, tried and held; but: {'; '.join(lower + weak)}", todo)
-    return Finding("sandbox", "ok", f"{found.level.word}: tried, and every attempt to get out failed")
+        return CheckResult("sandbox", "warn", f"{found.level.word}, tried and held; but: {'; '.join(lower + weak)}", todo)
+    return CheckResult("sandbox", "ok", f"{found.level.word}: tried, and every attempt to get out failed")
 
 
-def check_places(settings: ModuleType) -> Finding:
+def check_protected_paths(settings: ModuleType) -> CheckResult:
     """Commands read the system's programs: nothing of ours should lie among them."""
     load_django(pool=False)
-    from clawsite.infra.protected_paths import secret_places
-    from tools_app.exec.sandbox.paths import innermost, shown_of_system
+    from clawsite.infra.protected_paths import secret_paths
+    from tools_app.exec.sandbox.paths import find_innermost, list_visible_system
 
-    seen = [str(place) for place in secret_places() if innermost(place, shown_of_system(network=True))]
+    seen = [str(place) for place in secret_paths() if find_innermost(place, list_visible_system(network=True))]
     if seen:
         todo = "Move it out of there. Until then commands run with bubblewrap only, which can hide directories, or not at all."
-        return Finding("places", "warn", f"lies where commands can look: {', '.join(seen)}", todo)
-    return Finding("places", "ok", f"{settings.HOME} and what belongs to it lie where commands cannot look")
+        return CheckResult("places", "warn", f"lies where commands can look: {', '.join(seen)}", todo)
+    return CheckResult("places", "ok", f"{settings.HOME} and what belongs to it lie where commands cannot look")
 
 
-BASIC: list[Callable[[ModuleType], Finding]] = [
+HOST_CHECKS: list[Callable[[ModuleType], CheckResult]] = [
     check_python, check_account, check_home, check_secrets, check_disk, check_debug, check_origins, check_proxies, check_static,
-    check_server, check_gateway, check_redis, check_sqlite, check_sandbox, check_places,
+    check_server, check_gateway, check_redis, check_sqlite, check_sandbox, check_protected_paths,
 ]  # fmt: skip

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-DEMO = "demo/"
+DEMO_PREFIX = "demo/"
 
 
-def text(settings: ModuleType, first_steps: dict[str, Any]) -> str:
+def render_banner(settings: ModuleType, first_steps: dict[str, Any]) -> str:
     address = settings.ALLOWED_ORIGINS[0]
     lines = [f"Clawsite {first_steps['version']} is running at {address}/", ""]
     if first_steps["link"]:
@@ -20,19 +20,21 @@ def text(settings: ModuleType, first_steps: dict[str, Any]) -> str:
             "",
         ]
     else:
-        lines.append(_row("Sign in", f"as {' or '.join(first_steps['people'])}" if first_steps["people"] else "with your account"))
+        lines.append(
+            _format_row("Sign in", f"as {' or '.join(first_steps['people'])}" if first_steps["people"] else "with your account")
+        )
     lines += [
-        _row("Model", _model(first_steps["model"])),
-        _row("State", str(settings.HOME)),
-        _row("Try", f'{command()} agent "What can you do?"     in another terminal'),
-        _row("", f"{command()} status, doctor, logs, --help"),
-        _row("Stop", "Ctrl-C; runs in progress go on at the next start"),
+        _format_row("Model", _model_line(first_steps["model"])),
+        _format_row("State", str(settings.HOME)),
+        _format_row("Try", f'{claw_command()} agent "What can you do?"     in another terminal'),
+        _format_row("", f"{claw_command()} status, doctor, logs, --help"),
+        _format_row("Stop", "Ctrl-C; runs in progress go on at the next start"),
         "",
     ]
     return "\n".join(lines)
 
 
-def command() -> str:
+def claw_command() -> str:
     """What to type for `claw` where this was started."""
     if shutil.which("claw"):
         return "claw"
@@ -40,11 +42,11 @@ def command() -> str:
     return os.path.relpath(script) if script.exists() else "python manage.py"
 
 
-def _row(label: str, value: str) -> str:
+def _format_row(label: str, value: str) -> str:
     return f"  {label:<10}{value}"
 
 
-def _model(name: str) -> str:
-    if name.startswith(DEMO):
+def _model_line(name: str) -> str:
+    if name.startswith(DEMO_PREFIX):
         return f"{name}: built in, needs no key. For a real one set CLAWSITE_MODEL and its key, e.g. OPENAI_API_KEY"
     return name

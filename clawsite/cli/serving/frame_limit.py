@@ -9,21 +9,21 @@ from typing import Any
 from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from clawsite.gateway.protocol.limits import FIRST_FRAME_BYTES
+from clawsite.gateway.protocol.limits import MAX_FIRST_FRAME_BYTES
 
-MARGIN = 1024  # lets the gateway itself say that a frame is too large
-GREETINGS = 2  # the challenge, and the answer to `connect`; who is not let in is closed right behind it
+FRAME_MARGIN_BYTES = 1024  # lets the gateway itself say that a frame is too large
+HANDSHAKE_FRAMES = 2  # the challenge, and the answer to `connect`; who is not let in is closed right behind it
 
 
-class SmallUntilLetIn(WebSocketsSansIOProtocol):
+class HandshakeLimitProtocol(WebSocketsSansIOProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.conn.max_message_size = FIRST_FRAME_BYTES + MARGIN
-        self._said = 0
+        self.conn.max_message_size = MAX_FIRST_FRAME_BYTES + FRAME_MARGIN_BYTES
+        self._frames_sent = 0
 
     async def send(self, message: ASGISendEvent) -> None:
-        if self._said < GREETINGS and message["type"] == "websocket.send":
-            self._said += 1
-            if self._said == GREETINGS:  # before it is sent: the client may answer at once
+        if self._frames_sent < HANDSHAKE_FRAMES and message["type"] == "websocket.send":
+            self._frames_sent += 1
+            if self._frames_sent == HANDSHAKE_FRAMES:  # before it is sent: the client may answer at once
                 self.conn.max_message_size = self.config.ws_max_size
         await super().send(message)

@@ -23,8 +23,8 @@ def schema_is_current(settings: ModuleType) -> bool:
     database = settings.DATABASES["default"]
     if not database["ENGINE"].endswith("sqlite3"):
         return False
-    applied = _applied(Path(database["NAME"]))
-    return bool(applied) and _migrations(settings.INSTALLED_APPS) <= applied
+    applied = _read_applied(Path(database["NAME"]))
+    return bool(applied) and _list_migrations(settings.INSTALLED_APPS) <= applied
 
 
 def static_is_current(settings: ModuleType) -> bool:
@@ -33,7 +33,7 @@ def static_is_current(settings: ModuleType) -> bool:
     if not manifest.exists():
         return False
     made = manifest.stat().st_mtime
-    folders = [*settings.STATICFILES_DIRS, *(folder / "static" for _, folder in _folders(settings.INSTALLED_APPS))]
+    folders = [*settings.STATICFILES_DIRS, *(folder / "static" for _, folder in _list_migration_folders(settings.INSTALLED_APPS))]
     return all(
         os.stat(os.path.join(path, file)).st_mtime <= made for top in folders for path, _, files in os.walk(top) for file in files
     )
@@ -51,13 +51,13 @@ def require_migrated(settings: ModuleType) -> None:
         return
     finally:
         connection.close()
-    if missing := _migrations(settings.INSTALLED_APPS) - applied:
+    if missing := _list_migrations(settings.INSTALLED_APPS) - applied:
         raise CommandFailed(
             f"the database lacks {len(missing)} migrations. Run `claw prepare`, or start everything with `claw serve`."
         )
 
 
-def notice_restore(settings: ModuleType) -> None:
+def detect_restore(settings: ModuleType) -> None:
     """See whether the database is an older copy of itself, before anybody is told a place in its log. Needs Django.
 
     Later will do too: workers look every minute, and a gateway that hears of it closes its sockets.
@@ -67,14 +67,14 @@ def notice_restore(settings: ModuleType) -> None:
     from sessions_app.events import epoch
 
     try:
-        epoch.renew_note(settings.HOME)
+        epoch.update_note(settings.HOME)
     except (DatabaseError, OSError) as error:
         log.warning("whether the database was restored is looked at later: %s", error)
     finally:
         connection.close()
 
 
-def _applied(path: Path) -> set[tuple[str, str]]:
+def _read_applied(path: Path) -> set[tuple[str, str]]:
     if not path.exists():
         return set()
     try:
@@ -87,14 +87,16 @@ def _applied(path: Path) -> set[tuple[str, str]]:
         return set()  # `prepare` meets the same fault and can say more about it
 
 
-def _migrations(apps: Iterable[str]) -> set[tuple[str, str]]:
+def _list_migrations(apps: Iterable[str]) -> set[tuple[str, str]]:
     # The label of each installed app is the last part of its name.
     return {
-        (app.rsplit(".", 1)[-1], file.stem) for app, folder in _folders(apps) for file in (folder / "migrations").glob("[0-9]*.py")
+        (app.rsplit(".", 1)[-1], file.stem)
+        for app, folder in _list_migration_folders(apps)
+        for file in (folder / "migrations").glob("[0-9]*.py")
     }
 
 
-def _folders(apps: Iterable[str]) -> Iterator[tuple[str, Path]]:
+def _list_migration_folders(apps: Iterable[str]) -> Iterator[tuple[str, Path]]:
     for app in apps:
         top, *rest = app.split(".")
         spec = find_spec(top)

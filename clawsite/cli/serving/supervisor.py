@@ -19,8 +19,8 @@ from clawsite.infra.process import child as process
 log = logging.getLogger(__name__)
 
 FIRST_DELAY = 0.2
-LONGEST_DELAY = 10.0
-LIVED_LONG = 10.0  # a child that lived so long did not die of its start; the next delay is the first again
+MAX_DELAY = 10.0
+STABLE_SECONDS = 10.0  # a child that lived so long did not die of its start; the next delay is the first again
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Supervisor:
         with self._signals():
             while not self.stopping or any(child.process for child in self._children):
                 self._start_due()
-                for key, _ in self._selector.select(self._patience()):
+                for key, _ in self._selector.select(self._next_timeout()):
                     key.data()
                 self._reap()
                 if self._kill_at is not None and time.monotonic() >= self._kill_at:
@@ -94,7 +94,7 @@ class Supervisor:
         if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
             watched.discard(signal.SIGHUP)  # started by nohup: the end of the terminal is not the end of the service
         before = {number: signal.signal(number, lambda *_: None) for number in watched}
-        self.watch(reader, lambda: self._take_signals(os.read(reader, 512)))
+        self.watch(reader, lambda: self._handle_signals(os.read(reader, 512)))
         try:
             yield
         finally:
@@ -105,7 +105,7 @@ class Supervisor:
             os.close(reader)
             os.close(writer)
 
-    def _take_signals(self, numbers: bytes) -> None:
+    def _handle_signals(self, numbers: bytes) -> None:
         for number in numbers:
             if number == signal.SIGCHLD:
                 continue
@@ -131,14 +131,14 @@ class Supervisor:
             code, child.process = child.process.returncode, None
             if self.stopping:
                 continue
-            if now - child.started_at >= LIVED_LONG:
+            if now - child.started_at >= STABLE_SECONDS:
                 child.delay = FIRST_DELAY
             ending = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
             log.warning("%s %s; starting it again in %g s", child.name, ending, child.delay)
             child.start_at = now + child.delay
-            child.delay = min(child.delay * 2, LONGEST_DELAY)
+            child.delay = min(child.delay * 2, MAX_DELAY)
 
-    def _patience(self) -> float | None:
+    def _next_timeout(self) -> float | None:
         """Seconds until something is due by the clock; None when only an event can bring work."""
         due = [child.start_at for child in self._children if child.process is None and not self.stopping]
         if self._kill_at is not None:

@@ -13,10 +13,10 @@ from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.models import User
 from clawsite.gateway.devices import pairing
 from clawsite.gateway.models import Device, DeviceToken, NodeInvocation, PairingRequest
-from clawsite.gateway.models.device import MANAGES_ALL
-from clawsite.infra.admin.actions import Outlook, confirmed
-from clawsite.infra.admin.base import Around, Page, ReadOnlyAdmin, ReadOnlyInline
-from clawsite.infra.admin.display import link_column, word_column
+from clawsite.gateway.models.device import MANAGE_ANY_DEVICE
+from clawsite.infra.admin.actions import ActionPreview, with_confirmation
+from clawsite.infra.admin.base import PageLink, ReadOnlyAdmin, ReadOnlyInline, RelatedRows
+from clawsite.infra.admin.display import badge_column, link_column
 
 
 def _editor(request: HttpRequest) -> User:
@@ -24,7 +24,7 @@ def _editor(request: HttpRequest) -> User:
 
 
 def _may_manage(request: HttpRequest) -> bool:
-    return request.user.has_perm(MANAGES_ALL) and request.user.has_perm("accounts.pair_devices")
+    return request.user.has_perm(MANAGE_ANY_DEVICE) and request.user.has_perm("accounts.pair_devices")
 
 
 class TokenInline(ReadOnlyInline):
@@ -33,10 +33,10 @@ class TokenInline(ReadOnlyInline):
     readonly_fields = ["role", "scopes", "created_at", "issued_at", "last_used_at", "revoked_at"]
 
 
-def _revoking(request: HttpRequest, device: Device) -> Outlook:
+def _preview_revoke(request: HttpRequest, device: Device) -> ActionPreview:
     if device.revoked_at:
-        return Outlook(_("Already revoked"), acts=False)
-    return Outlook(_("Will be revoked along with its tokens"))
+        return ActionPreview(_("Already revoked"), acts=False)
+    return ActionPreview(_("Will be revoked along with its tokens"))
 
 
 @admin.register(Device)
@@ -71,17 +71,17 @@ class DeviceAdmin(ReadOnlyAdmin):
         (_("Time"), {"fields": [("paired_at", "approved_by"), ("last_seen_at", "last_address"), "revoked_at"]}),
     ]
 
-    def around(self, row: Device) -> Iterable[Around | Page]:
-        yield Around(_("Invocations"), NodeInvocation, {"device": row.pk})
+    def around(self, row: Device) -> Iterable[RelatedRows | PageLink]:
+        yield RelatedRows(_("Invocations"), NodeInvocation, {"device": row.pk})
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         return _may_manage(request)
 
-    @confirmed(
+    @with_confirmation(
         label=_("Revoke"),
         warning=_("Their connections are closed immediately. They can’t connect until they are approved again."),
         permission="revoke",
-        outlook=_revoking,
+        outlook=_preview_revoke,
     )
     @transaction.atomic
     def revoke(self, request: HttpRequest, chosen: list[Device]) -> str:
@@ -90,16 +90,16 @@ class DeviceAdmin(ReadOnlyAdmin):
         return gettext("Revoked: %(count)d") % {"count": len(chosen)}
 
 
-def _deciding(request: HttpRequest, asked: PairingRequest) -> Outlook:
+def _preview_approve(request: HttpRequest, asked: PairingRequest) -> ActionPreview:
     if not asked.is_open:
-        return Outlook(_("No longer pending"), acts=False)
+        return ActionPreview(_("No longer pending"), acts=False)
     if asked.account:
-        return Outlook(gettext("Will become a device of %(name)s") % {"name": asked.account.get_username()})
-    return Outlook(_("Will become your device"))
+        return ActionPreview(gettext("Will become a device of %(name)s") % {"name": asked.account.get_username()})
+    return ActionPreview(_("Will become your device"))
 
 
-def _leaving_out(request: HttpRequest, asked: PairingRequest) -> Outlook:
-    return Outlook(_("Will be denied")) if asked.is_open else Outlook(_("No longer pending"), acts=False)
+def _preview_reject(request: HttpRequest, asked: PairingRequest) -> ActionPreview:
+    return ActionPreview(_("Will be denied")) if asked.is_open else ActionPreview(_("No longer pending"), acts=False)
 
 
 @admin.register(PairingRequest)
@@ -112,7 +112,7 @@ class PairingRequestAdmin(ReadOnlyAdmin):
         "created_at",
         "__str__",
         "role",
-        word_column("status", _("status"), {"pending": "warning", "approved": "success", "rejected": "danger"}),
+        badge_column("status", _("status"), {"pending": "warning", "approved": "success", "rejected": "danger"}),
         "reason",
         link_column("account", _("account")),
         "address",
@@ -129,14 +129,14 @@ class PairingRequestAdmin(ReadOnlyAdmin):
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return _may_manage(request)
 
-    @confirmed(
+    @with_confirmation(
         label=_("Approve"),
         warning=_(
             "The device reconnects automatically. It gets the scopes it requested, limited to those that both its owner "
             "and you have."
         ),
         permission="decide",
-        outlook=_deciding,
+        outlook=_preview_approve,
     )
     @transaction.atomic
     def approve(self, request: HttpRequest, chosen: list[PairingRequest]) -> str:
@@ -145,11 +145,11 @@ class PairingRequestAdmin(ReadOnlyAdmin):
             pairing.approve(str(asked.pk), by=editor, ceiling=scopes_of(editor))
         return gettext("Approved: %(count)d") % {"count": len(chosen)}
 
-    @confirmed(
+    @with_confirmation(
         label=_("Deny"),
         warning=_("The pairing request will be denied. The device can request again."),
         permission="decide",
-        outlook=_leaving_out,
+        outlook=_preview_reject,
     )
     @transaction.atomic
     def reject(self, request: HttpRequest, chosen: list[PairingRequest]) -> str:
@@ -165,7 +165,7 @@ class NodeInvocationAdmin(ReadOnlyAdmin):
         "created_at",
         link_column("device", _("node")),
         "command",
-        word_column("status", _("status"), {"pending": "info", "sent": "info", "done": "success", "failed": "danger"}),
+        badge_column("status", _("status"), {"pending": "info", "sent": "info", "done": "success", "failed": "danger"}),
         "error_code",
         link_column("owner", _("requested by")),
         "ended_at",

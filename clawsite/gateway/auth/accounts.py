@@ -8,21 +8,21 @@ from dataclasses import dataclass, replace
 
 from clawsite.accounts import tokens
 from clawsite.accounts.sign_in import throttle
-from clawsite.gateway.auth.authority import Credential, Standing, standing_of
-from clawsite.gateway.auth.refusals import Refused, unauthorized
+from clawsite.gateway.auth.authority import AccountAccess, Credential, read_access
+from clawsite.gateway.auth.refusals import HandshakeRejected, reject_unauthorized
 from clawsite.gateway.devices.tokens import is_device_token
-from clawsite.gateway.devices.tokens import note_use as note_device
+from clawsite.gateway.devices.tokens import record_device_use as note_device
 from clawsite.gateway.protocol.frames import ConnectParams
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Unavailable
-from sessions_app.keys import main_key
+from sessions_app.keys import make_main_key
 from sessions_app.models import Session, SessionMember
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Knock:
+class HandshakeInfo:
     """What the upgrade request says about who is there."""
 
     origin: str | None
@@ -32,11 +32,11 @@ class Knock:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class AuthenticatedClient:
     """Somebody who may come in, and what is read about them in the same go."""
 
     credential: Credential
-    standing: Standing
+    standing: AccountAccess
     main_session_id: str | None = None
     member_of: tuple[str, ...] = ()
     unnoted: bool = False  # that its token or device is used should be written down
@@ -44,74 +44,74 @@ class Known:
     device_token: str | None = None  # handed out now, for hello-ok
 
 
-async def admit_account(params: ConnectParams, knock: Knock) -> Known:
+async def authenticate_account(params: ConnectParams, knock: HandshakeInfo) -> AuthenticatedClient:
     """A client without a device: its credential is all there is. Refused when there is none, or not a good one."""
-    if known := await by_credential(params, knock):
+    if known := await authenticate_credential(params, knock):
         return known
-    if sent_secret(params):
+    if read_secret(params):
         words = "a device token counts only together with the signature of its device"
-        raise unauthorized(words, "AUTH_DEVICE_TOKEN_MISMATCH")
-    raise unauthorized("sign in, or connect with a token", "AUTH_REQUIRED")
+        raise reject_unauthorized(words, "AUTH_DEVICE_TOKEN_MISMATCH")
+    raise reject_unauthorized("sign in, or connect with a token", "AUTH_REQUIRED")
 
 
-async def by_credential(params: ConnectParams, knock: Knock) -> Known | None:
+async def authenticate_credential(params: ConnectParams, knock: HandshakeInfo) -> AuthenticatedClient | None:
     """None where no account's credential was sent, but perhaps a device token, which only its device can make good."""
     secret = (params.auth.token or params.auth.password or "") if params.auth else ""
     operator = params.role == "operator"
     if secret and not is_device_token(secret):
         try:
-            found = await db.read(_by_secret, secret, knock.address, operator)
+            found = await db.read(_authenticate_secret, secret, knock.address, operator)
         except Unavailable as error:
-            raise slow_down(error) from error
+            raise to_throttled_error(error) from error
         if found is None:
-            await db.write(throttle.failed, knock.address)
-            raise unauthorized("the token is wrong, expired or revoked", "AUTH_TOKEN_MISMATCH")
+            await db.write(throttle.record_failure, knock.address)
+            raise reject_unauthorized("the token is wrong, expired or revoked", "AUTH_TOKEN_MISMATCH")
         return found
     # Without an Origin nobody can say that it was a page of ours that sent the cookie.
-    if knock.cookie and knock.origin is not None and not sent_secret(params):
-        return await db.read(_by_cookie, knock.cookie, operator)
+    if knock.cookie and knock.origin is not None and not read_secret(params):
+        return await db.read(_authenticate_cookie, knock.cookie, operator)
     return None
 
 
-def sent_secret(params: ConnectParams) -> str:
+def read_secret(params: ConnectParams) -> str:
     """Whatever was sent. A device token may stand in the place of an account's, or in its own."""
     return (params.auth.token or params.auth.password or params.auth.device_token or "") if params.auth else ""
 
 
-def slow_down(error: Unavailable) -> Unavailable | Refused:
+def to_throttled_error(error: Unavailable) -> Unavailable | HandshakeRejected:
     """Failures before this one: told as OpenClaw's clients know it. Anything else stays what it is."""
     if (error.details or {}).get("code") != "AUTH_RATE_LIMITED":
         return error
-    return unauthorized(error.message, "AUTH_RATE_LIMITED", retry_after_ms=error.retry_after_ms)
+    return reject_unauthorized(error.message, "AUTH_RATE_LIMITED", retry_after_ms=error.retry_after_ms)
 
 
-def _by_secret(secret: str, address: str, operator: bool) -> Known | None:
+def _authenticate_secret(secret: str, address: str, operator: bool) -> AuthenticatedClient | None:
     throttle.check(address)
-    principal = tokens.principal_for(secret)
+    principal = tokens.find_principal(secret)
     if principal is None:
         return None
     credential = Credential(principal.kind, token_id=principal.token_id or 0)
-    known = Known(credential, Standing.of(principal.user, principal.scopes), unnoted=principal.unnoted)
-    return with_sessions(known) if operator else known
+    known = AuthenticatedClient(credential, AccountAccess.of(principal.user, principal.scopes), unnoted=principal.unnoted)
+    return load_sessions(known) if operator else known
 
 
-def _by_cookie(cookie: str, operator: bool) -> Known | None:
+def _authenticate_cookie(cookie: str, operator: bool) -> AuthenticatedClient | None:
     credential = Credential("cookie", cookie=cookie)
-    standing = standing_of(credential)
-    known = Known(credential, standing) if standing else None
-    return with_sessions(known) if known and operator else known
+    standing = read_access(credential)
+    known = AuthenticatedClient(credential, standing) if standing else None
+    return load_sessions(known) if known and operator else known
 
 
-def with_sessions(known: Known) -> Known:
+def load_sessions(known: AuthenticatedClient) -> AuthenticatedClient:
     """For people; a node has no sessions."""
     user = known.standing.user
-    main = Session.objects.filter(owner=user, key=main_key(), deleted_at__isnull=True)
+    main = Session.objects.filter(owner=user, key=make_main_key(), deleted_at__isnull=True)
     session_id = main.values_list("generation_id", flat=True).first()
     member_of = SessionMember.objects.filter(user=user).values_list("session_id", flat=True)
     return replace(known, main_session_id=str(session_id) if session_id else None, member_of=tuple(str(pk) for pk in member_of))
 
 
-async def note_use(known: Known, address: str) -> None:
+async def record_use(known: AuthenticatedClient, address: str) -> None:
     """A task of its own: the client does not wait for it, and a database that cannot be written keeps nobody out."""
     credential = known.credential
     try:
@@ -120,6 +120,6 @@ async def note_use(known: Known, address: str) -> None:
             token = credential.token_id if credential.kind == "device-token" else 0
             await db.write(note_device, credential.device, token, address, key=f"device {known.fingerprint}")
         if credential.kind == "api-token":
-            await db.write(tokens.note_use, credential.token_id, key=f"token {credential.token_id}")
+            await db.write(tokens.record_use, credential.token_id, key=f"token {credential.token_id}")
     except ClawError as error:
         log.warning("the use of token %d could not be noted: %s", credential.token_id, error.message)

@@ -10,14 +10,14 @@ from clawsite.accounts.models import User
 from clawsite.infra.errors import Forbidden
 
 
-class Limited(StrEnum):
+class LimitedTokenRule(StrEnum):
     CARRIED = "carried"  # what it starts are runs, and they take the limits along
     REFUSED = "refused"  # what it leaves is read by runs that do not have them
     HARMLESS = "harmless"  # it leaves nothing that a run reads
 
 
-def check(user: User, what: Limited | None, name: str) -> None:
-    if what is Limited.REFUSED and user.key_limits:
+def check_limited_token(user: User, what: LimitedTokenRule | None, name: str) -> None:
+    if what is LimitedTokenRule.REFUSED and user.key_limits:
         raise Forbidden(
             f"this token is limited to some tools, and {name} reaches runs that are not; use one without limits, or sign in",
             details={"code": "TOKEN_LIMITED"},

@@ -2,23 +2,23 @@
 
 from typing import Any
 
-from clawsite.gateway.protocol.errors import Close, error_shape
+from clawsite.gateway.protocol.errors import CloseCode, error_shape
 from clawsite.infra.errors import InvalidRequest
 
 NOT_PAIRED = "NOT_PAIRED"
 
 
-class Refused(Exception):
+class HandshakeRejected(Exception):
     """The handshake ends here."""
 
-    def __init__(self, message: str, *, close: Close = Close.POLICY, error: dict[str, Any] | None = None) -> None:
+    def __init__(self, message: str, *, close: CloseCode = CloseCode.POLICY, error: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.error = error or error_shape(InvalidRequest.code, message)
         self.close = close
         self.reason = message
 
 
-def unauthorized(why: str, code: str, *, retry_after_ms: int | None = None, **details: Any) -> Refused:
+def reject_unauthorized(why: str, code: str, *, retry_after_ms: int | None = None, **details: Any) -> HandshakeRejected:
     message = f"unauthorized: {why}"
     shape = error_shape(
         InvalidRequest.code,
@@ -27,12 +27,12 @@ def unauthorized(why: str, code: str, *, retry_after_ms: int | None = None, **de
         retryable=retry_after_ms is not None,
         retry_after_ms=retry_after_ms,
     )
-    return Refused(message, error=shape)
+    return HandshakeRejected(message, error=shape)
 
 
-def bad_device(message: str, code: str) -> Refused:
-    return Refused(message, error=error_shape(InvalidRequest.code, message, details={"code": code}))
+def reject_device(message: str, code: str) -> HandshakeRejected:
+    return HandshakeRejected(message, error=error_shape(InvalidRequest.code, message, details={"code": code}))
 
 
-def not_paired(message: str, code: str, **details: Any) -> Refused:
-    return Refused(message, error=error_shape(NOT_PAIRED, message, details={"code": code, **details}))
+def reject_unpaired(message: str, code: str, **details: Any) -> HandshakeRejected:
+    return HandshakeRejected(message, error=error_shape(NOT_PAIRED, message, details={"code": code, **details}))

@@ -11,40 +11,40 @@ from uuid import UUID
 
 from clawsite.accounts.models import User
 from clawsite.gateway.delivery.audience import Audience
-from clawsite.gateway.delivery.waits import Waits
-from clawsite.gateway.protocol.approval_snapshots import session_news
-from clawsite.gateway.protocol.approvals import ApprovalRecord, asked_of, found_record
-from clawsite.gateway.protocol.event_frames import Outgoing
+from clawsite.gateway.delivery.waits import Waiters
+from clawsite.gateway.protocol.approval_snapshots import build_session_event
+from clawsite.gateway.protocol.approvals import ApprovalRecord, find_record, to_request
+from clawsite.gateway.protocol.event_frames import OutgoingEvent
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError
-from sessions_app.keys import shared_key
+from sessions_app.keys import make_shared_key
 from tools_app.models import Approval
 
 log = logging.getLogger(__name__)
 
-Changes = Literal["requested", "voted", "extended", "expiring", "resolved"]
+ChangeKind = Literal["requested", "voted", "extended", "expiring", "resolved"]
 POLL_SECONDS = 2.0  # behind the hint, for one that was lost
-SEEN_IN_SESSION = ("requested", "extended", "resolved")  # the others change nothing of what is told there
+SESSION_CHANGES = ("requested", "extended", "resolved")  # the others change nothing of what is told there
 
 
 @dataclass(frozen=True, slots=True)
-class _InSession:
+class _SessionNotice:
     """What is told to those who follow the session of a question; each knows it by a key of their own."""
 
     id: str
     owner: int
     key: str
-    for_owner: Outgoing
-    for_others: Outgoing
+    for_owner: OutgoingEvent
+    for_others: OutgoingEvent
 
 
-async def tell(audience: Audience, message: dict[str, Any]) -> None:
+async def notify_approval(audience: Audience, message: dict[str, Any]) -> None:
     """Tell those who are connected here about the question that a message of the bus names."""
     if not audience:
         return
     try:
-        news = await db.read(_news_of, message["id"], message["change"])
+        news = await db.read(_build_notices, message["id"], message["change"])
     except ClawError as error:
         log.warning("nobody was told of a question: %s", error.message)
         return
@@ -56,52 +56,53 @@ async def tell(audience: Audience, message: dict[str, Any]) -> None:
             connection.take(for_approvers)
     if session is None:
         return
-    for connection in audience.of_session(session.id, session.owner, session.key):
+    for connection in audience.connections_of_session(session.id, session.owner, session.key):
         owns = connection.user_pk == session.owner
-        if connection.hears_approvals(session.id, session.key if owns else None):
+        if connection.wants_approvals(session.id, session.key if owns else None):
             connection.take(session.for_owner if owns else session.for_others)
 
 
-def _news_of(approval_id: str, change: Changes) -> tuple[Outgoing, _InSession | None] | None:
+def _build_notices(approval_id: str, change: ChangeKind) -> tuple[OutgoingEvent, _SessionNotice | None] | None:
     """None when the question is gone."""
     found = Approval.objects.select_related("session", "run", "requester", "decided_by").filter(pk=UUID(approval_id))
     approval = found.first()
     if approval is None:
         return None
-    return _for_approvers(approval, change), _in_session(approval) if change in SEEN_IN_SESSION else None
+    return _build_approver_event(approval, change), _build_session_notice(approval) if change in SESSION_CHANGES else None
 
 
-def _for_approvers(approval: Approval, change: Changes) -> Outgoing:
-    payload: dict[str, Any] = {"id": str(approval.pk), "request": asked_of(approval, 0)}
+def _build_approver_event(approval: Approval, change: ChangeKind) -> OutgoingEvent:
+    payload: dict[str, Any] = {"id": str(approval.pk), "request": to_request(approval, 0)}
     if change == "resolved":
         payload["decision"] = approval.decision or None
         payload["resolvedBy"] = approval.decided_by.get_username() if approval.decided_by else None
         payload |= {"ts": clock.now_ms(), "status": approval.status, "reason": approval.reason}
-        return Outgoing("exec.approval.resolved", payload, payload)
+        return OutgoingEvent("exec.approval.resolved", payload, payload)
     payload["createdAtMs"] = clock.to_ms(approval.created_at)
     payload["expiresAtMs"] = clock.to_ms(approval.expires_at)
     if change == "requested":
-        return Outgoing("exec.approval.requested", payload, payload)
+        return OutgoingEvent("exec.approval.requested", payload, payload)
     payload["change"] = change
-    return Outgoing("exec.approval.changed", payload, payload)
+    return OutgoingEvent("exec.approval.changed", payload, payload)
 
 
-def _in_session(approval: Approval) -> _InSession | None:
+def _build_session_notice(approval: Approval) -> _SessionNotice | None:
     session = approval.session
     if session is None:
         return None
     for_owner, for_others = (
-        Outgoing("session.approval", session_news(approval, key), None) for key in (session.key, shared_key(session.pk))
+        OutgoingEvent("session.approval", build_session_event(approval, key), None)
+        for key in (session.key, make_shared_key(session.pk))
     )
-    return _InSession(str(session.pk), session.owner_id, session.key, for_owner, for_others)
+    return _SessionNotice(str(session.pk), session.owner_id, session.key, for_owner, for_others)
 
 
-async def decided(waits: Waits[str], user: User, approval_id: str) -> ApprovalRecord:
+async def wait_for_decision(waits: Waiters[str], user: User, approval_id: str) -> ApprovalRecord:
     """The question once it is closed. Listening begins before the row is read."""
     with waits.of(approval_id) as news:
         while True:
             news.clear()
-            record = await db.read(found_record, user, approval_id)
+            record = await db.read(find_record, user, approval_id)
             if record["status"] != Approval.Status.PENDING:
                 return record
             try:

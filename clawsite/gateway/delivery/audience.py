@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Iterable, Iterator
 
 from clawsite.gateway.delivery.connection import Connection
-from clawsite.gateway.delivery.hub_queries import Members, Rows
+from clawsite.gateway.delivery.hub_queries import HubQueries, MembersBySession
 from clawsite.infra import clock
 
 
 class Audience:
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: HubQueries) -> None:
         self._rows = rows
         self._by_user: dict[int, set[Connection]] = {}
         self._followers: dict[str, set[Connection]] = {}
-        self._members: Members = {}
+        self._members: MembersBySession = {}
         self.version = 0  # raised whenever somebody comes, goes, follows, or may see something else
         self.since_ms = 0  # when the first of the present connections came
 
@@ -32,7 +32,7 @@ class Audience:
     def users(self) -> list[int]:
         return list(self._by_user)
 
-    def of_user(self, user_pk: int) -> list[Connection]:
+    def connections_of_user(self, user_pk: int) -> list[Connection]:
         return list(self._by_user.get(user_pk, ()))
 
     def is_followed(self, session_id: str) -> bool:
@@ -48,7 +48,7 @@ class Audience:
             connection.awaited_keys[key] = promised
         self.changed()
 
-    def waiting_for(self, session_id: str, owner: int, key: str) -> list[tuple[Connection, asyncio.Event]]:
+    def take_waiting_followers(self, session_id: str, owner: int, key: str) -> list[tuple[Connection, asyncio.Event]]:
         """Those who asked for all of the session before it was there. Each is named once, and follows it by its id from now on."""
         waiting = [connection for connection in self._by_user.get(owner, ()) if key in connection.awaited_keys]
         for connection in waiting:
@@ -89,7 +89,7 @@ class Audience:
     def changed(self) -> None:
         self.version += 1
 
-    async def read_members(self) -> None:
+    async def load_members(self) -> None:
         members, users = self._members, None
         while users != self.users:  # somebody came or left meanwhile: the answer is about others
             users = self.users
@@ -98,10 +98,10 @@ class Audience:
             self._members = members
             self.changed()
 
-    def of_session(self, session_id: str, owner: int, key: str) -> list[Connection]:
+    def connections_of_session(self, session_id: str, owner: int, key: str) -> list[Connection]:
         """Owner and members wherever they are; who may read everybody's sessions only where they asked to."""
         users = {owner, *self._members.get(session_id, ())}
-        chosen = [connection for user in users for connection in self.of_person(user, session_id, owner, key)]
+        chosen = [connection for user in users for connection in self.user_connections_for_session(user, session_id, owner, key)]
         others = (c for c in self._followers.get(session_id, ()) if c.user_pk not in users)
         return chosen + [connection for connection in others if connection.authority.may_read and connection.authority.sees_all]
 
@@ -109,14 +109,14 @@ class Audience:
         """Somebody else's session."""
         return connection.user_pk in self._members.get(session_id, ()) or connection.authority.sees_all
 
-    def of_person(self, user: int, session_id: str, owner: int, key: str) -> list[Connection]:
+    def user_connections_for_session(self, user: int, session_id: str, owner: int, key: str) -> list[Connection]:
         """The connections of one user that want to hear about a session."""
         return [
             connection
             for connection in self._by_user.get(user, ())
-            if connection.authority.may_read and (not connection.scoped or _asked_for(connection, session_id, owner, key))
+            if connection.authority.may_read and (not connection.scoped or _has_subscribed(connection, session_id, owner, key))
         ]
 
 
-def _asked_for(connection: Connection, session_id: str, owner: int, key: str) -> bool:
+def _has_subscribed(connection: Connection, session_id: str, owner: int, key: str) -> bool:
     return session_id in connection.followed or (connection.user_pk == owner and key in connection.followed_keys)

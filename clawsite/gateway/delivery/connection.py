@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clawsite.gateway.auth.authority import Authority, Role
-from clawsite.gateway.delivery.send_queue import Line
-from clawsite.gateway.protocol.event_frames import Outgoing
+from clawsite.gateway.delivery.send_queue import SocketWriter
+from clawsite.gateway.protocol.event_frames import OutgoingEvent
 from clawsite.gateway.protocol.frames import Client, Dialect
 
 
 @dataclass(eq=False, slots=True)
 class Connection:
-    line: Line
+    line: SocketWriter
     client: Client
     authority: Authority
     protocol: int
@@ -52,27 +52,27 @@ class Connection:
         """The row of its device, 0 without one."""
         return self.authority.credential.device
 
-    def wants(self, outgoing: Outgoing) -> bool:
+    def wants(self, outgoing: OutgoingEvent) -> bool:
         """Protocol 1 has no capabilities to declare: it is told everything."""
         return not outgoing.needs or self.dialect == "classic" or outgoing.needs in self.caps
 
-    def take(self, outgoing: Outgoing) -> None:
+    def take(self, outgoing: OutgoingEvent) -> None:
         if self.wants(outgoing):
             encoded = outgoing.encoded(self.dialect)
             if encoded is not None:
                 self.line.deliver(encoded, droppable=outgoing.droppable)
 
-    def listens(self, session_id: str, own_key: str | None) -> bool:
+    def wants_messages(self, session_id: str, own_key: str | None) -> bool:
         """Whether it asked to be told the messages of a session that it may see."""
         return bool(self.messages_since) or session_id in self.message_floors or own_key in self.message_keys
 
-    def is_news(self, session_id: str, own_key: str | None, message: dict[str, Any]) -> bool:
+    def is_new_message(self, session_id: str, own_key: str | None, message: dict[str, Any]) -> bool:
         """Whether a message was said after it asked."""
         if session_id in self.message_floors:
             return bool(message["position"] > self.message_floors[session_id])
         return own_key in self.message_keys or 0 < self.messages_since <= message["timestamp"]
 
-    def hears_approvals(self, session_id: str, own_key: str | None) -> bool:
+    def wants_approvals(self, session_id: str, own_key: str | None) -> bool:
         """Whether it asked to be told the questions of a session that it may see."""
         return session_id in self.approvals_of or own_key in self.approvals_of
 

@@ -13,40 +13,40 @@ from typing import Any, Literal
 
 from clawsite.gateway.delivery.audience import Audience
 from clawsite.gateway.delivery.connection import Connection
-from clawsite.gateway.delivery.hub_queries import Rows, replay
+from clawsite.gateway.delivery.hub_queries import HubQueries, replay_events
 from clawsite.gateway.delivery.message_feed import MessageFeed
-from clawsite.gateway.delivery.run_waits import RunWaits
-from clawsite.gateway.delivery.session_stream import EventOut, Stream
+from clawsite.gateway.delivery.run_waits import RunWaiters
+from clawsite.gateway.delivery.session_stream import EventPayload, SessionStream
 from clawsite.gateway.protocol import event_frames
-from clawsite.gateway.protocol.chat_events import ChatView
-from clawsite.gateway.protocol.event_frames import Outgoing, SessionName
+from clawsite.gateway.protocol.chat_events import ChatEventBuilder
+from clawsite.gateway.protocol.event_frames import OutgoingEvent, SessionName
 from clawsite.infra import clock
 from clawsite.infra.errors import ClawError
-from sessions_app.keys import shared_key
+from sessions_app.keys import make_shared_key
 
 log = logging.getLogger(__name__)
 
 WATCHED_SECONDS = 60.0  # a session without a run is polled this long after its last event
 PROMISE_SECONDS = 30.0  # for an answer to leave
-KEPT_SECONDS = 600.0  # and its head is remembered this long
+FORGET_SECONDS = 600.0  # and its head is remembered this long
 
 
 class Hub:
     def __init__(
         self,
-        rows: Rows,
+        rows: HubQueries,
         *,
         now: Callable[[], float] = time.monotonic,
         later: Callable[[float, Callable[[], None]], object] | None = None,
     ) -> None:
         self.audience = Audience(rows)
-        self.run_waits = RunWaits()
+        self.run_waits = RunWaiters()
         self._messages = MessageFeed(rows, self.audience)
         self._rows = rows
         self._now = now
         self._later = later or (lambda delay, call: asyncio.get_running_loop().call_later(delay, call))
-        self._streams: dict[str, Stream] = {}
-        self._mending: set[asyncio.Task[None]] = set()
+        self._streams: dict[str, SessionStream] = {}
+        self._repairing: set[asyncio.Task[None]] = set()
 
     def leave(self, connection: Connection) -> None:
         self.audience.remove(connection)
@@ -63,9 +63,9 @@ class Hub:
 
     # Hearing
 
-    def hear_events(self, message: dict[str, Any]) -> None:
+    def receive_events(self, message: dict[str, Any]) -> None:
         """Committed events of one session."""
-        events: list[EventOut] = message["events"]
+        events: list[EventPayload] = message["events"]
         self.run_waits.hear(events)
         if not self.audience:
             return
@@ -77,48 +77,53 @@ class Hub:
         if not stream.busy:
             self._advance(stream)
 
-    def hear_session(self, message: dict[str, Any]) -> None:
+    def receive_session_change(self, message: dict[str, Any]) -> None:
         """A session was made, patched, reset or deleted, or somebody marked it for themselves."""
         place = message["session"], message["owner"], message["key"]
         only = message.get("only")
-        self._tell_change(message, self.audience.of_session(*place) if only is None else self.audience.of_person(only, *place))
+        self._send_change(
+            message,
+            self.audience.connections_of_session(*place)
+            if only is None
+            else self.audience.user_connections_for_session(only, *place),
+        )
 
-    async def hear_members(self, message: dict[str, Any]) -> None:
+    async def receive_member_change(self, message: dict[str, Any]) -> None:
         """Who may see a session has changed: told to those who could see it and to those who can now."""
-        before = self.audience.of_session(message["session"], message["owner"], message["key"])
-        await self.audience.read_members()
-        after = self.audience.of_session(message["session"], message["owner"], message["key"])
-        self._tell_change(message, {*before, *after})
+        before = self.audience.connections_of_session(message["session"], message["owner"], message["key"])
+        await self.audience.load_members()
+        after = self.audience.connections_of_session(message["session"], message["owner"], message["key"])
+        self._send_change(message, {*before, *after})
 
-    def _tell_change(self, message: dict[str, Any], connections: Iterable[Connection]) -> None:
+    def _send_change(self, message: dict[str, Any], connections: Iterable[Connection]) -> None:
         payload = {
             "sessionKey": message["key"],
             "sessionId": message["sessionId"],
             "reason": message["change"],
             "ts": clock.now_ms(),
         }
-        outgoing = Outgoing("sessions.changed", payload, payload)
-        for_others = outgoing.about(shared_key(message["session"]))
+        outgoing = OutgoingEvent("sessions.changed", payload, payload)
+        for_others = outgoing.about(make_shared_key(message["session"]))
         for connection in connections:
             connection.take(outgoing if connection.user_pk == message["owner"] else for_others)
 
-    def _stream(self, session_id: str) -> Stream:
+    def _stream(self, session_id: str) -> SessionStream:
         stream = self._streams.get(session_id)
         if stream is None:
-            stream = self._streams[session_id] = Stream(session_id, self._now())
+            stream = self._streams[session_id] = SessionStream(session_id, self._now())
         return stream
 
-    def _drop(self, stream: Stream) -> None:
+    def _drop(self, stream: SessionStream) -> None:
         stream.close()
         if self._streams.get(stream.id) is stream:
             del self._streams[stream.id]
 
-    def _advance(self, stream: Stream) -> None:
+    def _advance(self, stream: SessionStream) -> None:
         """Deliver what is next in order; anything else is a case for the rows."""
         while stream.waiting:
             event = stream.waiting[0]
-            if event["cursor"] > stream.head and stream.cannot_take(event):
-                self._mend(stream)
+            if event["cursor"] > stream.head and stream.needs_rows(event):
+                self._repair(stream)
                 return
             stream.waiting.pop(0)
             if event["cursor"] > stream.head:
@@ -126,30 +131,32 @@ class Hub:
 
     # Telling
 
-    def _deliver(self, stream: Stream, event: EventOut) -> None:
-        self._tell_event(stream, event)
+    def _deliver(self, stream: SessionStream, event: EventPayload) -> None:
+        self._send_event(stream, event)
         self._messages.hear(stream, event)
 
-    def _tell_event(self, stream: Stream, event: EventOut) -> None:
+    def _send_event(self, stream: SessionStream, event: EventPayload) -> None:
         now = stream.touched = self._now()
         stream.head = event["cursor"]
         if event["run"] is None:
-            self._tell(stream, [*event_frames.log_event(event, stream.name), *event_frames.injected(event, stream.name)])
+            self._send_to_recipients(
+                stream, [*event_frames.to_outgoing(event, stream.name), *event_frames.to_injected_outgoing(event, stream.name)]
+            )
             if renamed := event["data"].get("sessionId"):  # a reset: the same session, a new generation
                 stream.name = SessionName(renamed, stream.name.key)
             return
-        view = stream.views.setdefault(event["run"], ChatView(event["runId"]))
-        chats = [event_frames.chat_event(payload, stream.name) for payload in view.feed(event, now)]
+        view = stream.views.setdefault(event["run"], ChatEventBuilder(event["runId"]))
+        chats = [event_frames.to_chat_outgoing(payload, stream.name) for payload in view.feed(event, now)]
         if view.ended:
             # Deltas that waited come before the news of the end, the last word after it.
-            self._tell(stream, [*chats[:-1], *event_frames.log_event(event, stream.name), *chats[-1:]])
+            self._send_to_recipients(stream, [*chats[:-1], *event_frames.to_outgoing(event, stream.name), *chats[-1:]])
             del stream.views[event["run"]]
             return
-        self._tell(stream, [*event_frames.log_event(event, stream.name), *chats])
+        self._send_to_recipients(stream, [*event_frames.to_outgoing(event, stream.name), *chats])
         if view.due is not None:
             self._flush_later(stream, view)
 
-    def _flush_later(self, stream: Stream, view: ChatView) -> None:
+    def _flush_later(self, stream: SessionStream, view: ChatEventBuilder) -> None:
         if view.timed or view.due is None:
             return
         view.timed = True
@@ -157,24 +164,26 @@ class Hub:
         def flush() -> None:
             view.timed = False
             if not view.ended:
-                self._tell(stream, [event_frames.chat_event(payload, stream.name) for payload in view.flush(self._now())])
+                self._send_to_recipients(
+                    stream, [event_frames.to_chat_outgoing(payload, stream.name) for payload in view.flush(self._now())]
+                )
 
         self._later(max(0.0, view.due - self._now()), flush)
 
-    def _tell(self, stream: Stream, told: Iterable[Outgoing]) -> None:
+    def _send_to_recipients(self, stream: SessionStream, told: Iterable[OutgoingEvent]) -> None:
         if stream.closed:  # who is here now is told by its successor
             return
         if stream.version != self.audience.version:
             stream.version = self.audience.version
-            everybody = self.audience.of_session(stream.id, stream.owner, stream.name.key)
+            everybody = self.audience.connections_of_session(stream.id, stream.owner, stream.name.key)
             stream.recipients = [connection for connection in everybody if connection.user_pk == stream.owner]
             stream.guests = [connection for connection in everybody if connection.user_pk != stream.owner]
         for outgoing in told:
-            self._hand_out(stream, outgoing, stream.recipients)
+            self._send_to(stream, outgoing, stream.recipients)
             if stream.guests:
-                self._hand_out(stream, outgoing.about(shared_key(stream.id)), stream.guests)
+                self._send_to(stream, outgoing.about(make_shared_key(stream.id)), stream.guests)
 
-    def _hand_out(self, stream: Stream, outgoing: Outgoing, connections: Iterable[Connection]) -> None:
+    def _send_to(self, stream: SessionStream, outgoing: OutgoingEvent, connections: Iterable[Connection]) -> None:
         for connection in connections:
             if connection.held and stream.id in connection.held:
                 continue
@@ -184,26 +193,26 @@ class Hub:
                 continue
             connection.take(outgoing)
 
-    def broadcast(self, outgoing: Outgoing, *, to: Literal["readers", "operators", "everybody"] = "readers") -> None:
+    def broadcast(self, outgoing: OutgoingEvent, *, to: Literal["readers", "operators", "everybody"] = "readers") -> None:
         for connection in self.audience:
             if connection.authority.may_read or to == "everybody" or (to == "operators" and connection.role == "operator"):
                 connection.take(outgoing)
 
-    def tell_owner(self, user_pk: int, outgoing: Outgoing) -> None:
+    def send_to_owner(self, user_pk: int, outgoing: OutgoingEvent) -> None:
         """All of somebody's connections that may read."""
-        for connection in self.audience.of_user(user_pk):
+        for connection in self.audience.connections_of_user(user_pk):
             if connection.authority.may_read:
                 connection.take(outgoing)
 
     # Mending
 
-    def _mend(self, stream: Stream) -> None:
+    def _repair(self, stream: SessionStream) -> None:
         stream.busy = True
         task = asyncio.get_running_loop().create_task(self._read_rows(stream))
-        self._mending.add(task)
-        task.add_done_callback(self._mending.discard)
+        self._repairing.add(task)
+        task.add_done_callback(self._repairing.discard)
 
-    async def _read_rows(self, stream: Stream) -> None:
+    async def _read_rows(self, stream: SessionStream) -> None:
         """Deliver from the rows up to their head, then go on with what has been heard meanwhile."""
         try:
             if not stream.opened and not await self._open(stream):
@@ -225,22 +234,22 @@ class Hub:
             stream.busy = False
         self._advance(stream)
 
-    async def _open(self, stream: Stream) -> bool:
+    async def _open(self, stream: SessionStream) -> bool:
         """Begin a stream where everybody here stands: after what was written before the first of them came."""
         facts = await self._rows.session(stream.id)
         if facts is None:  # deleted for good
             self._drop(stream)
             return False
         # A stream that was forgotten had been idle for longer, so nothing is told twice; a minute for other hosts' clocks.
-        window = clock.now_ms() - int((KEPT_SECONDS - 60) * 1000)
+        window = clock.now_ms() - int((FORGET_SECONDS - 60) * 1000)
         stream.head = await self._rows.cursor_before(stream.id, max(self.audience.since_ms, window))
         stream.name, stream.owner, stream.opened = facts.name, facts.owner, True
-        for connection, promised in self.audience.waiting_for(stream.id, facts.owner, facts.name.key):
+        for connection, promised in self.audience.take_waiting_followers(stream.id, facts.owner, facts.name.key):
             # The time of an event is taken before its commit, so the first ones may look older than the one who waits for them.
             connection.held.add(stream.id)
             task = asyncio.get_running_loop().create_task(self._replay_all(connection, promised, stream.id, facts.name))
-            self._mending.add(task)
-            task.add_done_callback(self._mending.discard)
+            self._repairing.add(task)
+            task.add_done_callback(self._repairing.discard)
         return True
 
     async def _replay_all(self, connection: Connection, promised: asyncio.Event, session_id: str, name: SessionName) -> None:
@@ -248,23 +257,23 @@ class Hub:
         with contextlib.suppress(TimeoutError):  # of a line that broke before the promise could be sent
             async with asyncio.timeout(PROMISE_SECONDS):
                 await promised.wait()
-        await replay(self._rows, self, connection, session_id, name, 0)
+        await replay_events(self._rows, self, connection, session_id, name, 0)
 
-    async def _deliver_known(self, stream: Stream, event: EventOut) -> None:
+    async def _deliver_known(self, stream: SessionStream, event: EventPayload) -> None:
         run = event["run"]
         if run is not None and event["seq"] > 1 and run not in stream.views:
-            view = ChatView(event["runId"])
+            view = ChatEventBuilder(event["runId"])
             for earlier in await self._rows.run_events(run, event["seq"]):
                 view.catch_up(earlier)
             stream.views[run] = view
         self._deliver(stream, event)
 
-    async def _deliver_rest(self, stream: Stream, heard: int) -> None:
+    async def _deliver_rest(self, stream: SessionStream, heard: int) -> None:
         """What had been heard before the rows were read and is not among them: their hole is real, so it is passed over.
 
         What has been heard since then is another matter: the rows may have all of it by now, and are read again.
         """
-        while stream.waiting and stream.waiting[0]["cursor"] <= heard and stream.cannot_take(stream.waiting[0]):
+        while stream.waiting and stream.waiting[0]["cursor"] <= heard and stream.needs_rows(stream.waiting[0]):
             event = stream.waiting.pop(0)
             if event["cursor"] > stream.head and event["data"] is not None:
                 await self._deliver_known(stream, event)
@@ -278,7 +287,7 @@ class Hub:
                 self.run_waits.tell(run_pk)
         if not self.audience:
             return
-        await self.audience.read_members()
+        await self.audience.load_members()
         self._forget_idle()
         heads = await self._rows.heads(
             [stream.id for stream in self._streams.values() if self._is_watched(stream)], self.audience.users
@@ -288,19 +297,19 @@ class Hub:
         for session_id, head in heads.items():
             stream = self._stream(session_id)
             if not stream.busy and (not stream.opened or head > stream.head or stream.waiting):
-                self._mend(stream)
+                self._repair(stream)
 
-    def _is_watched(self, stream: Stream) -> bool:
+    def _is_watched(self, stream: SessionStream) -> bool:
         recent = self._now() - stream.touched < WATCHED_SECONDS
         return recent or bool(stream.views) or self.audience.is_followed(stream.id)
 
     def _forget_idle(self) -> None:
         now = self._now()
         for stream in list(self._streams.values()):
-            if not stream.busy and not stream.views and now - stream.touched > KEPT_SECONDS:
+            if not stream.busy and not stream.views and now - stream.touched > FORGET_SECONDS:
                 self._drop(stream)
 
     async def settle(self) -> None:
         """Wait until no rows are being read."""
-        while unread := self._mending | self._messages.tasks:
+        while unread := self._repairing | self._messages.tasks:
             await asyncio.wait(unread)

@@ -11,25 +11,25 @@ from typing import Any
 
 from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.protocol import limits
-from clawsite.gateway.protocol.event_frames import Outgoing
-from clawsite.gateway.protocol.hello import listed
-from clawsite.gateway.protocol.scopes import Scope, grants
+from clawsite.gateway.protocol.event_frames import OutgoingEvent
+from clawsite.gateway.protocol.hello import to_wire_entries
+from clawsite.gateway.protocol.scopes import Scope, has_scope
 from clawsite.infra import clock
 
-Entry = dict[str, Any]
+PresenceEntry = dict[str, Any]
 
-NOT_LISTED = frozenset({"cli", "probe", "backend"})
-MOST_ENTRIES = 200
-FORGOTTEN_SECONDS = 3 * limits.TICK_SECONDS
+UNLISTED_MODES = frozenset({"cli", "probe", "backend"})
+MAX_ENTRIES = 200
+EXPIRY_SECONDS = 3 * limits.TICK_SECONDS
 
 # What protocol 1 calls the things a client may do.
 _CAPABILITIES = {Scope.READ: ["sessions"], Scope.WRITE: ["agent", "send"], Scope.APPROVALS: ["approvals"], Scope.ADMIN: ["config"]}
 
 
-def entry_of(connection: Connection) -> Entry | None:
+def to_entry(connection: Connection) -> PresenceEntry | None:
     client, authority = connection.client, connection.authority
     is_node = connection.role == "node"
-    if client.mode in NOT_LISTED and not is_node:
+    if client.mode in UNLISTED_MODES and not is_node:
         return None
     entry = {
         "id": client.id,
@@ -45,7 +45,7 @@ def entry_of(connection: Connection) -> Entry | None:
         "instanceId": client.instance_id,
         "roles": [connection.role],
         "scopes": sorted(authority.scopes),
-        "capabilities": [word for scope, words in _CAPABILITIES.items() if grants(authority.scopes, scope) for word in words],
+        "capabilities": [word for scope, words in _CAPABILITIES.items() if has_scope(authority.scopes, scope) for word in words],
         "user": {"id": str(authority.user.pk), "name": authority.user.get_username()},
         "reason": "connect",
         "onlineSince": connection.connected_ms,
@@ -65,13 +65,13 @@ def node_key(device_pk: int) -> str:
 
 
 @dataclass(slots=True)
-class Versions:
+class StateVersions:
     """Raised with every change of what a snapshot holds; both begin at 1 in each process."""
 
     presence: int = 1
     health: int = 1
 
-    def wire(self) -> dict[str, int]:
+    def to_wire(self) -> dict[str, int]:
         return {"presence": self.presence, "health": self.health}
 
 
@@ -79,43 +79,43 @@ class Presence:
     def __init__(
         self,
         process: str,
-        me: Entry,
-        versions: Versions,
+        me: PresenceEntry,
+        versions: StateVersions,
         *,
         publish: Callable[[dict[str, Any]], None],
-        tell: Callable[[Outgoing], None],
+        tell: Callable[[OutgoingEvent], None],
         later: Callable[[float, Callable[[], None]], object],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._process, self._me, self._versions = process, me, versions
-        self._publish, self._tell, self._later, self._now = publish, tell, later, now
-        self._mine: dict[str, Entry] = {}  # by connection
-        self._others: dict[str, tuple[float, list[Entry]]] = {}  # by process: when heard, and who is there
-        self._changes: list[Entry] = []
+        self._publish, self._notify, self._later, self._now = publish, tell, later, now
+        self._mine: dict[str, PresenceEntry] = {}  # by connection
+        self._others: dict[str, tuple[float, list[PresenceEntry]]] = {}  # by process: when heard, and who is there
+        self._changes: list[PresenceEntry] = []
         self._unannounced = False
         self._timed = False
-        self._told_at = float("-inf")
+        self._notified_at = float("-inf")
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[PresenceEntry]:
         """Newest first, one per client instance, the server's own among them."""
         everybody = [*list(self._mine.values()), *(entry for _, entries in list(self._others.values()) for entry in entries)]
         by_key = {entry["key"]: entry for entry in sorted(everybody, key=lambda entry: int(entry["ts"]))}
         newest = sorted(by_key.values(), key=lambda entry: -int(entry["ts"]))
-        return [{**self._me, "ts": clock.now_ms()}, *newest[: MOST_ENTRIES - 1]]
+        return [{**self._me, "ts": clock.now_ms()}, *newest[: MAX_ENTRIES - 1]]
 
     def online_since(self, key: str) -> int | None:
         """When somebody came, as far as this process has heard; None for who is not here."""
         everybody = [*list(self._mine.values()), *(entry for _, entries in list(self._others.values()) for entry in entries)]
         return max((int(entry["onlineSince"]) for entry in everybody if entry["key"] == key), default=None)
 
-    def joined(self, connection: Connection) -> None:
-        if entry := entry_of(connection):
+    def add(self, connection: Connection) -> None:
+        if entry := to_entry(connection):
             self._mine[connection.id] = entry
-            self._changed(entry)
+            self._record_change(entry)
 
     def left(self, connection: Connection) -> None:
         if entry := self._mine.pop(connection.id, None):
-            self._changed({**entry, "status": "offline", "reason": "disconnect"})
+            self._record_change({**entry, "status": "offline", "reason": "disconnect"})
 
     def hear(self, message: dict[str, Any]) -> None:
         """Another process tells who is connected to it."""
@@ -129,18 +129,18 @@ class Presence:
         before = {entry["key"]: entry for entry in known[1]} if known else {}
         after = {entry["key"]: entry for entry in entries}
         for key in before.keys() - after.keys():
-            self._changed({**before[key], "status": "offline", "reason": "disconnect"}, told=True)
+            self._record_change({**before[key], "status": "offline", "reason": "disconnect"}, told=True)
         for key in after.keys() - before.keys():
-            self._changed(after[key], told=True)
+            self._record_change(after[key], told=True)
 
     def tick(self) -> None:
         """Tell the others that we are still here, and forget those who are not."""
         self._announce()
         for process, (heard, entries) in list(self._others.items()):
-            if self._now() - heard > FORGOTTEN_SECONDS:
+            if self._now() - heard > EXPIRY_SECONDS:
                 del self._others[process]
                 for entry in entries:
-                    self._changed({**entry, "status": "offline", "reason": "disconnect"}, told=True)
+                    self._record_change({**entry, "status": "offline", "reason": "disconnect"}, told=True)
 
     def leave(self) -> None:
         """This process ends."""
@@ -151,25 +151,25 @@ class Presence:
         self._unannounced = False
         self._publish({"k": "presence", "process": self._process, "entries": list(self._mine.values())})
 
-    def _changed(self, entry: Entry, *, told: bool = False) -> None:
+    def _record_change(self, entry: PresenceEntry, *, told: bool = False) -> None:
         """Note a change, and tell clients soon: at once after a quiet second, otherwise when the second is over."""
         self._changes.append(entry)
         self._unannounced = self._unannounced or not told
         if not self._timed:
             self._timed = True
             pause = limits.PRESENCE_PAUSE_SECONDS * max(1.0, len(self._mine) / 50)  # a long list goes to many, so less often
-            self._later(max(0.0, self._told_at + pause - self._now()), self._tell_clients)
+            self._later(max(0.0, self._notified_at + pause - self._now()), self._notify_clients)
 
-    def _tell_clients(self) -> None:
+    def _notify_clients(self) -> None:
         self._timed = False
-        self._told_at = self._now()
+        self._notified_at = self._now()
         self._versions.presence += 1
         if self._unannounced:
             self._announce()
         changes, self._changes = self._changes, []
         entries = self.entries()
         # Protocol 1 is told about one client: the last to come or go; `changes` has the others.
-        brief = [{name: entry[name] for name in ("id", "status", "capabilities")} for entry in changes[-MOST_ENTRIES:]]
+        brief = [{name: entry[name] for name in ("id", "status", "capabilities")} for entry in changes[-MAX_ENTRIES:]]
         classic = {"presence": entries, **brief[-1], "changes": brief}
-        modern = {"presence": listed(entries, "modern")}
-        self._tell(Outgoing("presence", modern, classic, state_version=self._versions.wire(), droppable=True))
+        modern = {"presence": to_wire_entries(entries, "modern")}
+        self._notify(OutgoingEvent("presence", modern, classic, state_version=self._versions.to_wire(), droppable=True))

@@ -14,19 +14,19 @@ import orjson
 from clawsite.infra import db, sql
 from clawsite.infra.errors import Unavailable
 from sessions_app import tables
-from sessions_app.events.announce import is_last
+from sessions_app.events.announce import is_last_event
 
-RunEvent = dict[str, Any]  # seq, stream, data
-MOST_WAITING = 1_000  # events of one follower; of a client that reads no faster the rest is read from the rows
-PAGE = 500
+EventDict = dict[str, Any]  # seq, stream, data
+MAX_WAITING = 1_000  # events of one follower; of a client that reads no faster the rest is read from the rows
+PAGE_SIZE = 500
 
 
-class Feed:
+class RunFollower:
     """One follower. `told` is the last event it has been given."""
 
     def __init__(self, told: int) -> None:
         self.told = told
-        self._heard: list[RunEvent] = []
+        self._received: list[EventDict] = []
         self._head = told  # the last event known to exist
         self._news = asyncio.Event()
         self._closed = False
@@ -36,40 +36,40 @@ class Feed:
         self._closed = True
         self._news.set()
 
-    def hear(self, event: RunEvent) -> None:
+    def hear(self, event: EventDict) -> None:
         self._head = max(self._head, event["seq"])
-        if len(self._heard) < MOST_WAITING:
-            self._heard.append(event)
+        if len(self._received) < MAX_WAITING:
+            self._received.append(event)
         self._news.set()
 
-    def is_at(self, seq: int) -> None:
+    def note_head(self, seq: int) -> None:
         """The run has come so far, says its row."""
         self._head = max(self._head, seq)
         if seq > self.told:
             self._news.set()
 
-    async def events(self, run_pk: int) -> AsyncGenerator[RunEvent, None]:
+    async def events(self, run_pk: int) -> AsyncGenerator[EventDict, None]:
         """Until the last event of the run."""
         while True:
             for event in await self._next(run_pk):
                 self.told = event["seq"]
                 yield event
-                if is_last(event):
+                if is_last_event(event):
                     return
 
-    async def _next(self, run_pk: int) -> list[RunEvent]:
+    async def _next(self, run_pk: int) -> list[EventDict]:
         await self._news.wait()
         if self._closed:
             raise Unavailable("the gateway is restarting; the run goes on", retryable=True, retry_after_ms=1000)
         self._news.clear()
-        heard, self._heard = self._heard, []
-        ready: list[RunEvent] = []
+        heard, self._received = self._received, []
+        ready: list[EventDict] = []
         for event in sorted(heard, key=lambda event: int(event["seq"])):
             last = self.told + len(ready)
             if event["seq"] == last + 1 and event["data"] is not None:
                 ready.append(event)
         if self.told + len(ready) < self._head:
-            found = await db.read(_events_after, run_pk, self.told)
+            found = await db.read(_read_events_after, run_pk, self.told)
             ready = found if found else ready
             if ready and ready[-1]["seq"] < self._head:  # there is another page
                 self._news.set()
@@ -80,9 +80,9 @@ class RunFeeds:
     """All followers of this process."""
 
     def __init__(self) -> None:
-        self._feeds: dict[int, list[Feed]] = {}
+        self._feeds: dict[int, list[RunFollower]] = {}
 
-    def hear(self, events: Iterable[RunEvent]) -> None:
+    def hear(self, events: Iterable[EventDict]) -> None:
         if self._feeds:
             for event in events:
                 for feed in self._feeds.get(event["run"], ()):
@@ -96,19 +96,19 @@ class RunFeeds:
     async def poll(self) -> None:
         """What the bus has lost."""
         if self._feeds:
-            for run_pk, seq in await db.read(_heads, list(self._feeds)):
+            for run_pk, seq in await db.read(_read_heads, list(self._feeds)):
                 for feed in self._feeds.get(run_pk, ()):
-                    feed.is_at(seq)
+                    feed.note_head(seq)
 
-    async def follow(self, run_pk: int, *, after: int = 0) -> AsyncGenerator[RunEvent, None]:
+    async def follow(self, run_pk: int, *, after: int = 0) -> AsyncGenerator[EventDict, None]:
         """The run's events behind the one numbered `after`, to its last."""
-        feed = Feed(after)
+        feed = RunFollower(after)
         self._feeds.setdefault(run_pk, []).append(feed)
         try:
             if not after:
-                for found, seq in await db.read(_heads, [run_pk]):
+                for found, seq in await db.read(_read_heads, [run_pk]):
                     if found == run_pk:
-                        feed.is_at(seq)
+                        feed.note_head(seq)
             async with contextlib.aclosing(feed.events(run_pk)) as events:
                 async for event in events:
                     yield event
@@ -118,12 +118,16 @@ class RunFeeds:
                 del self._feeds[run_pk]
 
 
-def _heads(run_pks: list[int]) -> list[tuple[int, int]]:
-    return [(pk, seq) for pk, seq in sql.rows(f"SELECT id, seq FROM {tables.RUN} WHERE id IN ({sql.marks(run_pks)})", run_pks)]
+def _read_heads(run_pks: list[int]) -> list[tuple[int, int]]:
+    return [
+        (pk, seq)
+        for pk, seq in sql.fetch_rows(f"SELECT id, seq FROM {tables.RUN} WHERE id IN ({sql.placeholders(run_pks)})", run_pks)
+    ]
 
 
-def _events_after(run_pk: int, seq: int) -> list[RunEvent]:
-    rows = sql.rows(
-        f"SELECT seq, stream, data FROM {tables.EVENT} WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s", [run_pk, seq, PAGE]
+def _read_events_after(run_pk: int, seq: int) -> list[EventDict]:
+    rows = sql.fetch_rows(
+        f"SELECT seq, stream, data FROM {tables.EVENT} WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s",
+        [run_pk, seq, PAGE_SIZE],
     )
     return [{"seq": at, "stream": stream, "data": orjson.loads(data)} for at, stream, data in rows]

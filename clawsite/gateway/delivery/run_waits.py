@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from clawsite.accounts.models import User
-from clawsite.gateway.delivery.waits import Waits
+from clawsite.gateway.delivery.waits import Waiters
 from clawsite.infra import db
-from sessions_app.events.announce import is_last
+from sessions_app.events.announce import is_last_event
 from sessions_app.runs.types import RunState
 from sessions_app.sessions import selectors
 
 
-class RunWaits(Waits[int]):
+class RunWaiters(Waiters[int]):
     @property
     def runs(self) -> list[int]:
         return list(self._waiting)
@@ -19,16 +19,16 @@ class RunWaits(Waits[int]):
     def hear(self, events: Iterable[dict[str, Any]]) -> None:
         if self._waiting:
             for event in events:
-                if event["run"] in self._waiting and is_last(event):
+                if event["run"] in self._waiting and is_last_event(event):
                     self.tell(event["run"])
 
 
-async def end_of_run(waits: RunWaits, user: User, run_id: str, run_pk: int) -> RunState:
+async def wait_for_run_end(waits: RunWaiters, user: User, run_id: str, run_pk: int) -> RunState:
     """The run once it has ended. Listening begins before the row is read, so the end cannot fall between the two."""
     with waits.of(run_pk) as news:
         while True:
             news.clear()
-            state = await db.read(selectors.run_state, user, run_id)
+            state = await db.read(selectors.read_run_state, user, run_id)
             if state.ended:
                 return state
             await news.wait()

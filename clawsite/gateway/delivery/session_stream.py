@@ -3,13 +3,13 @@
 from typing import Any
 
 from clawsite.gateway.delivery.connection import Connection
-from clawsite.gateway.protocol.chat_events import ChatView
+from clawsite.gateway.protocol.chat_events import ChatEventBuilder
 from clawsite.gateway.protocol.event_frames import SessionName
 
-EventOut = dict[str, Any]  # an event of the log, as the bus carries it
+EventPayload = dict[str, Any]  # an event of the log, as the bus carries it
 
 
-class Stream:
+class SessionStream:
     """A session as this process has told it."""
 
     __slots__ = (
@@ -35,9 +35,9 @@ class Stream:
         self.closed = False  # the hub has forgotten it
         self.owner = 0
         self.head = 0
-        self.waiting: list[EventOut] = []  # heard, not yet delivered, by cursor
+        self.waiting: list[EventPayload] = []  # heard, not yet delivered, by cursor
         self.busy = False  # rows are being read, and only that task delivers
-        self.views: dict[int, ChatView] = {}  # unfinished runs
+        self.views: dict[int, ChatEventBuilder] = {}  # unfinished runs
         self.touched = now
         self.recipients: list[Connection] = []  # of its owner
         self.guests: list[Connection] = []  # of others, who know it by another key
@@ -48,7 +48,7 @@ class Stream:
         self.closed = True
         self.waiting.clear()
 
-    def cannot_take(self, event: EventOut) -> bool:
+    def needs_rows(self, event: EventPayload) -> bool:
         """Something before this event is missing here, or its data stayed behind because it is large."""
         if not self.opened or event["cursor"] > self.head + 1 or event["data"] is None:
             return True

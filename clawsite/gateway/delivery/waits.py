@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 
-class Waits(Generic[K]):
+class Waiters(Generic[K]):
     def __init__(self) -> None:
         self._waiting: dict[K, set[asyncio.Event]] = {}
 

@@ -9,7 +9,7 @@ import binascii
 from dataclasses import dataclass
 from hashlib import sha256
 
-from clawsite.gateway.protocol.frames import NEWEST
+from clawsite.gateway.protocol.frames import NEWEST_PROTOCOL
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -18,7 +18,7 @@ SKEW_MS = 600_000
 SKEW_MS_NEWEST = 120_000
 
 
-class BadProof(Exception):
+class InvalidDeviceProof(Exception):
     """The device is not what it says; the message and the code are those that OpenClaw's clients know."""
 
     def __init__(self, message: str, code: str) -> None:
@@ -39,7 +39,7 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class SignedFields:
     """The rest of what is signed, as the client sent it in `connect`."""
 
     client_id: str
@@ -52,7 +52,7 @@ class Signed:
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class ConnectContext:
     """What this side knows: the challenge of this connection, the time, and where the client is."""
 
     protocol: int
@@ -61,48 +61,48 @@ class Circumstances:
     local: bool  # on this host and not through a proxy
 
 
-def verify(proof: Proof, signed: Signed, here: Circumstances) -> None:
+def verify_proof(proof: Proof, signed: SignedFields, here: ConnectContext) -> None:
     """BadProof unless the device holds its key and signed this very connection. In OpenClaw's order of checks."""
-    key = _raw(proof.public_key, KEY_BYTES)
+    key = _decode(proof.public_key, KEY_BYTES)
     if key is None:
-        raise BadProof("device public key invalid", "PUBLIC_KEY_INVALID")
-    if proof.device_id != id_of(key):
-        raise BadProof("device identity mismatch", "DEVICE_ID_MISMATCH")
-    if abs(here.now_ms - proof.signed_at) > (SKEW_MS_NEWEST if here.protocol >= NEWEST else SKEW_MS):
-        raise BadProof("device signature expired", "SIGNATURE_EXPIRED")
+        raise InvalidDeviceProof("device public key invalid", "PUBLIC_KEY_INVALID")
+    if proof.device_id != device_id_of(key):
+        raise InvalidDeviceProof("device identity mismatch", "DEVICE_ID_MISMATCH")
+    if abs(here.now_ms - proof.signed_at) > (SKEW_MS_NEWEST if here.protocol >= NEWEST_PROTOCOL else SKEW_MS):
+        raise InvalidDeviceProof("device signature expired", "SIGNATURE_EXPIRED")
     # In the newest protocol a nonce is always needed.
-    if not proof.nonce and (here.protocol >= NEWEST or not here.local):
-        raise BadProof("device nonce required", "NONCE_REQUIRED")
+    if not proof.nonce and (here.protocol >= NEWEST_PROTOCOL or not here.local):
+        raise InvalidDeviceProof("device nonce required", "NONCE_REQUIRED")
     if proof.nonce and proof.nonce != here.nonce:
-        raise BadProof("device nonce mismatch", "NONCE_MISMATCH")
-    signature = _raw(proof.signature, SIGNATURE_BYTES)
-    if signature is None or not any(_is_signed(key, signature, text) for text in payloads(proof, signed)):
-        raise BadProof("device signature invalid", "SIGNATURE_INVALID")
+        raise InvalidDeviceProof("device nonce mismatch", "NONCE_MISMATCH")
+    signature = _decode(proof.signature, SIGNATURE_BYTES)
+    if signature is None or not any(_is_signed(key, signature, text) for text in build_payloads(proof, signed)):
+        raise InvalidDeviceProof("device signature invalid", "SIGNATURE_INVALID")
 
 
-def id_of(key: bytes) -> str:
+def device_id_of(key: bytes) -> str:
     return sha256(key).hexdigest()
 
 
-def payloads(proof: Proof, signed: Signed) -> list[str]:
+def build_payloads(proof: Proof, signed: SignedFields) -> list[str]:
     """What the device may have signed, the newest form first."""
     if not proof.nonce:
         return ["|".join(_fields("v1", proof, signed))]
-    v3 = [*_fields("v3", proof, signed), proof.nonce, _plain(signed.platform), _plain(signed.device_family)]
+    v3 = [*_fields("v3", proof, signed), proof.nonce, _normalize(signed.platform), _normalize(signed.device_family)]
     return ["|".join(v3), "|".join([*_fields("v2", proof, signed), proof.nonce])]
 
 
-def _fields(version: str, proof: Proof, signed: Signed) -> list[str]:
+def _fields(version: str, proof: Proof, signed: SignedFields) -> list[str]:
     who = [version, proof.device_id, signed.client_id, signed.client_mode, signed.role]
     return [*who, ",".join(signed.scopes), str(proof.signed_at), signed.token]
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     """Trimmed, and only ASCII in lower case: other letters have no one lower case."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in text.strip())
 
 
-def _raw(text: str, size: int) -> bytes | None:
+def _decode(text: str, size: int) -> bytes | None:
     """base64url, with or without its padding; None unless it is exactly so many bytes."""
     try:
         found = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -16,9 +16,9 @@ DANGEROUS = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+WORD_PATTERN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
-def allowed_by_default(command: str) -> bool:
-    words = WORD.findall(command)
+def is_allowed_by_default(command: str) -> bool:
+    words = WORD_PATTERN.findall(command)
     return bool(words) and not any(DANGEROUS.fullmatch(word) for word in words)

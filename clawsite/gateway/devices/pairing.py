@@ -13,11 +13,11 @@ from clawsite.accounts import change_notices
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.models import User
 from clawsite.gateway.devices import tokens
-from clawsite.gateway.devices.connecting import record_paired, take_facts, tell
-from clawsite.gateway.devices.node_commands import allowed_by_default
-from clawsite.gateway.devices.tokens import about
+from clawsite.gateway.devices.connecting import apply_facts, publish_pairing_change, record_paired
+from clawsite.gateway.devices.node_commands import is_allowed_by_default
+from clawsite.gateway.devices.tokens import audit_subject
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
-from clawsite.gateway.models.device import MANAGES_ALL
+from clawsite.gateway.models.device import MANAGE_ANY_DEVICE
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
@@ -50,12 +50,12 @@ def approve(
         raise InvalidRequest("the device came with an account's credential; it can become that account's only")
     if whose not in (by, request.account) and request.role != "node":
         raise InvalidRequest("a device that acts for an account must come with its credential; only a node can be given away")
-    if whose != by and not by.has_perm(MANAGES_ALL):
+    if whose != by and not by.has_perm(MANAGE_ANY_DEVICE):
         raise NotFound(f"there is no pairing request {request_id}")
     limit = ceiling if whose == by or access_token else scopes_of(whose)
     device = _approved_device(request, whose, commands)
     device.approved_by = by
-    token = tokens.living(device, request.role)
+    token = tokens.find_active_token(device, request.role)
     goes_on = token is not None and token.made_with_id == access_token
     scopes: list[str] = []
     if request.role == "operator":
@@ -66,10 +66,10 @@ def approve(
         token.scopes = scopes
         token.save(update_fields=["scopes"])
     else:
-        tokens.prepare(device, request.role, scopes, made_with=access_token)
+        tokens.prepare_token(device, request.role, scopes, made_with=access_token)
     _decide(request, PairingRequest.Status.APPROVED, by, device)
-    record_paired(device, acting.account(by), request.role, by="approval", request=str(request.pk))
-    change_notices.account_changed(device.owner_id)
+    record_paired(device, acting.actor_for_user(by), request.role, by="approval", request=str(request.pk))
+    change_notices.notify_account_changed(device.owner_id)
     return request
 
 
@@ -81,21 +81,21 @@ def _approved_device(request: PairingRequest, owner: User, commands: list[str] |
     if device.revoked_at:  # what it once had was taken from it
         device.is_operator = device.is_node = False
         device.scopes, device.asked_scopes, device.allowed_commands, device.revoked_at = [], [], [], None
-    take_facts(device, request.facts)
+    apply_facts(device, request.facts)
     device.paired_at, device.last_address = timezone.now(), request.address
     if request.role == "operator":
         device.is_operator = True
         device.asked_scopes = sorted({*device.asked_scopes, *request.scopes})
     else:
         device.is_node = True
-        device.allowed_commands = chosen_commands(request.facts.get("commands", []), commands)
+        device.allowed_commands = choose_commands(request.facts.get("commands", []), commands)
     return device
 
 
-def chosen_commands(declared: list[str], chosen: list[str] | None) -> list[str]:
+def choose_commands(declared: list[str], chosen: list[str] | None) -> list[str]:
     """Those somebody chose among what the node declares; without a choice, the harmless ones."""
     if chosen is None:
-        return [command for command in declared if allowed_by_default(command)]
+        return [command for command in declared if is_allowed_by_default(command)]
     if unknown := [command for command in chosen if command not in declared]:
         raise InvalidRequest(f"the node does not declare the command {unknown[0]!r}; it declares {', '.join(declared) or 'none'}")
     return [command for command in declared if command in chosen]
@@ -107,7 +107,7 @@ def reject(request_id: str, *, by: User, role: str = "") -> PairingRequest:
     if request.status == PairingRequest.Status.PENDING:
         _decide(request, PairingRequest.Status.REJECTED, by, None)
         audit_log.record(
-            "device.rejected", actor=acting.account(by), subject=("device", request.fingerprint), request=str(request.pk)
+            "device.rejected", actor=acting.actor_for_user(by), subject=("device", request.fingerprint), request=str(request.pk)
         )
     return request
 
@@ -116,10 +116,16 @@ def reject(request_id: str, *, by: User, role: str = "") -> PairingRequest:
 def remove(device: Device, *, by: User) -> None:
     """Take everything back: its tokens end, its sockets are closed, and it stays out until somebody approves it again."""
     now = timezone.now()
-    if Device.objects.living().filter(pk=device.pk).update(revoked_at=now):
+    if Device.objects.active().filter(pk=device.pk).update(revoked_at=now):
         DeviceToken.objects.filter(device=device, revoked_at__isnull=True).update(revoked_at=now)
-        audit_log.record("device.revoked", actor=acting.account(by), subject=about(device), owner=device.owner_id, name=str(device))
-        change_notices.account_changed(device.owner_id)
+        audit_log.record(
+            "device.revoked",
+            actor=acting.actor_for_user(by),
+            subject=audit_subject(device),
+            owner=device.owner_id,
+            name=str(device),
+        )
+        change_notices.notify_account_changed(device.owner_id)
 
 
 @transaction.atomic
@@ -127,11 +133,13 @@ def remove_node(device: Device, *, by: User) -> None:
     """Take back what it has as a node; what is an operator too stays one."""
     if not device.is_operator:
         remove(device, by=by)
-    elif Device.objects.living().filter(pk=device.pk, is_node=True).update(is_node=False, allowed_commands=[]):
+    elif Device.objects.active().filter(pk=device.pk, is_node=True).update(is_node=False, allowed_commands=[]):
         DeviceToken.objects.filter(device=device, role="node", revoked_at__isnull=True).update(revoked_at=timezone.now())
-        who = acting.account(by)
-        audit_log.record("device.revoked", actor=who, subject=about(device), owner=device.owner_id, name=str(device), role="node")
-        change_notices.account_changed(device.owner_id)
+        who = acting.actor_for_user(by)
+        audit_log.record(
+            "device.revoked", actor=who, subject=audit_subject(device), owner=device.owner_id, name=str(device), role="node"
+        )
+        change_notices.notify_account_changed(device.owner_id)
 
 
 @transaction.atomic
@@ -139,7 +147,9 @@ def rename(device: Device, name: str, *, by: User) -> None:
     """It keeps the name, whatever it calls itself."""
     device.display_name = name
     device.save(update_fields=["display_name"])
-    audit_log.record("device.renamed", actor=acting.account(by), subject=about(device), owner=device.owner_id, name=name)
+    audit_log.record(
+        "device.renamed", actor=acting.actor_for_user(by), subject=audit_subject(device), owner=device.owner_id, name=name
+    )
 
 
 def _open_request(request_id: str, by: User, role: str, wanted: str) -> PairingRequest:
@@ -161,4 +171,4 @@ def _open_request(request_id: str, by: User, role: str, wanted: str) -> PairingR
 def _decide(request: PairingRequest, status: PairingRequest.Status, by: User, device: Device | None) -> None:
     request.status, request.decided_at, request.decided_by, request.device = status, timezone.now(), by, device
     request.save(update_fields=["status", "decided_at", "decided_by", "device"])
-    tell(request, "resolved")
+    publish_pairing_change(request, "resolved")

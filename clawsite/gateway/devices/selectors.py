@@ -3,17 +3,17 @@
 from collections import defaultdict
 
 from clawsite.accounts.models import User
-from clawsite.gateway.devices.shapes import DeviceFacts, device_facts, request_facts
+from clawsite.gateway.devices.shapes import DeviceFacts, to_device_facts, to_pair_requested
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.gateway.protocol.device_events import PairRequested
 from clawsite.infra.errors import InvalidRequest, NotFound
 
-MOST = 500  # in one list
+MAX_DEVICES = 500  # in one list
 
 
 def find_device(user: User, fingerprint: str, owner: str | None = None) -> Device:
     """One's own before others'. A key that several accounts know is told apart by the name of its owner."""
-    rows = Device.objects.for_user(user).living().filter(fingerprint=fingerprint).select_related("owner", "approved_by")
+    rows = Device.objects.for_user(user).active().filter(fingerprint=fingerprint).select_related("owner", "approved_by")
     if owner is not None:
         rows = rows.filter(owner__username=owner)
     found = list(rows[:2])
@@ -27,19 +27,19 @@ def find_device(user: User, fingerprint: str, owner: str | None = None) -> Devic
     return found[0]
 
 
-def pending_requests(user: User, role: str = "") -> list[PairRequested]:
+def list_pending_requests(user: User, role: str = "") -> list[PairRequested]:
     rows = PairingRequest.objects.for_user(user).pending().select_related("account").order_by("-created_at")
-    return [request_facts(request) for request in (rows.filter(role=role) if role else rows)[:MOST]]
+    return [to_pair_requested(request) for request in (rows.filter(role=role) if role else rows)[:MAX_DEVICES]]
 
 
-def paired_devices(user: User, *, nodes_only: bool = False) -> list[DeviceFacts]:
-    rows = Device.objects.for_user(user).living().select_related("owner", "approved_by").order_by("-paired_at")
-    devices = list((rows.filter(is_node=True) if nodes_only else rows)[:MOST])
-    tokens = living_tokens(devices)
-    return [device_facts(device, tokens[device.pk]) for device in devices]
+def list_paired_devices(user: User, *, nodes_only: bool = False) -> list[DeviceFacts]:
+    rows = Device.objects.for_user(user).active().select_related("owner", "approved_by").order_by("-paired_at")
+    devices = list((rows.filter(is_node=True) if nodes_only else rows)[:MAX_DEVICES])
+    tokens = find_active_tokens(devices)
+    return [to_device_facts(device, tokens[device.pk]) for device in devices]
 
 
-def living_tokens(devices: list[Device]) -> dict[int, list[DeviceToken]]:
+def find_active_tokens(devices: list[Device]) -> dict[int, list[DeviceToken]]:
     found: dict[int, list[DeviceToken]] = defaultdict(list)
     for token in DeviceToken.objects.filter(device__in=devices, revoked_at__isnull=True).order_by("role"):
         found[token.device_id].append(token)

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.gateway.protocol.device_events import NodePairRequested, NodePairResolved, PairRequested, PairResolved
-from clawsite.gateway.protocol.event_frames import Outgoing
+from clawsite.gateway.protocol.event_frames import OutgoingEvent
 from clawsite.infra import clock
 
 
@@ -46,7 +46,7 @@ class DeviceFacts(TypedDict):
     allowedCommands: NotRequired[list[str]]  # that it may be sent
 
 
-def request_facts(request: PairingRequest) -> PairRequested:
+def to_pair_requested(request: PairingRequest) -> PairRequested:
     told: dict[str, Any] = {
         **request.facts,
         "requestId": str(request.pk),
@@ -66,7 +66,7 @@ def request_facts(request: PairingRequest) -> PairRequested:
     return cast(PairRequested, told)
 
 
-def device_facts(device: Device, tokens: list[DeviceToken]) -> DeviceFacts:
+def to_device_facts(device: Device, tokens: list[DeviceToken]) -> DeviceFacts:
     told: dict[str, Any] = {
         "displayName": device.display_name,
         "platform": device.platform,
@@ -87,7 +87,7 @@ def device_facts(device: Device, tokens: list[DeviceToken]) -> DeviceFacts:
         role=(device.roles or ["operator"])[0],
         roles=device.roles,
         scopes=device.scopes,
-        tokens=[token_facts(token) for token in tokens],
+        tokens=[to_token_facts(token) for token in tokens],
         createdAtMs=clock.to_ms(device.paired_at),
         approvedAtMs=clock.to_ms(device.paired_at),
         approvedBy=device.approved_by.get_username() if device.approved_by else None,
@@ -95,7 +95,7 @@ def device_facts(device: Device, tokens: list[DeviceToken]) -> DeviceFacts:
     return cast(DeviceFacts, {**facts, **told})
 
 
-def token_facts(token: DeviceToken) -> TokenFacts:
+def to_token_facts(token: DeviceToken) -> TokenFacts:
     told = TokenFacts(role=token.role, scopes=token.scopes, createdAtMs=clock.to_ms(token.created_at))
     if token.issued_at:
         told["issuedAtMs"] = clock.to_ms(token.issued_at)
@@ -104,23 +104,23 @@ def token_facts(token: DeviceToken) -> TokenFacts:
     return told
 
 
-def news_of(request_id: str, change: str) -> tuple[int | None, list[Outgoing]] | None:
+def build_pairing_events(request_id: str, change: str) -> tuple[int | None, list[OutgoingEvent]] | None:
     """Whose credential came with a request, and what is told about it; None when it is gone."""
     request = PairingRequest.objects.select_related("account").filter(pk=UUID(request_id)).first()
     if request is None:
         return None
     is_node = request.role == "node"
     if change == "requested":
-        asked = request_facts(request)
-        told = [Outgoing("device.pair.requested", {**asked}, {**asked})]
+        asked = to_pair_requested(request)
+        told = [OutgoingEvent("device.pair.requested", {**asked}, {**asked})]
         if is_node:
             of_node = NodePairRequested(**asked, nodeId=request.fingerprint)
-            told.append(Outgoing("node.pair.requested", {**of_node}, {**of_node}))
+            told.append(OutgoingEvent("node.pair.requested", {**of_node}, {**of_node}))
         return request.account_id, told
     decision: Any = request.status
     decided = PairResolved(requestId=request_id, deviceId=request.fingerprint, decision=decision, ts=clock.now_ms())
-    told = [Outgoing("device.pair.resolved", {**decided}, {**decided})]
+    told = [OutgoingEvent("device.pair.resolved", {**decided}, {**decided})]
     if is_node:
         node_decided = NodePairResolved(**decided, nodeId=request.fingerprint)
-        told.append(Outgoing("node.pair.resolved", {**node_decided}, {**node_decided}))
+        told.append(OutgoingEvent("node.pair.resolved", {**node_decided}, {**node_decided}))
     return request.account_id, told

@@ -12,45 +12,45 @@ from django.utils import timezone
 
 from clawsite.accounts import change_notices
 from clawsite.accounts.models import User
-from clawsite.accounts.tokens import USED_AT_MOST_EVERY
+from clawsite.accounts.tokens import LAST_USED_UPDATE_INTERVAL
 from clawsite.gateway.models import Device, DeviceToken
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import InvalidRequest, NotFound
 
-BEGINS = "claw_dev_"  # an access token has hexadecimal digits in this place
+TOKEN_PREFIX = "claw_dev_"  # an access token has hexadecimal digits in this place
 
 
 def is_device_token(secret: str) -> bool:
-    return secret.startswith(BEGINS)
+    return secret.startswith(TOKEN_PREFIX)
 
 
-def living(device: Device, role: str) -> DeviceToken | None:
-    return DeviceToken.objects.good().filter(device=device, role=role).first()
+def find_active_token(device: Device, role: str) -> DeviceToken | None:
+    return DeviceToken.objects.valid().filter(device=device, role=role).first()
 
 
-def find(secret: str, fingerprint: str) -> DeviceToken | None:
+def find_token(secret: str, fingerprint: str) -> DeviceToken | None:
     """The token of this device, with the device and its owner, if all three are still good."""
-    return DeviceToken.objects.good().filter(digest=_digest(secret), device__fingerprint=fingerprint).first()
+    return DeviceToken.objects.valid().filter(digest=_digest(secret), device__fingerprint=fingerprint).first()
 
 
-def prepare(device: Device, role: str, scopes: list[str], *, made_with: int | None = None) -> DeviceToken:
+def prepare_token(device: Device, role: str, scopes: list[str], *, made_with: int | None = None) -> DeviceToken:
     """A token that the device gets when it comes next; the one it had ends. `made_with` is the access token that vouches for it."""
     DeviceToken.objects.filter(device=device, role=role, revoked_at__isnull=True).update(revoked_at=timezone.now())
     return DeviceToken.objects.create(device=device, role=role, scopes=sorted(scopes), made_with_id=made_with)
 
 
-def hand_out(token: DeviceToken) -> str | None:
+def issue_token(token: DeviceToken) -> str | None:
     """Its secret, once; None when somebody else was faster."""
-    secret = BEGINS + secrets.token_urlsafe(32)
+    secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     waiting = DeviceToken.objects.filter(pk=token.pk, digest="", revoked_at__isnull=True)
     if not waiting.update(digest=_digest(secret), issued_at=timezone.now()):
         return None
     device = token.device
     audit_log.record(
         "device_token.made",
-        actor=acting.account(device.owner),
-        subject=about(device),
+        actor=acting.actor_for_user(device.owner),
+        subject=audit_subject(device),
         owner=device.owner_id,
         role=token.role,
         scopes=token.scopes,
@@ -59,59 +59,68 @@ def hand_out(token: DeviceToken) -> str | None:
 
 
 @transaction.atomic
-def rotate(device: Device, role: str, scopes: frozenset[str] | None, *, by: User, access_token: int | None = None) -> DeviceToken:
+def rotate_token(
+    device: Device, role: str, scopes: frozenset[str] | None, *, by: User, access_token: int | None = None
+) -> DeviceToken:
     """End the token and prepare another, with the same scopes or with fewer, and no more has the device from now on.
 
     One that came by an access token stays bound to one.
 
     The caller says so by `announce` afterwards: a device that rotates its own token must first hear the new one.
     """
-    before = _found(device, role)
+    before = _lock_token(device, role)
     kept = [scope for scope in before.scopes if scopes is None or scope in scopes]
-    after = prepare(device, role, kept, made_with=access_token or before.made_with_id)
+    after = prepare_token(device, role, kept, made_with=access_token or before.made_with_id)
     if role == "operator":
         Device.objects.filter(pk=device.pk).update(scopes=sorted(kept))
     audit_log.record(
-        "device_token.rotated", actor=acting.account(by), subject=about(device), owner=device.owner_id, role=role, scopes=kept
+        "device_token.rotated",
+        actor=acting.actor_for_user(by),
+        subject=audit_subject(device),
+        owner=device.owner_id,
+        role=role,
+        scopes=kept,
     )
     return after
 
 
 @transaction.atomic
-def revoke(device: Device, role: str, *, by: User) -> DeviceToken:
+def revoke_token(device: Device, role: str, *, by: User) -> DeviceToken:
     """End the token and its scopes. The device stays known, and gets another only with its owner's credential or a new approval."""
-    token = _found(device, role)
+    token = _lock_token(device, role)
     token.revoked_at = timezone.now()
     token.save(update_fields=["revoked_at"])
     if role == "operator":
         Device.objects.filter(pk=device.pk).update(scopes=[], asked_scopes=[])
-    audit_log.record("device_token.revoked", actor=acting.account(by), subject=about(device), owner=device.owner_id, role=role)
-    change_notices.account_changed(device.owner_id)
+    audit_log.record(
+        "device_token.revoked", actor=acting.actor_for_user(by), subject=audit_subject(device), owner=device.owner_id, role=role
+    )
+    change_notices.notify_account_changed(device.owner_id)
     return token
 
 
-def _found(device: Device, role: str) -> DeviceToken:
+def _lock_token(device: Device, role: str) -> DeviceToken:
     """The living token. Nobody widens the device or prepares another until the transaction ends."""
     if role not in ("operator", "node"):
         raise InvalidRequest(f"there is no role {role!r}; there are operator and node")
     Device.objects.select_for_update().get(pk=device.pk)
-    token = living(device, role)
+    token = find_active_token(device, role)
     if token is None:
         raise NotFound(f"the device has no token for the role {role}")
     return token
 
 
-def note_use(device_pk: int, token_pk: int, address: str) -> None:
+def record_device_use(device_pk: int, token_pk: int, address: str) -> None:
     """Write down that a device is here now; of many callers within a minute one writes."""
     now = timezone.now()
-    due = Q(last_seen_at__isnull=True) | Q(last_seen_at__lt=now - USED_AT_MOST_EVERY)
+    due = Q(last_seen_at__isnull=True) | Q(last_seen_at__lt=now - LAST_USED_UPDATE_INTERVAL)
     Device.objects.filter(due, pk=device_pk).update(last_seen_at=now, last_address=address)
     if token_pk:
-        due = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - USED_AT_MOST_EVERY)
+        due = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - LAST_USED_UPDATE_INTERVAL)
         DeviceToken.objects.filter(due, pk=token_pk).update(last_used_at=now)
 
 
-def about(device: Device) -> tuple[str, str]:
+def audit_subject(device: Device) -> tuple[str, str]:
     return "device", device.fingerprint
 
 

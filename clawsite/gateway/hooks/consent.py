@@ -9,40 +9,40 @@ import datetime as dt
 from django.db import transaction
 
 from clawsite.accounts.models import User
-from clawsite.gateway.hooks.rows import record
+from clawsite.gateway.hooks.rows import record_change
 from clawsite.gateway.models import Hook
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, NotFound
 
 
-def hooks_for(user: User) -> list[Hook]:
+def list_webhooks_for(user: User) -> list[Hook]:
     """Those that act for somebody, or want to; not those that are off and never got their yes."""
     return [hook for hook in Hook.objects.filter(owner=user).order_by("slug") if hook.enabled or hook.agreed_at]
 
 
 @transaction.atomic
-def agree(pk: int, *, by: User, seen: dt.datetime | None) -> Hook:
+def give_consent(pk: int, *, by: User, seen: dt.datetime | None) -> Hook:
     """Say yes to the webhook as it was when `by` looked at it (`updated_at`)."""
-    hook = _own(pk, by)
+    hook = _find_own(pk, by)
     if hook.updated_at != seen:
         raise Conflict("the webhook was changed meanwhile; look at it again before you agree")
     hook.agreed_at = clock.now()
     hook.save(update_fields=["agreed_at"])
-    record(hook, by, "agreed")
+    record_change(hook, by, "agreed")
     return hook
 
 
 @transaction.atomic
-def refuse(pk: int, *, by: User) -> Hook:
+def withdraw_consent(pk: int, *, by: User) -> Hook:
     """Say no, or take a yes back: from the next delivery on nobody is answered. Runs that were started go on."""
-    hook = _own(pk, by)
+    hook = _find_own(pk, by)
     hook.agreed_at, hook.enabled, hook.updated_at = None, False, clock.now()  # a form that is open elsewhere is out of date
     hook.save(update_fields=["agreed_at", "enabled", "updated_at"])
-    record(hook, by, "refused", fields=["enabled"], enabled=False)
+    record_change(hook, by, "refused", fields=["enabled"], enabled=False)
     return hook
 
 
-def _own(pk: int, by: User) -> Hook:
+def _find_own(pk: int, by: User) -> Hook:
     hook = Hook.objects.select_for_update().filter(pk=pk, owner=by).first()
     if hook is None:
         raise NotFound("there is no such webhook")

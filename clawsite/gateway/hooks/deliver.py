@@ -14,30 +14,30 @@ from clawsite.accounts import tokens
 from clawsite.accounts.groups import WRITE, scopes_of
 from clawsite.accounts.models import User
 from clawsite.gateway.hooks import log, rows
-from clawsite.gateway.hooks.log import Came
-from clawsite.gateway.hooks.signatures import PLAIN, BadSignature, verify
-from clawsite.gateway.hooks.templates import Facts
-from clawsite.gateway.hooks.wishes import RunWish, WakeWish, wish_of
+from clawsite.gateway.hooks.log import IncomingDelivery
+from clawsite.gateway.hooks.signatures import PLAIN, InvalidSignature, verify_signature
+from clawsite.gateway.hooks.templates import TemplateValues
+from clawsite.gateway.hooks.wishes import WebhookRunRequest, WebhookWakeRequest, parse_request
 from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
 from clawsite.infra import clock
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.bounded_json import read_json
 from clawsite.infra.errors import ClawError, Conflict, InvalidRequest, NotFound, Unavailable
-from clawsite.infra.text import storable
+from clawsite.infra.text import make_storable
 from clawsite.routing.inbound import open_session
-from clawsite.routing.wake import Mode, main_session, wake
+from clawsite.routing.wake import WakeMode, open_main_session, wake
 from sessions_app.runs import lanes
 from sessions_app.runs.lifecycle import accept_run
 
 TOKEN_HEADERS = ("x-openclaw-token", "x-clawsite-token")
 SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie", *TOKEN_HEADERS}
-MOST_VALUES = 50_000  # in a body
-LONGEST_ID = 200
-LONGEST_PATH = 64
-NO_TOKEN = "0" * 64  # the digest of nothing that anybody has
+MAX_VALUES = 50_000  # in a body
+MAX_ID_LENGTH = 200
+MAX_PATH_LENGTH = 64
+NO_TOKEN_DIGEST = "0" * 64  # the digest of nothing that anybody has
 
 
-class NotProven(ClawError):
+class DeliveryUnauthorized(ClawError):
     """The sender has not proven that it may call this webhook. The words are for the log, never for the sender."""
 
     code = "UNAUTHORIZED"
@@ -45,102 +45,106 @@ class NotProven(ClawError):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class DeliveryResult:
     """What became of a delivery; `run_id` where a run was started, now or by the same delivery before."""
 
     owner: User
     run: int | None = None
     run_id: str = ""
     duplicate: bool = False
-    mode: Mode | None = None  # of words for the main session
+    mode: WakeMode | None = None  # of words for the main session
     event: str = ""
 
 
-def find_hook(path: str) -> Hook:
+def find_webhook(path: str) -> Hook:
     """The webhook of that path, on or off; where there is none, one that is in no table and that nothing can be proven to."""
-    known = rows.SLUG.fullmatch(path)  # a path may have letters that no database takes
+    known = rows.SLUG_PATTERN.fullmatch(path)  # a path may have letters that no database takes
     found = Hook.objects.select_related("owner").filter(slug=path).first() if known else None
-    return found or Hook(slug=storable(path)[:LONGEST_PATH])
+    return found or Hook(slug=make_storable(path)[:MAX_PATH_LENGTH])
 
 
-def proven(hook: Hook, came: Came) -> str | None:
+def authenticate_delivery(hook: Hook, came: IncomingDelivery) -> str | None:
     """The digest of what was signed, None where only a token is asked for. NotProven unless everything asked for is right.
 
     Everything is looked at in any case, so that the time it takes does not tell strangers which webhooks there are.
     """
-    token_is_right = hmac.compare_digest(rows.digest_of(_token(came)), hook.token_digest or NO_TOKEN)
-    signed, wrong = _signed(hook, came)
+    token_is_right = hmac.compare_digest(rows.hash_token(_read_token(came)), hook.token_digest or NO_TOKEN_DIGEST)
+    signed, wrong = _verify_signature(hook, came)
     if hook.pk is None:
-        raise NotProven("there is no such webhook")
+        raise DeliveryUnauthorized("there is no such webhook")
     if not hook.enabled:
-        raise NotProven("the webhook is switched off")
+        raise DeliveryUnauthorized("the webhook is switched off")
     if not hook.is_agreed:
-        raise NotProven("the person for whom the webhook acts has not agreed")
+        raise DeliveryUnauthorized("the person for whom the webhook acts has not agreed")
     if not hook.is_guarded:
-        raise NotProven("the webhook has neither a token nor a secret that could be asked for")
+        raise DeliveryUnauthorized("the webhook has neither a token nor a secret that could be asked for")
     if hook.token_digest and not token_is_right:
-        raise NotProven("the token is missing or wrong")
+        raise DeliveryUnauthorized("the token is missing or wrong")
     if hook.signature and wrong:
-        raise NotProven(wrong)
+        raise DeliveryUnauthorized(wrong)
     return signed if hook.signature else None
 
 
-def _signed(hook: Hook, came: Came) -> tuple[str, str]:
+def _verify_signature(hook: Hook, came: IncomingDelivery) -> tuple[str, str]:
     """The digest of what was signed; or what is wrong with it."""
     header = came.headers.get(hook.signature_header.lower(), "")
     try:
-        return verify(hook.signature or PLAIN, header, came.body, rows.secret_of(hook), clock.now().timestamp()), ""
-    except (BadSignature, Unavailable) as error:
+        return verify_signature(
+            hook.signature or PLAIN, header, came.body, rows.read_signing_secret(hook), clock.now().timestamp()
+        ), ""
+    except (InvalidSignature, Unavailable) as error:
         return "", str(error)
 
 
-def _token(came: Came) -> str:
-    secret = tokens.in_header(came.headers.get("authorization", ""))
+def _read_token(came: IncomingDelivery) -> str:
+    secret = tokens.parse_bearer_header(came.headers.get("authorization", ""))
     if secret is not None:
         return secret
     return next((came.headers[name].strip() for name in TOKEN_HEADERS if name in came.headers), "")
 
 
-def facts_of(hook: Hook, came: Came) -> Facts:
+def read_template_values(hook: Hook, came: IncomingDelivery) -> TemplateValues:
     """What its templates may use. InvalidRequest when the body is not JSON."""
     try:
-        payload = read_json(came.body, MOST_VALUES)
+        payload = read_json(came.body, MAX_VALUES)
     except orjson.JSONDecodeError:
         raise InvalidRequest("the body is not JSON; send it as application/json") from None
     hidden = SECRET_HEADERS | {hook.signature_header.lower()}
-    headers = {name: storable(value) for name, value in came.headers.items() if name not in hidden}
-    return Facts(payload, headers, storable(dict(came.query)), hook.slug, clock.now().isoformat(timespec="seconds"))
+    headers = {name: make_storable(value) for name, value in came.headers.items() if name not in hidden}
+    return TemplateValues(payload, headers, make_storable(dict(came.query)), hook.slug, clock.now().isoformat(timespec="seconds"))
 
 
-def wish_for(hook: Hook, came: Came) -> RunWish | WakeWish:
+def build_request(hook: Hook, came: IncomingDelivery) -> WebhookRunRequest | WebhookWakeRequest:
     """What the delivery asks for. Reads only."""
-    return wish_of(hook, facts_of(hook, came))
+    return parse_request(hook, read_template_values(hook, came))
 
 
 @transaction.atomic
-def take(hook: Hook, came: Came, signed: str | None, wish: RunWish | WakeWish) -> Taken:
+def accept_delivery(
+    hook: Hook, came: IncomingDelivery, signed: str | None, wish: WebhookRunRequest | WebhookWakeRequest
+) -> DeliveryResult:
     """Accept a proven delivery, once for each id and each signature; one without a time is remembered as long as its secret."""
-    _still_the_same(hook)
+    _check_unchanged(hook)
     own_id = came.headers.get("idempotency-key") or came.headers.get(hook.delivery_header.lower() or "-", "")
-    ids = {"delivery_id": storable(own_id)[:LONGEST_ID] or None, "signature_digest": signed}
-    if first := _sent_before(hook, came, ids):
+    ids = {"delivery_id": make_storable(own_id)[:MAX_ID_LENGTH] or None, "signature_digest": signed}
+    if first := _find_duplicate(hook, came, ids):
         return first
-    row = log.new_row(hook, came, HookDelivery.Outcome.ACCEPTED, 202 if isinstance(wish, RunWish) else 200, **ids)
+    row = log.build_delivery(hook, came, HookDelivery.Outcome.ACCEPTED, 202 if isinstance(wish, WebhookRunRequest) else 200, **ids)
     try:
         with transaction.atomic():
             row.save(force_insert=True)
             if signed and hook.signature == PLAIN:
                 SpentSignature.objects.create(hook=hook, digest=signed)
     except IntegrityError:  # another process was first
-        if first := _sent_before(hook, came, ids):
+        if first := _find_duplicate(hook, came, ids):
             return first
         raise Conflict("the same delivery is being accepted elsewhere; send it again", retryable=True) from None
-    taken = _run(hook, row, wish) if isinstance(wish, RunWish) else _woken(hook, wish)
+    taken = _start_run(hook, row, wish) if isinstance(wish, WebhookRunRequest) else _wake_session(hook, wish)
     row.run_id = taken.run
     row.save(update_fields=["run", "name", "wake_mode", "report_due"])
     audit_log.record(
         "hook.accepted",
-        actor=log.actor(hook),
+        actor=log.webhook_actor(hook),
         subject=("hook", hook.pk),
         run=taken.run or "",
         path=hook.slug,
@@ -150,8 +154,8 @@ def take(hook: Hook, came: Came, signed: str | None, wish: RunWish | WakeWish) -
     return taken
 
 
-def _run(hook: Hook, row: HookDelivery, wish: RunWish) -> Taken:
-    session = _opened(hook, wish.session_key)
+def _start_run(hook: Hook, row: HookDelivery, wish: WebhookRunRequest) -> DeliveryResult:
+    session = _open_session(hook, wish.session_key)
     accepted = accept_run(
         user=hook.owner,
         session=session,
@@ -161,31 +165,31 @@ def _run(hook: Hook, row: HookDelivery, wish: RunWish) -> Taken:
         lane=lanes.CRON,
         timeout_seconds=wish.timeout_seconds,
     )
-    row.name, row.wake_mode, row.report_due = wish.name, wish.tells or "", wish.tells is not None
-    return Taken(hook.owner, accepted.pk, accepted.run_id)
+    row.name, row.wake_mode, row.report_due = wish.name, wish.report_mode or "", wish.report_mode is not None
+    return DeliveryResult(hook.owner, accepted.pk, accepted.run_id)
 
 
-def _woken(hook: Hook, wish: WakeWish) -> Taken:
+def _wake_session(hook: Hook, wish: WebhookWakeRequest) -> DeliveryResult:
     try:
-        session = main_session(hook.owner, hook.agent)
+        session = open_main_session(hook.owner, hook.agent)
     except NotFound:
-        raise _no_agent() from None
+        raise _no_agent_error() from None
     woken = wake(hook.owner, session, wish.text, mode=wish.mode, source=str(hook), hook=hook.slug)
-    return Taken(hook.owner, woken.run, woken.run_id, mode=wish.mode, event=woken.outcome)
+    return DeliveryResult(hook.owner, woken.run, woken.run_id, mode=wish.mode, event=woken.outcome)
 
 
-def _opened(hook: Hook, key: str) -> Any:
+def _open_session(hook: Hook, key: str) -> Any:
     try:
         return open_session(hook.owner, key=key, title=hook.name)
     except NotFound:
-        raise _no_agent() from None
+        raise _no_agent_error() from None
 
 
-def _no_agent() -> Unavailable:
+def _no_agent_error() -> Unavailable:
     return Unavailable("the agent of this webhook is missing or switched off; ask whoever runs this installation")
 
 
-def _still_the_same(hook: Hook) -> None:
+def _check_unchanged(hook: Hook) -> None:
     """What was proven was proven to the row as it was read: a token that was changed since then is not worth anything any more."""
     same = Hook.objects.filter(
         pk=hook.pk,
@@ -196,14 +200,14 @@ def _still_the_same(hook: Hook) -> None:
         agreed_at=hook.agreed_at,
     )
     if not same.exists():
-        raise NotProven("the webhook was changed while this delivery was on its way")
+        raise DeliveryUnauthorized("the webhook was changed while this delivery was on its way")
     if not hook.is_agreed:  # somebody tries it in the admin
         raise Unavailable("the person for whom it acts has not agreed yet; they find it on their account page")
     if not hook.owner.is_active or WRITE not in scopes_of(hook.owner):
         raise Unavailable("the account of this webhook is switched off; ask whoever runs this installation")
 
 
-def _sent_before(hook: Hook, came: Came, ids: dict[str, str | None]) -> Taken | None:
+def _find_duplicate(hook: Hook, came: IncomingDelivery, ids: dict[str, str | None]) -> DeliveryResult | None:
     """The answer to a repetition: the run that it has started, and no second one."""
     wanted = Q()
     for name, value in ids.items():
@@ -211,16 +215,16 @@ def _sent_before(hook: Hook, came: Came, ids: dict[str, str | None]) -> Taken | 
             wanted |= Q(**{name: value})
     first = HookDelivery.objects.select_related("run").filter(wanted, hook=hook).order_by("pk").first() if wanted else None
     if first is None:
-        return _spent(hook, came, ids)
+        return _find_spent_signature(hook, came, ids)
     if first.body_digest != came.digest:
         raise Conflict("this id was used for another body; choose a new one")
-    log.new_row(hook, came, HookDelivery.Outcome.DUPLICATE, 200, run=first.run).save(force_insert=True)
-    return Taken(hook.owner, first.run_id, first.run.run_id if first.run else "", duplicate=True)
+    log.build_delivery(hook, came, HookDelivery.Outcome.DUPLICATE, 200, run=first.run).save(force_insert=True)
+    return DeliveryResult(hook.owner, first.run_id, first.run.run_id if first.run else "", duplicate=True)
 
 
-def _spent(hook: Hook, came: Came, ids: dict[str, str | None]) -> Taken | None:
+def _find_spent_signature(hook: Hook, came: IncomingDelivery, ids: dict[str, str | None]) -> DeliveryResult | None:
     """The answer to a signature that acted so long ago that the log has forgotten what it started."""
     if not SpentSignature.objects.filter(hook=hook, digest=ids["signature_digest"] or "").exists():
         return None
-    log.new_row(hook, came, HookDelivery.Outcome.DUPLICATE, 200).save(force_insert=True)
-    return Taken(hook.owner, duplicate=True)
+    log.build_delivery(hook, came, HookDelivery.Outcome.DUPLICATE, 200).save(force_insert=True)
+    return DeliveryResult(hook.owner, duplicate=True)

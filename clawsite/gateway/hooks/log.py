@@ -18,18 +18,18 @@ from clawsite.infra import clock
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor
 from clawsite.infra.errors import TooManyAttempts
-from clawsite.infra.text import storable
+from clawsite.infra.text import make_storable
 
-KEPT_BYTES = 16_384  # of a body, where the webhook says that bodies are kept
-MOST_FAILURES = 20  # of one address
-MOST_FAILURES_OF_ALL = 100  # that are written down, from however many addresses
-FAILURES_SECONDS = 60
-LONGEST_ERROR = 500
-STEP = 500  # rows deleted in one transaction
+MAX_KEPT_BODY_BYTES = 16_384  # of a body, where the webhook says that bodies are kept
+MAX_FAILURES = 20  # of one address
+MAX_TOTAL_FAILURES = 100  # that are written down, from however many addresses
+FAILURE_WINDOW_SECONDS = 60
+MAX_ERROR_LENGTH = 500
+BATCH_SIZE = 500  # rows deleted in one transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class IncomingDelivery:
     """A delivery as it came in. Header names are in small letters."""
 
     path: str
@@ -43,30 +43,30 @@ class Came:
         return sha256(self.body).hexdigest()
 
 
-def actor(hook: Hook) -> Actor:
+def webhook_actor(hook: Hook) -> Actor:
     """As the audit log names it: nobody of ours."""
     return Actor("service", "", f"hook:{hook.slug}")
 
 
-def refuse_guessers(address: str) -> None:
+def check_failure_limit(address: str) -> None:
     """TooManyAttempts for an address that has just failed to prove itself twenty times. Reads only."""
-    since = clock.now() - dt.timedelta(seconds=FAILURES_SECONDS)
-    unproven = _unproven(since).filter(address=address).order_by("-received_at")
-    latest = list(unproven.values_list("received_at", flat=True)[:MOST_FAILURES])
-    if len(latest) == MOST_FAILURES:
+    since = clock.now() - dt.timedelta(seconds=FAILURE_WINDOW_SECONDS)
+    unproven = _unauthenticated_since(since).filter(address=address).order_by("-received_at")
+    latest = list(unproven.values_list("received_at", flat=True)[:MAX_FAILURES])
+    if len(latest) == MAX_FAILURES:
         wait = (latest[-1] - since).total_seconds()
         raise TooManyAttempts("too many failed attempts; try again later", retryable=True, retry_after_ms=int(wait * 1000) + 1000)
 
 
-def _unproven(since: dt.datetime) -> QuerySet[HookDelivery]:
+def _unauthenticated_since(since: dt.datetime) -> QuerySet[HookDelivery]:
     return HookDelivery.objects.filter(outcome=HookDelivery.Outcome.UNAUTHORIZED, received_at__gte=since)
 
 
-def new_row(hook: Hook, came: Came, outcome: HookDelivery.Outcome, status: int, **more: Any) -> HookDelivery:
+def build_delivery(hook: Hook, came: IncomingDelivery, outcome: HookDelivery.Outcome, status: int, **more: Any) -> HookDelivery:
     """A row that is not stored yet."""
     body = ""
     if hook.keep_bodies and outcome != HookDelivery.Outcome.UNAUTHORIZED:
-        body = storable(came.body[:KEPT_BYTES].decode(errors="replace"))
+        body = make_storable(came.body[:MAX_KEPT_BODY_BYTES].decode(errors="replace"))
     return HookDelivery(
         hook=hook if hook.pk else None,
         path=hook.slug,
@@ -82,23 +82,26 @@ def new_row(hook: Hook, came: Came, outcome: HookDelivery.Outcome, status: int, 
 
 
 @transaction.atomic
-def refused(hook: Hook, came: Came, *, status: int, words: str) -> None:
+def record_rejected(hook: Hook, came: IncomingDelivery, *, status: int, words: str) -> None:
     """Note what was not taken, and why.
 
     Strangers cannot fill the logs: after twenty a minute an address is not even looked at, of all together no more than a hundred a
     minute are noted, and the audit log, which keeps everything, has only what was meant for a webhook that exists.
     """
     outcome = HookDelivery.Outcome.UNAUTHORIZED if status == 401 else HookDelivery.Outcome.REFUSED
-    since = clock.now() - dt.timedelta(seconds=FAILURES_SECONDS)
-    if outcome == HookDelivery.Outcome.UNAUTHORIZED and _unproven(since)[:MOST_FAILURES_OF_ALL].count() == MOST_FAILURES_OF_ALL:
+    since = clock.now() - dt.timedelta(seconds=FAILURE_WINDOW_SECONDS)
+    if (
+        outcome == HookDelivery.Outcome.UNAUTHORIZED
+        and _unauthenticated_since(since)[:MAX_TOTAL_FAILURES].count() == MAX_TOTAL_FAILURES
+    ):
         return
-    row = new_row(hook, came, outcome, status, error=storable(words)[:LONGEST_ERROR])
+    row = build_delivery(hook, came, outcome, status, error=make_storable(words)[:MAX_ERROR_LENGTH])
     row.save(force_insert=True)
     if hook.pk is None:
         return
     audit_log.record(
         "hook.refused",
-        actor=actor(hook),
+        actor=webhook_actor(hook),
         subject=("hook", hook.pk),
         path=hook.slug,
         delivery=row.pk,
@@ -107,11 +110,13 @@ def refused(hook: Hook, came: Came, *, status: int, words: str) -> None:
     )
 
 
-def forget_old() -> bool:
+def delete_old_deliveries() -> bool:
     """Delete some of what is older than the log is kept; -> whether there may be more."""
     if settings.HOOK_LOG_DAYS <= 0:
         return False
     before = clock.now() - dt.timedelta(days=settings.HOOK_LOG_DAYS)
-    old = list(HookDelivery.objects.filter(received_at__lt=before).order_by("received_at").values_list("pk", flat=True)[:STEP])
+    old = list(
+        HookDelivery.objects.filter(received_at__lt=before).order_by("received_at").values_list("pk", flat=True)[:BATCH_SIZE]
+    )
     HookDelivery.objects.filter(pk__in=old).delete()
-    return len(old) == STEP
+    return len(old) == BATCH_SIZE

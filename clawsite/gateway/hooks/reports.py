@@ -6,39 +6,39 @@ Any web process does it, each result once: whoever takes the mark off a row tell
 from django.db import transaction
 
 from clawsite.gateway.hooks import log
-from clawsite.gateway.hooks.wishes import from_outside
+from clawsite.gateway.hooks.wishes import wrap_untrusted
 from clawsite.gateway.models import Hook, HookDelivery
 from clawsite.infra import db
 from clawsite.infra.errors import NotFound
-from clawsite.routing.wake import NOW, Mode, main_session, tell_now, wake
+from clawsite.routing.wake import NOW, WakeMode, open_main_session, start_webhook_run, wake
 from sessions_app.models import Run
 from sessions_app.runs import system_events
 from sessions_app.sessions import selectors
 
-MOST_AT_ONCE = 50
-LONGEST_SUMMARY = 2_000  # characters of the answer; the run has all of it
+MAX_BATCH = 50
+MAX_SUMMARY_LENGTH = 2_000  # characters of the answer; the run has all of it
 
 
-async def tell_results() -> None:
-    for pk in await db.read(due):
-        await db.write(tell, pk, alone=True)
-    for session_id, hook in await db.read(system_events.left_waiting, MOST_AT_ONCE):
-        await db.write(tell_now, session_id, hook, alone=True)
+async def report_results() -> None:
+    for pk in await db.read(list_due_reports):
+        await db.write(report_result, pk, alone=True)
+    for session_id, hook in await db.read(system_events.list_undelivered, MAX_BATCH):
+        await db.write(start_webhook_run, session_id, hook, alone=True)
 
 
-async def forget_old() -> None:
-    while await db.write(log.forget_old, alone=True):
+async def clean_up_deliveries() -> None:
+    while await db.write(log.delete_old_deliveries, alone=True):
         pass
 
 
-def due() -> list[int]:
+def list_due_reports() -> list[int]:
     """Deliveries whose run has ended and whose result nobody has told yet."""
     ended = HookDelivery.objects.filter(report_due=True, run__status__in=Run.ENDED).order_by("pk")
-    return list(ended.values_list("pk", flat=True)[:MOST_AT_ONCE])
+    return list(ended.values_list("pk", flat=True)[:MAX_BATCH])
 
 
 @transaction.atomic
-def tell(pk: int) -> None:
+def report_result(pk: int) -> None:
     if not HookDelivery.objects.filter(pk=pk, report_due=True).update(report_due=False):
         return  # another process was first
     row = HookDelivery.objects.select_related("run__owner", "run__session", "hook").get(pk=pk)
@@ -46,20 +46,20 @@ def tell(pk: int) -> None:
     if run is None or not run.owner.is_active:
         return
     try:
-        session = main_session(run.owner, run.session.agent)
+        session = open_main_session(run.owner, run.session.agent)
     except NotFound:  # the agent is gone
         return
-    mode: Mode = NOW if row.wake_mode == NOW else "next-heartbeat"
+    mode: WakeMode = NOW if row.wake_mode == NOW else "next-heartbeat"
     hook = row.hook or Hook(slug=row.path)  # one that is gone is believed nothing
     # By the operator's name for it: what the sender calls itself is the sender's words.
-    words = f"Hook {hook.name or hook.slug}: {from_outside(hook, _summary(run))}"
+    words = f"Hook {hook.name or hook.slug}: {wrap_untrusted(hook, _summarize_run(run))}"
     wake(run.owner, session, words, mode=mode, source=f"/hooks/{row.path}", hook=row.path)
 
 
-def _summary(run: Run) -> str:
+def _summarize_run(run: Run) -> str:
     if run.status == Run.Status.COMPLETED:
-        text = selectors.run_state(run.owner, run.run_id).text.strip()
-        return text[:LONGEST_SUMMARY] + ("…" if len(text) > LONGEST_SUMMARY else "") if text else "(it has answered nothing)"
+        text = selectors.read_run_state(run.owner, run.run_id).text.strip()
+        return text[:MAX_SUMMARY_LENGTH] + ("…" if len(text) > MAX_SUMMARY_LENGTH else "") if text else "(it has answered nothing)"
     if run.status == Run.Status.FAILED:
-        return f"failed: {run.error[:LONGEST_SUMMARY]}"
+        return f"failed: {run.error[:MAX_SUMMARY_LENGTH]}"
     return f"was stopped ({run.reason})"

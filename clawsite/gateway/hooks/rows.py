@@ -18,66 +18,66 @@ from agents.prepare.model_choice import choose_model
 from agents.selectors import find_agent
 from clawsite.accounts.groups import WRITE, scopes_of
 from clawsite.accounts.models import User
-from clawsite.accounts.tokens import service_user
-from clawsite.gateway.hooks.templates import LONGEST_TEMPLATE, TemplateError, check
+from clawsite.accounts.tokens import ensure_service_user
+from clawsite.gateway.hooks.templates import MAX_TEMPLATE_LENGTH, TemplateError, check_template
 from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
-from clawsite.gateway.models.hook import GENERAL
+from clawsite.gateway.models.hook import GENERAL_SLUGS
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
-from clawsite.infra.encryption import seal, unseal
+from clawsite.infra.encryption import decrypt, encrypt
 from clawsite.infra.errors import ClawError, Conflict, Forbidden, InvalidRequest, NotFound, Unavailable
-from clawsite.routing.directives import thinking_level
+from clawsite.routing.directives import parse_thinking_level
 
-ACCOUNT = "hooks"  # the service account that webhooks have where no other is chosen
-SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{0,80}")
-PURPOSE = "webhook signature"
-SHORTEST_SECRET = 16
-SETTINGS = (
+DEFAULT_ACCOUNT = "hooks"  # the service account that webhooks have where no other is chosen
+SLUG_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+HEADER_PATTERN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{0,80}")
+SECRET_PURPOSE = "webhook signature"
+MIN_SECRET_LENGTH = 16
+RECORDED_FIELDS = (
     "slug", "name", "enabled", "owner_id", "agent", "action", "signature", "signature_header", "delivery_header", "instructions",
     "message_template", "session_key_template", "allow_request_session_key", "model", "thinking", "timeout_seconds", "deliver",
     "wake_mode", "allow_unsafe", "keep_bodies",
 )  # fmt: skip
-KEPT = ("token_digest", "token_made_at", "sealed_secret", "agreed_at")  # what no form brings
+PRESERVED_FIELDS = ("token_digest", "token_made_at", "sealed_secret", "agreed_at")  # what no form brings
 
 
-def default_owner() -> User:
-    return service_user(ACCOUNT)
+def find_default_owner() -> User:
+    return ensure_service_user(DEFAULT_ACCOUNT)
 
 
-def secret_of(hook: Hook) -> str:
+def read_signing_secret(hook: Hook) -> str:
     """What its senders sign with; where there is none, something that nobody has, which takes as long to find out."""
-    return unseal(hook.sealed_secret or _nobodys_secret(), purpose=PURPOSE)
+    return decrypt(hook.sealed_secret or _placeholder_secret(), purpose=SECRET_PURPOSE)
 
 
 @functools.cache
-def _nobodys_secret() -> str:
-    return seal(secrets.token_hex(), purpose=PURPOSE)
+def _placeholder_secret() -> str:
+    return encrypt(secrets.token_hex(), purpose=SECRET_PURPOSE)
 
 
-def digest_of(token: str) -> str:
+def hash_token(token: str) -> str:
     """Plain SHA-256: 256 random bits cannot be guessed."""
     return sha256(token.encode(errors="replace")).hexdigest()
 
 
-def checked(hook: Hook, *, secret: str = "", makes_token: bool = False) -> dict[str, str]:
+def validate_webhook(hook: Hook, *, secret: str = "", makes_token: bool = False) -> dict[str, str]:
     """What is wrong, by field; nothing when it can be saved."""
     faults: dict[str, str] = {}
-    if not SLUG.fullmatch(hook.slug):
+    if not SLUG_PATTERN.fullmatch(hook.slug):
         faults["slug"] = _("Use a-z, 0-9, - and _, at most 64 characters, not starting with - or _.")
-    if hook.slug in GENERAL and hook.action != hook.slug:
+    if hook.slug in GENERAL_SLUGS and hook.action != hook.slug:
         faults["action"] = _("The general webhook “%s” can only have the action of the same name.") % hook.slug
     for field in ("message_template", "session_key_template"):
         try:
-            check(getattr(hook, field))
+            check_template(getattr(hook, field))
         except TemplateError as error:
             faults[field] = str(error)
-    if len(hook.instructions) > LONGEST_TEMPLATE:
-        faults["instructions"] = _("Instructions can have at most %d characters.") % LONGEST_TEMPLATE
+    if len(hook.instructions) > MAX_TEMPLATE_LENGTH:
+        faults["instructions"] = _("Instructions can have at most %d characters.") % MAX_TEMPLATE_LENGTH
     for field in ("signature_header", "delivery_header"):
-        if not HEADER.fullmatch(getattr(hook, field)):
+        if not HEADER_PATTERN.fullmatch(getattr(hook, field)):
             faults[field] = _("This is not a valid header name.")
-    for field, read in (("agent", find_agent), ("model", choose_model), ("thinking", thinking_level)):
+    for field, read in (("agent", find_agent), ("model", choose_model), ("thinking", parse_thinking_level)):
         if value := getattr(hook, field):
             try:
                 read(value)
@@ -85,8 +85,8 @@ def checked(hook: Hook, *, secret: str = "", makes_token: bool = False) -> dict[
                 faults[field] = error.message
     if hook.signature and not hook.signature_header:
         faults["signature_header"] = _("Enter the name of the signature header.")
-    if secret and len(secret) < SHORTEST_SECRET:
-        faults["secret"] = _("A secret must have at least %d characters.") % SHORTEST_SECRET
+    if secret and len(secret) < MIN_SECRET_LENGTH:
+        faults["secret"] = _("A secret must have at least %d characters.") % MIN_SECRET_LENGTH
     if hook.signature and not (secret or hook.sealed_secret):
         faults["secret"] = _("A signature needs the secret that the sender signs with.")
     if not (hook.signature or hook.token_digest or makes_token):
@@ -97,28 +97,28 @@ def checked(hook: Hook, *, secret: str = "", makes_token: bool = False) -> dict[
 
 
 @transaction.atomic
-def save_hook(hook: Hook, *, by: User, seen: str = "", secret: str = "", makes_token: bool = False) -> str:
+def save_webhook(hook: Hook, *, by: User, seen: str = "", secret: str = "", makes_token: bool = False) -> str:
     """Store the webhook; -> its new token, once, if one was to be made. New secrets count at once, the old ones no more.
 
     Only if nobody has changed it since `seen`, the version that its editor looked at; without it, since `hook` was read.
     """
-    _may(by, "change_hook" if hook.pk else "add_hook")
-    before = _unchanged(hook.pk, seen or hook.seen) if hook.pk else None
-    for name in KEPT if before else ():
+    _check_permission(by, "change_hook" if hook.pk else "add_hook")
+    before = _lock_unchanged(hook.pk, seen or hook.seen) if hook.pk else None
+    for name in PRESERVED_FIELDS if before else ():
         setattr(hook, name, getattr(before, name))
-    if faults := checked(hook, secret=secret, makes_token=makes_token):
+    if faults := validate_webhook(hook, secret=secret, makes_token=makes_token):
         field, words = next(iter(faults.items()))
         raise InvalidRequest(f"{field}: {words}")
-    changed = [name for name in SETTINGS if getattr(before, name, None) != getattr(hook, name)]
+    changed = [name for name in RECORDED_FIELDS if getattr(before, name, None) != getattr(hook, name)]
     if secret:
-        if hook.pk and _is_another(secret, hook):
-            _forget_signatures(hook)
-        hook.sealed_secret = seal(secret, purpose=PURPOSE)
+        if hook.pk and _is_new_secret(secret, hook):
+            _delete_signatures(hook)
+        hook.sealed_secret = encrypt(secret, purpose=SECRET_PURPOSE)
         changed.append("secret")
     token = ""
     if makes_token:
         token = f"claw_hook_{secrets.token_urlsafe(32)}"
-        hook.token_digest, hook.token_made_at = digest_of(token), timezone.now()
+        hook.token_digest, hook.token_made_at = hash_token(token), timezone.now()
         changed.append("token")
     hook.updated_at = timezone.now()
     if by == hook.owner:
@@ -126,63 +126,65 @@ def save_hook(hook: Hook, *, by: User, seen: str = "", secret: str = "", makes_t
     elif not set(changed) <= {"enabled"}:  # a yes is to what its giver has seen; switching off and on changes nothing of that
         hook.agreed_at = None
     hook.save()
-    record(hook, by, "changed" if before else "made", fields=changed, enabled=hook.enabled, believed=hook.allow_unsafe)
+    record_change(hook, by, "changed" if before else "made", fields=changed, enabled=hook.enabled, believed=hook.allow_unsafe)
     return token
 
 
-def _unchanged(pk: int, seen: str) -> Hook:
+def _lock_unchanged(pk: int, seen: str) -> Hook:
     """The row, locked, if it is still the version that somebody looked at."""
     row = Hook.objects.select_for_update().filter(pk=pk).first()
     if row is None:
         raise NotFound(_("The webhook was deleted."))
     if row.seen != seen:
-        raise Conflict(changed_meanwhile())
+        raise Conflict(conflict_message())
     return row
 
 
-def changed_meanwhile() -> str:
+def conflict_message() -> str:
     return _("Another user changed this webhook after you opened it. Open it again to see the current version.")
 
 
-def _is_another(secret: str, hook: Hook) -> bool:
+def _is_new_secret(secret: str, hook: Hook) -> bool:
     """Not if it was entered again, as after a change of the installation's key: then the old one cannot be read any more."""
     try:
-        return not hmac.compare_digest(secret.encode(), secret_of(hook).encode())
+        return not hmac.compare_digest(secret.encode(), read_signing_secret(hook).encode())
     except Unavailable:
         return False
 
 
-def _forget_signatures(hook: Hook) -> None:
+def _delete_signatures(hook: Hook) -> None:
     """What was signed with the old secret proves nothing any more, so it need not be recognised."""
     SpentSignature.objects.filter(hook_id=hook.pk).delete()
     HookDelivery.objects.filter(hook_id=hook.pk, signature_digest__isnull=False).update(signature_digest=None)
 
 
 @transaction.atomic
-def switch(hook: Hook, *, by: User, enabled: bool) -> None:
+def set_enabled(hook: Hook, *, by: User, enabled: bool) -> None:
     """On or off. Off counts from the next delivery on; runs that were started go on."""
-    _may(by, "change_hook")
+    _check_permission(by, "change_hook")
     if Hook.objects.filter(pk=hook.pk).exclude(enabled=enabled).update(enabled=enabled, updated_at=timezone.now()):
-        record(hook, by, "changed", fields=["enabled"], enabled=enabled)
+        record_change(hook, by, "changed", fields=["enabled"], enabled=enabled)
 
 
 @transaction.atomic
-def delete_hook(hook: Hook, *, by: User) -> None:
+def delete_webhook(hook: Hook, *, by: User) -> None:
     """Its deliveries stay in the log."""
-    _may(by, "delete_hook")
-    record(hook, by, "deleted", was={name: value for name in SETTINGS if (value := getattr(hook, name)) not in ("", None)})
+    _check_permission(by, "delete_hook")
+    record_change(
+        hook, by, "deleted", was={name: value for name in RECORDED_FIELDS if (value := getattr(hook, name)) not in ("", None)}
+    )
     hook.delete()
 
 
-def _may(by: User, right: str) -> None:
+def _check_permission(by: User, right: str) -> None:
     if by.is_service or not by.is_active or not by.has_perm(f"gateway.{right}"):
         raise Forbidden("webhooks are made and changed by people who administer them; ask an operator")
 
 
-def record(hook: Hook, by: User, change: str, **details: Any) -> None:
+def record_change(hook: Hook, by: User, change: str, **details: Any) -> None:
     audit_log.record(
         "hook.changed",
-        actor=acting.account(by),
+        actor=acting.actor_for_user(by),
         subject=("hook", hook.pk),
         change=change,
         path=hook.slug,

@@ -11,31 +11,31 @@ from hashlib import sha256
 
 PLAIN, TIMED = "plain", "timed"
 WINDOW_SECONDS = 300  # how far the sender's clock and the way may be off
-MOST_SIGNATURES = 5  # in one header: a sender that changes its secret signs with both
+MAX_SIGNATURES = 5  # in one header: a sender that changes its secret signs with both
 
 
-class BadSignature(Exception):
+class InvalidSignature(Exception):
     """It does not prove anything; the words are for the log and name no secret."""
 
 
-def verify(kind: str, header: str, body: bytes, secret: str, now: float) -> str:
+def verify_signature(kind: str, header: str, body: bytes, secret: str, now: float) -> str:
     """The digest of what was signed, by which a replay is known; BadSignature unless the secret's owner signed just this."""
     if not header:
-        raise BadSignature("the header of the signature is missing")
+        raise InvalidSignature("the header of the signature is missing")
     if kind == TIMED:
-        moment, given = _timed(header)
+        moment, given = _parse_timed(header)
         if abs(now - moment) > WINDOW_SECONDS:
-            raise BadSignature(f"it was signed more than {WINDOW_SECONDS // 60} minutes ago, or the clocks differ")
+            raise InvalidSignature(f"it was signed more than {WINDOW_SECONDS // 60} minutes ago, or the clocks differ")
         signed = f"{moment}.".encode() + body
     else:
-        given, signed = [_decoded(header.strip().removeprefix("sha256="))], body
+        given, signed = [_decode_digest(header.strip().removeprefix("sha256="))], body
     wanted = hmac.new(secret.encode(), signed, sha256).digest()
     if not any(hmac.compare_digest(wanted, each) for each in given):
-        raise BadSignature("the signature is wrong")
+        raise InvalidSignature("the signature is wrong")
     return sha256(signed).hexdigest()
 
 
-def sign(kind: str, body: bytes, secret: str, now: float) -> str:
+def sign_body(kind: str, body: bytes, secret: str, now: float) -> str:
     """The header that a sender would put: for trying a webhook out."""
     moment = int(now)
     signed = f"{moment}.".encode() + body if kind == TIMED else body
@@ -43,18 +43,18 @@ def sign(kind: str, body: bytes, secret: str, now: float) -> str:
     return f"t={moment},v1={value}" if kind == TIMED else f"sha256={value}"
 
 
-def _timed(header: str) -> tuple[int, list[bytes]]:
+def _parse_timed(header: str) -> tuple[int, list[bytes]]:
     pairs = [part.strip().partition("=") for part in header.split(",")]
     moments = [value for name, _, value in pairs if name == "t"]
-    given = [_decoded(value) for name, _, value in pairs if name == "v1"]
+    given = [_decode_digest(value) for name, _, value in pairs if name == "v1"]
     if len(moments) != 1 or not moments[0].isascii() or not moments[0].isdecimal() or len(moments[0]) > 12:
-        raise BadSignature("the header of the signature has no time in it")
-    if not given or len(given) > MOST_SIGNATURES:
-        raise BadSignature("the header of the signature has no v1 in it, or too many")
+        raise InvalidSignature("the header of the signature has no time in it")
+    if not given or len(given) > MAX_SIGNATURES:
+        raise InvalidSignature("the header of the signature has no v1 in it, or too many")
     return int(moments[0]), given
 
 
-def _decoded(text: str) -> bytes:
+def _decode_digest(text: str) -> bytes:
     """32 bytes, written as hexadecimal digits or as base64; anything else compares as wrong."""
     try:
         return bytes.fromhex(text) if len(text) == 64 else base64.b64decode(text, validate=True)

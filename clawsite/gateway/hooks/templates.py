@@ -15,14 +15,14 @@ from typing import Any
 
 import orjson
 
-PLACE = re.compile(r"\{\{([^{}]{0,300})\}\}")
-STEP = re.compile(r"(?:^|\.)([^.\[\]\s{}\"']+)|\[(\d{1,6})\]")
-LONGEST_TEMPLATE = 20_000
-MOST_PLACES = 100
-LONGEST_VALUE = 20_000  # characters of one value
-LONGEST_RESULT = 60_000
-DEEPEST = 20  # steps of one path
-WHOLE = "{{payload}}"
+PLACEHOLDER = re.compile(r"\{\{([^{}]{0,300})\}\}")
+PATH_STEP = re.compile(r"(?:^|\.)([^.\[\]\s{}\"']+)|\[(\d{1,6})\]")
+MAX_TEMPLATE_LENGTH = 20_000
+MAX_PLACEHOLDERS = 100
+MAX_VALUE_LENGTH = 20_000  # characters of one value
+MAX_RESULT_LENGTH = 60_000
+MAX_DEPTH = 20  # steps of one path
+WHOLE_PAYLOAD = "{{payload}}"
 
 
 class TemplateError(ValueError):
@@ -30,7 +30,7 @@ class TemplateError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class TemplateValues:
     """What a delivery brought. Header names are in small letters; those that carry secrets are not among them."""
 
     payload: Any = None
@@ -40,47 +40,47 @@ class Facts:
     now: str = ""
 
 
-def check(template: str) -> None:
+def check_template(template: str) -> None:
     """TemplateError for what would never give anything."""
-    if len(template) > LONGEST_TEMPLATE:
-        raise TemplateError(f"a template has at most {LONGEST_TEMPLATE} characters")
-    places = PLACE.findall(template)
-    if len(places) > MOST_PLACES:
-        raise TemplateError(f"a template has at most {MOST_PLACES} places for values")
+    if len(template) > MAX_TEMPLATE_LENGTH:
+        raise TemplateError(f"a template has at most {MAX_TEMPLATE_LENGTH} characters")
+    places = PLACEHOLDER.findall(template)
+    if len(places) > MAX_PLACEHOLDERS:
+        raise TemplateError(f"a template has at most {MAX_PLACEHOLDERS} places for values")
     for place in places:
-        steps = steps_of(place)
+        steps = parse_path(place)
         if steps[0] in ("path", "now") and len(steps) > 1:
             raise TemplateError(f"{{{{{place.strip()}}}}}: {steps[0]} has nothing inside it")
         if steps[0] in ("headers", "query") and (len(steps) != 2 or isinstance(steps[1], int)):
             raise TemplateError(f"{{{{{place.strip()}}}}}: name one of the {steps[0]}, such as {{{{{steps[0]}.name}}}}")
-    rest = PLACE.sub("", template)
+    rest = PLACEHOLDER.sub("", template)
     if "{{" in rest or "}}" in rest:
         raise TemplateError("there is a {{ or }} without its other half")
 
 
-def steps_of(place: str) -> list[str | int]:
+def parse_path(place: str) -> list[str | int]:
     """The path in a place: names and numbers."""
     text, steps, at = place.strip(), list[str | int](), 0
     while at < len(text):
-        found = STEP.match(text, at)
+        found = PATH_STEP.match(text, at)
         if found is None:
             raise TemplateError(f"{{{{{text[:60]}}}}} is not a path such as payload.items[0].name")
         steps.append(found[1] if found[1] is not None else int(found[2]))
         at = found.end()
-    if not steps or len(steps) > DEEPEST or isinstance(steps[0], int):
+    if not steps or len(steps) > MAX_DEPTH or isinstance(steps[0], int):
         raise TemplateError(f"{{{{{text[:60]}}}}} is not a path such as payload.items[0].name")
     return steps
 
 
-def render(template: str, facts: Facts) -> str:
+def render_template(template: str, facts: TemplateValues) -> str:
     """The template with its values. It never fails: what cannot be read gives nothing."""
-    text = PLACE.sub(lambda place: _value(place[1], facts), template[:LONGEST_TEMPLATE])
-    return cut(text, LONGEST_RESULT)
+    text = PLACEHOLDER.sub(lambda place: _render_value(place[1], facts), template[:MAX_TEMPLATE_LENGTH])
+    return truncate(text, MAX_RESULT_LENGTH)
 
 
-def _value(place: str, facts: Facts) -> str:
+def _render_value(place: str, facts: TemplateValues) -> str:
     try:
-        root, *steps = steps_of(place)
+        root, *steps = parse_path(place)
     except TemplateError:
         return ""
     match root:
@@ -89,15 +89,15 @@ def _value(place: str, facts: Facts) -> str:
         case "now":
             return facts.now
         case "headers":
-            return cut(facts.headers.get(str(steps[0]).lower(), "") if steps else "", LONGEST_VALUE)
+            return truncate(facts.headers.get(str(steps[0]).lower(), "") if steps else "", MAX_VALUE_LENGTH)
         case "query":
-            return cut(facts.query.get(str(steps[0]), "") if steps else "", LONGEST_VALUE)
+            return truncate(facts.query.get(str(steps[0]), "") if steps else "", MAX_VALUE_LENGTH)
         case "payload":
-            return cut(_as_text(_follow(facts.payload, steps)), LONGEST_VALUE)
-    return cut(_as_text(_follow(facts.payload, [root, *steps])), LONGEST_VALUE)
+            return truncate(_to_text(_follow_path(facts.payload, steps)), MAX_VALUE_LENGTH)
+    return truncate(_to_text(_follow_path(facts.payload, [root, *steps])), MAX_VALUE_LENGTH)
 
 
-def _follow(value: Any, steps: list[str | int]) -> Any:
+def _follow_path(value: Any, steps: list[str | int]) -> Any:
     for step in steps:
         if isinstance(value, dict) and str(step) in value:
             value = value[str(step)]
@@ -108,7 +108,7 @@ def _follow(value: Any, steps: list[str | int]) -> Any:
     return value
 
 
-def _as_text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     match value:
         case None:
             return ""
@@ -119,6 +119,6 @@ def _as_text(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-def cut(text: str, longest: int) -> str:
+def truncate(text: str, longest: int) -> str:
     """The beginning of what is too long, which says so."""
     return text if len(text) <= longest else f"{text[:longest]}… (cut: {len(text) - longest} more characters)"

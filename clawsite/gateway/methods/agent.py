@@ -8,22 +8,22 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
-from clawsite.gateway.auth.limited_tokens import Limited
-from clawsite.gateway.delivery.run_waits import end_of_run
-from clawsite.gateway.protocol.errors import Answered
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.delivery.run_waits import wait_for_run_end
+from clawsite.gateway.protocol.errors import ErrorWithPayload
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Followed, Params, method
-from clawsite.gateway.server.session_address import Id, IdempotencyKey, ToSession, is_still, order_of_session
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Params, method
+from clawsite.gateway.server.session_address import Id, IdempotencyKey, ToSession, check_session_unchanged, session_order_key
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.attachments import GivenFile
-from clawsite.routing.inbound import CommandAsked, Inbound, StopAsked, find_or_none, receive
+from clawsite.routing.attachments import InlineFile
+from clawsite.routing.inbound import CommandRequested, Inbound, StopRequested, find_session_or_none, receive
 from sessions_app.models import Run
 from sessions_app.runs import lanes
-from sessions_app.runs.lifecycle import Accepted
+from sessions_app.runs.lifecycle import AcceptedRun
 from sessions_app.runs.types import RunState
 from sessions_app.sessions import selectors
-from sessions_app.sessions.attachments import MOST_PER_MESSAGE
+from sessions_app.sessions.attachments import MAX_PER_MESSAGE
 
 
 class AttachmentParams(BaseModel):
@@ -43,16 +43,16 @@ class AttachmentParams(BaseModel):
             raise ValueError("give either the id of an upload or the content of a file")
         return self
 
-    def file(self) -> str | GivenFile:
-        return self.id or GivenFile(self.file_name or "file", self.mime_type or "", self.content or "")
+    def file(self) -> str | InlineFile:
+        return self.id or InlineFile(self.file_name or "file", self.mime_type or "", self.content or "")
 
 
 NO_CHANNELS = "answers are not delivered to messaging channels; whoever follows the session gets them"
-INTERNAL = "it belongs to the inner workings of OpenClaw's own gateway"
+INTERNAL_OPTION = "it belongs to the inner workings of OpenClaw's own gateway"
 NO_MODE = "models are asked in one way only; choose the model and the thinking level"
 
 
-class RunWishes(ToSession):
+class RunRequestParams(ToSession):
     """What `agent` and `chat.send` have in common."""
 
     refused: ClassVar[Mapping[str, str]] = {"deliver": NO_CHANNELS}
@@ -61,7 +61,7 @@ class RunWishes(ToSession):
     idempotency_key: IdempotencyKey
     thinking: str | None = Field(None, max_length=16)
     model: str | None = Field(None, max_length=200)
-    attachments: list[AttachmentParams] = Field(default_factory=list, max_length=MOST_PER_MESSAGE)
+    attachments: list[AttachmentParams] = Field(default_factory=list, max_length=MAX_PER_MESSAGE)
 
     def inbound(
         self, call: Call, *, timeout: float | None, lane: str = lanes.MAIN, verbatim: bool = False, **options: Any
@@ -83,24 +83,24 @@ class RunWishes(ToSession):
         )
 
 
-class AgentParams(RunWishes):
+class AgentParams(RunRequestParams):
     """`timeout` is in seconds. `history` is protocol 1's: accepted, and not used, because the session has its own.
 
     With `expectedExistingSessionId` nothing is started in a session that has begun anew since, or does not exist.
     """
 
     refused: ClassVar[Mapping[str, str]] = {
-        **RunWishes.refused,
+        **RunRequestParams.refused,
         **dict.fromkeys(
             ("to", "replyTo", "channel", "replyChannel", "accountId", "replyAccountId", "threadId", "bestEffortDeliver"),
             NO_CHANNELS,
         ),
         **dict.fromkeys(("groupId", "groupChannel", "groupSpace", "sourceReplyDeliveryMode", "disableMessageTool"), NO_CHANNELS),
         **dict.fromkeys(("promptMode", "modelRun", "bootstrapContextMode", "bootstrapContextRunKind"), NO_MODE),
-        **dict.fromkeys(("internalRuntimeHandoffId", "internalExecutionIdentityRetry", "internalEvents"), INTERNAL),
-        **dict.fromkeys(("internalExecutionIdentityRecoveryAttempt", "execApprovalFollowupExpectedSessionId"), INTERNAL),
-        **dict.fromkeys(("acpTurnSource", "cleanupBundleMcpOnRunEnd", "inputProvenance", "voiceWakeTrigger"), INTERNAL),
-        **dict.fromkeys(("forceRestartSafeTools", "forceCodeModeTools", "swarmCollector", "swarmOutputSchema"), INTERNAL),
+        **dict.fromkeys(("internalRuntimeHandoffId", "internalExecutionIdentityRetry", "internalEvents"), INTERNAL_OPTION),
+        **dict.fromkeys(("internalExecutionIdentityRecoveryAttempt", "execApprovalFollowupExpectedSessionId"), INTERNAL_OPTION),
+        **dict.fromkeys(("acpTurnSource", "cleanupBundleMcpOnRunEnd", "inputProvenance", "voiceWakeTrigger"), INTERNAL_OPTION),
+        **dict.fromkeys(("forceRestartSafeTools", "forceCodeModeTools", "swarmCollector", "swarmOutputSchema"), INTERNAL_OPTION),
         "suppressPromptPersistence": "a session keeps everything that is said in it",
         "sessionEffects": "every run is visible in its session",
         "label": "name the session with sessions.patch",
@@ -127,8 +127,8 @@ class AgentAnswer(TypedDict):
     result: NotRequired[dict[str, Any]]
 
 
-@method("agent", scope=Scope.WRITE, limited=Limited.CARRIED, order=order_of_session)
-async def agent(call: Call, params: AgentParams) -> AgentAnswer | Followed[AgentAnswer]:
+@method("agent", scope=Scope.WRITE, limited=LimitedTokenRule.CARRIED, order=session_order_key)
+async def agent(call: Call, params: AgentParams) -> AgentAnswer | AnswerWithFollowUp[AgentAnswer]:
     """Start a run. Answers twice with the same id: accepted, then how the run ended.
 
     The idempotency key becomes the run id. The same key again never starts a second run, in any process: it gets the answers
@@ -137,7 +137,7 @@ async def agent(call: Call, params: AgentParams) -> AgentAnswer | Followed[Agent
     if params.provider and not params.model:
         raise InvalidRequest("provider needs the model beside it, for example provider openai and model gpt-5")
     if params.expected_existing_session_id:
-        is_still(await db.read(find_or_none, call.user, params.address), params.expected_existing_session_id)
+        check_session_unchanged(await db.read(find_session_or_none, call.user, params.address), params.expected_existing_session_id)
     inbound = params.inbound(
         call,
         timeout=params.timeout,
@@ -147,30 +147,30 @@ async def agent(call: Call, params: AgentParams) -> AgentAnswer | Followed[Agent
     )
     try:
         accepted = await receive(inbound)
-    except StopAsked:
+    except StopRequested:
         raise InvalidRequest("/stop is for chat.send; use chat.abort") from None
-    except CommandAsked as asked:
+    except CommandRequested as asked:
         raise InvalidRequest(f"/{asked.command.name} is for chat.send; to send it as words, begin with a blank") from None
     if accepted.status in Run.ENDED:
-        return final_answer(await db.read(selectors.run_state, call.user, accepted.run_id), call.connection.protocol)
+        return build_final_answer(await db.read(selectors.read_run_state, call.user, accepted.run_id), call.connection.protocol)
     first = AgentAnswer(
         runId=accepted.run_id,
         status="pending" if call.connection.protocol == 1 else "accepted",
         sessionKey=accepted.session_key,
         acceptedAt=accepted.accepted_at_ms,
     )
-    return Followed(first, lambda: _final(call, accepted))
+    return AnswerWithFollowUp(first, lambda: _wait_for_final_answer(call, accepted))
 
 
-async def _final(call: Call, accepted: Accepted) -> AgentAnswer:
-    state = await end_of_run(call.runtime.hub.run_waits, call.user, accepted.run_id, accepted.pk)
-    return final_answer(state, call.connection.protocol)
+async def _wait_for_final_answer(call: Call, accepted: AcceptedRun) -> AgentAnswer:
+    state = await wait_for_run_end(call.runtime.hub.run_waits, call.user, accepted.run_id, accepted.pk)
+    return build_final_answer(state, call.connection.protocol)
 
 
-def final_answer(state: RunState, protocol: int) -> AgentAnswer:
+def build_final_answer(state: RunState, protocol: int) -> AgentAnswer:
     """How a run ended; a failure is raised, with what is known about it."""
     if state.status == Run.Status.FAILED or state.reason == "timeout":
-        raise failure(state)
+        raise to_failure(state)
     aborted = state.status == Run.Status.ABORTED
     meta: dict[str, Any] = {"durationMs": (state.ended_ms or 0) - (state.started_ms or state.accepted_ms)}
     meta["agentMeta"] = {
@@ -191,10 +191,10 @@ def final_answer(state: RunState, protocol: int) -> AgentAnswer:
     )
 
 
-def failure(state: RunState) -> Answered:
+def to_failure(state: RunState) -> ErrorWithPayload:
     words = state.error or "the run failed"
     code = "AGENT_TIMEOUT" if state.reason == "timeout" else "UNAVAILABLE"
-    return Answered(code, words, {"runId": state.run_id, "status": "error", "summary": words})
+    return ErrorWithPayload(code, words, {"runId": state.run_id, "status": "error", "summary": words})
 
 
 class WaitParams(Params):
@@ -212,14 +212,14 @@ class WaitAnswer(TypedDict):
     stopReason: NotRequired[str]
 
 
-@method("agent.wait", scope=Scope.WRITE, limited=Limited.HARMLESS)
+@method("agent.wait", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def agent_wait(call: Call, params: WaitParams) -> WaitAnswer:
     """Wait until a run has ended, or until the time is over. A time-out does not stop the run."""
-    state = await db.read(selectors.run_state, call.user, params.run_id)
+    state = await db.read(selectors.read_run_state, call.user, params.run_id)
     if not state.ended:
         try:
             async with asyncio.timeout(params.timeout_ms / 1000):
-                state = await end_of_run(call.runtime.hub.run_waits, call.user, params.run_id, state.pk)
+                state = await wait_for_run_end(call.runtime.hub.run_waits, call.user, params.run_id, state.pk)
         except TimeoutError:
             return WaitAnswer(runId=params.run_id, status="timeout")
     answer = WaitAnswer(runId=state.run_id, status="error" if state.status == Run.Status.FAILED else "ok")

@@ -13,10 +13,10 @@ from typing import Literal, NotRequired, get_args
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from agents.context.workspace import place_of, workspace_of
+from agents.context.workspace import ensure_workspace, workspace_path
 from agents.selectors import find_agent
-from clawsite.gateway.auth.limited_tokens import Limited
-from clawsite.gateway.protocol.scopes import Scope, grants
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.protocol.scopes import Scope, has_scope
 from clawsite.gateway.server.registry import Call, Params, method
 from clawsite.gateway.server.session_address import Id
 from clawsite.infra import db
@@ -24,10 +24,10 @@ from clawsite.infra.errors import Forbidden, InvalidRequest
 from tools_app.builtin.files.workspace import Workspace
 from tools_app.core.definition import ToolFailed
 
-Name = Literal[
+FileName = Literal[
     "AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md", "BOOTSTRAP.md", "MEMORY.md", "memory.md"
 ]
-LARGEST = 500_000  # characters; an answer has room for 768 KiB
+MAX_FILE_LENGTH = 500_000  # characters; an answer has room for 768 KiB
 
 
 class FileEntry(TypedDict):
@@ -54,13 +54,13 @@ class ListAnswer(TypedDict):
 @method("agents.files.list", scope=Scope.READ)
 async def list_(call: Call, params: ListParams) -> ListAnswer:
     """The nine files and which of them are there. The agent's memory tools search MEMORY.md; the others it reads like any file."""
-    place = await db.read(_place, call, params.agent_id)
-    files = await asyncio.to_thread(_seen, place.directory)
+    place = await db.read(_find_directory, call, params.agent_id)
+    files = await asyncio.to_thread(_list_files, place.directory)
     return ListAnswer(agentId=place.agent, workspace=place.word, files=files)
 
 
 class GetParams(ListParams):
-    name: Name
+    name: FileName
 
 
 class GetAnswer(TypedDict):
@@ -72,28 +72,30 @@ class GetAnswer(TypedDict):
 @method("agents.files.get", scope=Scope.READ)
 async def get(call: Call, params: GetParams) -> GetAnswer:
     """One of the files with its content."""
-    place = await db.read(_place, call, params.agent_id)
-    return GetAnswer(agentId=place.agent, workspace=place.word, file=await asyncio.to_thread(_read, place.directory, params.name))
+    place = await db.read(_find_directory, call, params.agent_id)
+    return GetAnswer(
+        agentId=place.agent, workspace=place.word, file=await asyncio.to_thread(_read_file, place.directory, params.name)
+    )
 
 
 class SetParams(GetParams):
-    content: str = Field(max_length=LARGEST)
+    content: str = Field(max_length=MAX_FILE_LENGTH)
 
 
 class SetAnswer(GetAnswer):
     ok: Literal[True]
 
 
-@method("agents.files.set", scope=Scope.WRITE, limited=Limited.REFUSED)
+@method("agents.files.set", scope=Scope.WRITE, limited=LimitedTokenRule.REFUSED)
 async def set_(call: Call, params: SetParams) -> SetAnswer:
     """Write one of the files as a whole."""
-    place = await db.read(_place, call, params.agent_id, make=True)
-    file = await asyncio.to_thread(_write, place.directory, params.name, params.content)
+    place = await db.read(_find_directory, call, params.agent_id, make=True)
+    file = await asyncio.to_thread(_write_file, place.directory, params.name, params.content)
     return SetAnswer(ok=True, agentId=place.agent, workspace=place.word, file=file)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FilesDirectory:
     agent: str
     directory: Path
     shared: bool
@@ -103,24 +105,24 @@ class Place:
         return f"{'shared' if self.shared else 'own'} workspace of {self.agent}"
 
 
-def _place(call: Call, slug: str, *, make: bool = False) -> Place:
+def _find_directory(call: Call, slug: str, *, make: bool = False) -> FilesDirectory:
     agent = find_agent(slug)
-    if agent.workspace and not grants(call.authority.scopes, Scope.ADMIN):
+    if agent.workspace and not has_scope(call.authority.scopes, Scope.ADMIN):
         raise Forbidden(f"the workspace of {slug} is shared by all its users: reading and writing it here needs operator.admin")
-    return Place(agent.slug, (workspace_of if make else place_of)(agent, call.user.pk), bool(agent.workspace))
+    return FilesDirectory(agent.slug, (ensure_workspace if make else workspace_path)(agent, call.user.pk), bool(agent.workspace))
 
 
-def _seen(directory: Path) -> list[FileEntry]:
+def _list_files(directory: Path) -> list[FileEntry]:
     entries = []
-    for name in get_args(Name):
+    for name in get_args(FileName):
         try:
-            entries.append(_entry(name, _look(directory, name)))
+            entries.append(_to_entry(name, _stat(directory, name)))
         except InvalidRequest:  # no file: agents.files.get says what it is
-            entries.append(_entry(name, None))
+            entries.append(_to_entry(name, None))
     return entries
 
 
-def _look(directory: Path, name: str) -> os.stat_result | None:
+def _stat(directory: Path, name: str) -> os.stat_result | None:
     if not directory.is_dir():
         return None
     try:
@@ -129,29 +131,29 @@ def _look(directory: Path, name: str) -> os.stat_result | None:
         raise InvalidRequest(str(failure)) from failure
 
 
-def _entry(name: str, seen: os.stat_result | None) -> FileEntry:
+def _to_entry(name: str, seen: os.stat_result | None) -> FileEntry:
     entry = FileEntry(name=name, path=name, missing=seen is None)
     if seen is not None:
         entry["size"], entry["updatedAtMs"] = seen.st_size, int(seen.st_mtime * 1000)
     return entry
 
 
-def _read(directory: Path, name: str) -> FileEntry:
-    if _look(directory, name) is None:
-        return _entry(name, None)
+def _read_file(directory: Path, name: str) -> FileEntry:
+    if _stat(directory, name) is None:
+        return _to_entry(name, None)
     try:
         content, seen = Workspace(directory).read(name)
     except ToolFailed as failure:
         raise InvalidRequest(str(failure)) from failure
     text = content.decode(errors="replace")
-    if len(text) > LARGEST:
-        raise InvalidRequest(f"{name} has {len(text)} characters; at most {LARGEST} are read here")
-    return {**_entry(name, seen), "content": text}
+    if len(text) > MAX_FILE_LENGTH:
+        raise InvalidRequest(f"{name} has {len(text)} characters; at most {MAX_FILE_LENGTH} are read here")
+    return {**_to_entry(name, seen), "content": text}
 
 
-def _write(directory: Path, name: str, content: str) -> FileEntry:
+def _write_file(directory: Path, name: str, content: str) -> FileEntry:
     try:
         Workspace(directory).write(name, content.encode())
     except (ToolFailed, UnicodeEncodeError) as failure:
         raise InvalidRequest(str(failure)) from failure
-    return _entry(name, _look(directory, name))
+    return _to_entry(name, _stat(directory, name))

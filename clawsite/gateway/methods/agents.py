@@ -6,12 +6,12 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from agents.models import Agent
-from agents.selectors import find_agent, list_agents, model_of
+from agents.selectors import choose_model_name, find_agent, list_agents
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, Nothing, Params, method
-from clawsite.gateway.server.session_address import Id, Key, address_of
+from clawsite.gateway.server.session_address import Id, Key, to_address
 from clawsite.infra import db
-from clawsite.routing.inbound import find_or_none
+from clawsite.routing.inbound import find_session_or_none
 from sessions_app.keys import DEFAULT_AGENT, parse_key
 
 
@@ -35,16 +35,16 @@ class AgentsAnswer(TypedDict):
 @method("agents.list", scope=Scope.READ)
 async def agents_list(call: Call, params: Nothing) -> AgentsAnswer:
     """The agents one can talk to, the default one first."""
-    return await db.read(told_agents)
+    return await db.read(list_agent_rows)
 
 
-def told_agents() -> AgentsAnswer:
+def list_agent_rows() -> AgentsAnswer:
     agents = [_row(agent) for agent in list_agents()]
     return AgentsAnswer(defaultId=DEFAULT_AGENT, mainKey="main", scope="per-sender", agents=agents)
 
 
 def _row(agent: Agent) -> AgentRow:
-    model = {"primary": model_of(agent)}
+    model = {"primary": choose_model_name(agent)}
     return AgentRow(id=agent.slug, kind="agent", name=agent.name, identity={"name": agent.name}, model=model)
 
 
@@ -65,14 +65,14 @@ class IdentityAnswer(TypedDict):
 @method("agent.identity.get", scope=Scope.READ)
 async def identity(call: Call, params: IdentityParams) -> IdentityAnswer:
     """How an agent is called. Agents have no pictures."""
-    return await db.read(_identity, call, params)
+    return await db.read(_find_identity, call, params)
 
 
-def _identity(call: Call, params: IdentityParams) -> IdentityAnswer:
+def _find_identity(call: Call, params: IdentityParams) -> IdentityAnswer:
     slug = params.agent_id or DEFAULT_AGENT
     if params.session_key and not params.agent_id:
-        address = address_of(params.session_key, None, None)
-        session = find_or_none(call.user, address)
+        address = to_address(params.session_key, None, None)
+        session = find_session_or_none(call.user, address)
         slug = session.agent if session else parse_key(address.own_key()).agent
     agent = find_agent(slug)
     return IdentityAnswer(agentId=agent.slug, name=agent.name, nameSource="config", avatarStatus="none")

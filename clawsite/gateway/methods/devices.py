@@ -10,16 +10,16 @@ from typing_extensions import TypedDict
 
 from clawsite.accounts import change_notices
 from clawsite.accounts.models import User
-from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.devices import pairing, tokens
-from clawsite.gateway.devices.selectors import find_device, living_tokens, paired_devices, pending_requests
-from clawsite.gateway.devices.shapes import DeviceFacts, device_facts
-from clawsite.gateway.methods.recent_password import need_recent_password
+from clawsite.gateway.devices.selectors import find_active_tokens, find_device, list_paired_devices, list_pending_requests
+from clawsite.gateway.devices.shapes import DeviceFacts, to_device_facts
+from clawsite.gateway.methods.recent_password import require_recent_password
 from clawsite.gateway.models import DeviceToken
 from clawsite.gateway.protocol.device_events import PairRequested
 from clawsite.gateway.protocol.frames import Command
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Followed, Nothing, Params, method
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Nothing, Params, method
 from clawsite.gateway.server.session_address import Id
 from clawsite.infra import clock, db
 from clawsite.infra.errors import NotFound
@@ -35,10 +35,10 @@ class PairList(TypedDict):
     paired: list[DeviceFacts]
 
 
-@method("device.pair.list", scope=Scope.PAIRING, limited=Limited.HARMLESS)
+@method("device.pair.list", scope=Scope.PAIRING, limited=LimitedTokenRule.HARMLESS)
 async def pair_list(call: Call, params: Nothing) -> PairList:
     """Devices that wait to be let in, and those that are paired."""
-    return await db.read(lambda: PairList(pending=pending_requests(call.user), paired=paired_devices(call.user)))
+    return await db.read(lambda: PairList(pending=list_pending_requests(call.user), paired=list_paired_devices(call.user)))
 
 
 class ByRequest(Params):
@@ -57,7 +57,7 @@ class ApproveAnswer(TypedDict):
     device: DeviceFacts
 
 
-@method("device.pair.approve", scope=Scope.PAIRING, limited=Limited.REFUSED)
+@method("device.pair.approve", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
 async def pair_approve(call: Call, params: ApproveParams) -> ApproveAnswer:
     """Let a device in. It becomes yours, or that of the account whose credential came with it. The same again is fine.
 
@@ -65,16 +65,16 @@ async def pair_approve(call: Call, params: ApproveParams) -> ApproveAnswer:
     has. A node may be sent `commands`; without a choice, those it declares that do not reach into the machine or the life of who
     owns it.
     """
-    return await approved(call, params)
+    return await approve_pairing(call, params)
 
 
-async def approved(call: Call, params: ApproveParams, role: str = "") -> ApproveAnswer:
-    await need_recent_password(call)
+async def approve_pairing(call: Call, params: ApproveParams, role: str = "") -> ApproveAnswer:
+    await require_recent_password(call)
     return await db.write(_approve, call, params, role, alone=True)
 
 
 def _approve(call: Call, params: ApproveParams, role: str) -> ApproveAnswer:
-    owner = _account(params.owner) if params.owner is not None else None
+    owner = _find_account(params.owner) if params.owner is not None else None
     request = pairing.approve(
         params.request_id,
         by=call.user,
@@ -82,22 +82,22 @@ def _approve(call: Call, params: ApproveParams, role: str) -> ApproveAnswer:
         owner=owner,
         commands=params.commands,
         role=role,
-        access_token=_vouching(call),
+        access_token=_find_vouching_token(call),
     )
     device = request.device
     if device is None:
         raise NotFound("the device was removed meanwhile")
-    return ApproveAnswer(requestId=str(request.pk), device=device_facts(device, living_tokens([device])[device.pk]))
+    return ApproveAnswer(requestId=str(request.pk), device=to_device_facts(device, find_active_tokens([device])[device.pk]))
 
 
-def _account(name: str) -> User:
+def _find_account(name: str) -> User:
     found = User.objects.filter(username=name, is_active=True).first()
     if found is None:
         raise NotFound(f"there is no account {name!r}")
     return found
 
 
-def _vouching(call: Call) -> int | None:
+def _find_vouching_token(call: Call) -> int | None:
     """The access token behind this connection: what it lets in, or renews, ends with it. One with limits never comes here."""
     credential = call.authority.credential
     if credential.kind == "device-token":
@@ -110,13 +110,13 @@ class RejectAnswer(TypedDict):
     deviceId: str
 
 
-@method("device.pair.reject", scope=Scope.PAIRING, limited=Limited.HARMLESS)
+@method("device.pair.reject", scope=Scope.PAIRING, limited=LimitedTokenRule.HARMLESS)
 async def pair_reject(call: Call, params: ByRequest) -> RejectAnswer:
     """Leave a device out. It may ask again."""
-    return await rejected(call, params)
+    return await reject_pairing(call, params)
 
 
-async def rejected(call: Call, params: ByRequest, role: str = "") -> RejectAnswer:
+async def reject_pairing(call: Call, params: ByRequest, role: str = "") -> RejectAnswer:
     request = await db.write(pairing.reject, params.request_id, by=call.user, role=role, alone=True)
     return RejectAnswer(requestId=str(request.pk), deviceId=request.fingerprint)
 
@@ -132,7 +132,7 @@ class RemoveAnswer(TypedDict):
     deviceId: str
 
 
-@method("device.pair.remove", scope=Scope.PAIRING, limited=Limited.HARMLESS)
+@method("device.pair.remove", scope=Scope.PAIRING, limited=LimitedTokenRule.HARMLESS)
 async def pair_remove(call: Call, params: ByDevice) -> RemoveAnswer:
     """Revoke a device: its tokens end, its sockets are closed, and it stays out until somebody approves it again."""
 
@@ -152,7 +152,7 @@ class RenameAnswer(TypedDict):
     label: str
 
 
-@method("device.pair.rename", scope=Scope.PAIRING, limited=Limited.REFUSED)
+@method("device.pair.rename", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
 async def pair_rename(call: Call, params: RenameParams) -> RenameAnswer:
     """Give a device a name, which it keeps whatever it calls itself."""
 
@@ -183,16 +183,16 @@ class RotateAnswer(TypedDict):
     token: NotRequired[str]
 
 
-@method("device.token.rotate", scope=Scope.PAIRING, limited=Limited.REFUSED)
-async def token_rotate(call: Call, params: RotateParams) -> Followed[RotateAnswer]:
+@method("device.token.rotate", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
+async def token_rotate(call: Call, params: RotateParams) -> AnswerWithFollowUp[RotateAnswer]:
     """End a device's token and prepare another. Sockets that came with the old one are closed, after this answer."""
-    await need_recent_password(call)
+    await require_recent_password(call)
     answer, owner = await db.write(_rotate, call, params, alone=True)
 
     async def close_the_others() -> None:
-        await db.write(change_notices.account_changed, owner)
+        await db.write(change_notices.notify_account_changed, owner)
 
-    return Followed(answer, close_the_others)
+    return AnswerWithFollowUp(answer, close_the_others)
 
 
 def _rotate(call: Call, params: RotateParams) -> tuple[RotateAnswer, int]:
@@ -201,9 +201,9 @@ def _rotate(call: Call, params: RotateParams) -> tuple[RotateAnswer, int]:
     kept = None if params.scopes is None else frozenset(params.scopes)
     if itself:  # it may have connected with less than its token has: then it asks with less, and gets less
         kept = call.authority.scopes if kept is None else kept & call.authority.scopes
-    token = tokens.rotate(device, params.role, kept, by=call.user, access_token=_vouching(call))
+    token = tokens.rotate_token(device, params.role, kept, by=call.user, access_token=_find_vouching_token(call))
     answer = RotateAnswer(deviceId=device.fingerprint, role=token.role, scopes=token.scopes, rotatedAtMs=clock.now_ms())
-    if itself and (secret := tokens.hand_out(token)):
+    if itself and (secret := tokens.issue_token(token)):
         answer["token"] = secret
     return answer, device.owner_id
 
@@ -214,13 +214,13 @@ class RevokeAnswer(TypedDict):
     revokedAtMs: int
 
 
-@method("device.token.revoke", scope=Scope.PAIRING, limited=Limited.HARMLESS)
+@method("device.token.revoke", scope=Scope.PAIRING, limited=LimitedTokenRule.HARMLESS)
 async def token_revoke(call: Call, params: OfRole) -> RevokeAnswer:
     """End a device's token. The device stays paired: it gets another with its owner's credential, or after a new approval."""
 
     def revoke() -> RevokeAnswer:
         device = find_device(call.user, params.device_id, params.owner)
-        token = tokens.revoke(device, params.role, by=call.user)
+        token = tokens.revoke_token(device, params.role, by=call.user)
         return RevokeAnswer(deviceId=device.fingerprint, role=token.role, revokedAtMs=clock.now_ms())
 
     return await db.write(revoke, alone=True)

@@ -7,27 +7,27 @@ from typing_extensions import TypedDict
 
 from agents import freezes as stops
 from clawsite.accounts.models import User
-from clawsite.gateway.auth.limited_tokens import Limited
-from clawsite.gateway.methods.recent_password import need_recent_password
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.methods.recent_password import require_recent_password
 from clawsite.gateway.protocol.events import Stop
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.health import told_stop
+from clawsite.gateway.server.health import freeze_to_wire
 from clawsite.gateway.server.registry import Call, Params, method
 from clawsite.gateway.server.session_address import ToSession
 from clawsite.infra import db
-from clawsite.routing.inbound import Address, find_or_none
+from clawsite.routing.inbound import SessionAddress, find_session_or_none
 from sessions_app.keys import parse_key
 from sessions_app.models import Session
 from sessions_app.runs import freezes
 
-Reason = Annotated[str, Field(min_length=1, max_length=freezes.LONGEST_REASON)]
+Reason = Annotated[str, Field(min_length=1, max_length=freezes.MAX_REASON_LENGTH)]
 
 
 class WhatToStop(Params):
     """`subject` is the id of an agent, or the `id` of a run as `runs.list` tells it; none for all."""
 
     scope: Literal["all", "agent", "run"]
-    subject: str = Field("", max_length=freezes.LONGEST_SUBJECT)
+    subject: str = Field("", max_length=freezes.MAX_SUBJECT_LENGTH)
     reason: Reason
 
 
@@ -39,31 +39,31 @@ class StopAnswer(TypedDict):
     stillWorking: int
 
 
-@method("panic.stop", scope=Scope.ADMIN, limited=Limited.HARMLESS)
-async def stop(call: Call, params: WhatToStop) -> StopAnswer:
+@method("panic.stop", scope=Scope.ADMIN, limited=LimitedTokenRule.HARMLESS)
+async def freeze(call: Call, params: WhatToStop) -> StopAnswer:
     """Stop. No tool call starts from now on; what is under way is ended or dropped, and waits, within two seconds."""
-    return await db.write(_stop, call.user, params, alone=True)
+    return await db.write(_freeze, call.user, params, alone=True)
 
 
-def _stop(user: User, params: WhatToStop) -> StopAnswer:
-    made, created = stops.stop(params.scope, params.subject, reason=params.reason, by=user)
-    return StopAnswer(stop=told_stop(made), created=created, stillWorking=freezes.still_working([made]))
+def _freeze(user: User, params: WhatToStop) -> StopAnswer:
+    made, created = stops.freeze(params.scope, params.subject, reason=params.reason, by=user)
+    return StopAnswer(stop=freeze_to_wire(made), created=created, stillWorking=freezes.count_still_running([made]))
 
 
 class ResumeAnswer(TypedDict):
     stopped: list[Stop]
 
 
-@method("panic.resume", scope=Scope.ADMIN, limited=Limited.REFUSED)
+@method("panic.resume", scope=Scope.ADMIN, limited=LimitedTokenRule.REFUSED)
 async def resume(call: Call, params: WhatToStop) -> ResumeAnswer:
     """Let go on what was stopped under this name, unless something wider holds it too; -> what is still stopped."""
-    await need_recent_password(call)
+    await require_recent_password(call)
     return await db.write(_resume, call.user, params)
 
 
 def _resume(user: User, params: WhatToStop) -> ResumeAnswer:
-    freezes.lift(params.scope, params.subject, reason=params.reason, by=user)
-    return ResumeAnswer(stopped=[told_stop(each) for each in freezes.active()])
+    freezes.resume(params.scope, params.subject, reason=params.reason, by=user)
+    return ResumeAnswer(stopped=[freeze_to_wire(each) for each in freezes.list_active()])
 
 
 class StatusParams(ToSession):
@@ -85,11 +85,11 @@ async def status(call: Call, params: StatusParams) -> StatusAnswer:
     return await db.read(_status, call.user, params.address if named else None)
 
 
-def _status(user: User, address: Address | None) -> StatusAnswer:
-    found = freezes.visible_to(user)
+def _status(user: User, address: SessionAddress | None) -> StatusAnswer:
+    found = freezes.list_visible(user)
     if address is not None:
         # Not found: a chat in which nobody has written yet, so that only its agent can be stopped.
-        session = find_or_none(user, address) or Session(agent=parse_key(address.own_key()).agent)
-        found = freezes.of_session(session, found)
-    told = [told_stop(each) for each in found]
-    return StatusAnswer(stopped=told, stillWorking=freezes.still_working(found), mayResume=freezes.may_stop(user))
+        session = find_session_or_none(user, address) or Session(agent=parse_key(address.own_key()).agent)
+        found = freezes.list_for_session(session, found)
+    told = [freeze_to_wire(each) for each in found]
+    return StatusAnswer(stopped=told, stillWorking=freezes.count_still_running(found), mayResume=freezes.may_freeze(user))

@@ -6,9 +6,9 @@ from django.db.models import Count
 from typing_extensions import TypedDict
 
 from agents.selectors import list_agents
-from clawsite.gateway.methods.defaults import default_model
+from clawsite.gateway.methods.defaults import get_session_default_model
 from clawsite.gateway.protocol.events import Health
-from clawsite.gateway.protocol.hello import listed
+from clawsite.gateway.protocol.hello import to_wire_entries
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, Nothing, Params, method
 from clawsite.infra import clock, db
@@ -16,8 +16,8 @@ from sessions_app.keys import DEFAULT_AGENT
 from sessions_app.runs import system_events
 from sessions_app.sessions import selectors
 
-RECENT = 10
-MOST_QUEUED = 20
+RECENT_SESSIONS = 10
+MAX_QUEUED_EVENTS = 20
 
 
 class HealthParams(Params):
@@ -53,14 +53,14 @@ class StatusAnswer(TypedDict):
 @method("status", scope=Scope.READ)
 async def status(call: Call, params: StatusParams) -> StatusAnswer:
     """The state of the installation and one's own latest sessions."""
-    answer = await db.read(_status, call, params)
+    answer = await db.read(_read_status, call, params)
     return {**answer, "health": await call.runtime.health()}
 
 
-def _status(call: Call, params: StatusParams) -> StatusAnswer:
-    now, page, agents = clock.now_ms(), selectors.list_sessions(call.user, limit=RECENT), list_agents()
+def _read_status(call: Call, params: StatusParams) -> StatusAnswer:
+    now, page, agents = clock.now_ms(), selectors.list_sessions(call.user, limit=RECENT_SESSIONS), list_agents()
     recent = [{**row, "age": now - row["updatedAt"], "flags": []} for row in page.rows]
-    counts = dict(selectors.shown_to(call.user).values_list("agent").annotate(count=Count("pk")))
+    counts = dict(selectors.list_visible_sessions(call.user).values_list("agent").annotate(count=Count("pk")))
     by_agent = [
         {"agentId": slug, "path": "", "count": count, "recent": [row for row in recent if row["agentId"] == slug]}
         for slug, count in sorted(counts.items())
@@ -73,11 +73,13 @@ def _status(call: Call, params: StatusParams) -> StatusAnswer:
             "agents": [{"agentId": agent.slug, "enabled": False, "every": "disabled", "everyMs": None} for agent in agents],
         },
         channelSummary=[],
-        queuedSystemEvents=system_events.waiting_for(call.user, most=MOST_QUEUED, characters=selectors.PREVIEW_CHARACTERS),
+        queuedSystemEvents=system_events.list_pending_texts(
+            call.user, most=MAX_QUEUED_EVENTS, characters=selectors.PREVIEW_CHARACTERS
+        ),
         sessions={
             "paths": [],
             "count": page.total,
-            "defaults": {"model": default_model(), "contextTokens": None},
+            "defaults": {"model": get_session_default_model(), "contextTokens": None},
             "recent": recent,
             "byAgent": by_agent,
         },
@@ -92,4 +94,4 @@ def _status(call: Call, params: StatusParams) -> StatusAnswer:
 @method("system-presence", scope=Scope.READ)
 async def system_presence(call: Call, params: Nothing) -> list[dict[str, Any]]:
     """Who is online, over all processes, newest first."""
-    return listed(call.runtime.presence.entries(), call.connection.dialect)
+    return to_wire_entries(call.runtime.presence.entries(), call.connection.dialect)

@@ -43,18 +43,18 @@ async def tail(call: Call, params: TailParams) -> TailAnswer:
     Only for a credential that allows operator.admin. The connection need not have asked for that: OpenClaw's command line asks
     for operator.read.
     """
-    if not call.authority.could(Scope.ADMIN):
+    if not call.authority.credential_allows(Scope.ADMIN):
         details = {"code": "MISSING_SCOPE", "missingScope": Scope.ADMIN, "requiredScopes": [Scope.ADMIN]}
         raise Forbidden(f"missing scope: {Scope.ADMIN}", details=details)
     return await asyncio.to_thread(_tail, params)
 
 
 def _tail(params: TailParams) -> TailAnswer:
-    file = log_files.newest(settings.LOG_DIRECTORY)
+    file = log_files.find_newest_file(settings.LOG_DIRECTORY)
     if file is None:
         raise NotFound("nothing has been logged to a file yet; `claw serve`, `claw web` and `claw worker` write one")
-    most_bytes = min(params.max_bytes, limits.REPLY_BYTES // 2)
-    piece = log_files.read_piece(file, cursor=params.cursor, name=params.file, most_lines=params.limit, most_bytes=most_bytes)
+    most_bytes = min(params.max_bytes, limits.MAX_REPLY_BYTES // 2)
+    piece = log_files.read_chunk(file, cursor=params.cursor, name=params.file, most_lines=params.limit, most_bytes=most_bytes)
     answer = TailAnswer(
         file=file.name, cursor=piece.cursor, size=piece.size, lines=piece.lines, truncated=piece.truncated, reset=piece.reset
     )

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from agents.prepare.model_choice import offered_models
+from agents.prepare.model_choice import list_offered_models
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, Params, method
 from clawsite.gateway.server.session_address import Id, Key
@@ -46,12 +46,12 @@ class ModelsAnswer(TypedDict):
 @method("models.list", scope=Scope.READ)
 async def models_list(call: Call, params: ModelsParams) -> ModelsAnswer:
     """The models one can choose. `configured` leaves out those whose key is missing."""
-    models = await db.read(told_models, usable_only=params.view == "configured")
+    models = await db.read(list_wire_models, usable_only=params.view == "configured")
     return ModelsAnswer(models=[model for model in models if params.provider in ("", model["provider"])])
 
 
-def told_models(*, usable_only: bool) -> list[Model]:
-    return [Model(**row) for row in offered_models() if row["available"] or not usable_only]
+def list_wire_models(*, usable_only: bool) -> list[Model]:
+    return [Model(**row) for row in list_offered_models() if row["available"] or not usable_only]
 
 
 class AuthParams(Params):
@@ -76,12 +76,12 @@ class AuthAnswer(TypedDict):
 @method("models.authStatus", scope=Scope.READ)
 async def auth_status(call: Call, params: AuthParams) -> AuthAnswer:
     """For which providers there is a key. Never the key itself, nor a part of it."""
-    return AuthAnswer(ts=clock.now_ms(), providers=await db.read(_providers))
+    return AuthAnswer(ts=clock.now_ms(), providers=await db.read(_list_providers))
 
 
-def _providers() -> list[ProviderAuth]:
+def _list_providers() -> list[ProviderAuth]:
     usable: dict[str, bool] = {}
-    for row in offered_models():
+    for row in list_offered_models():
         usable[row["provider"]] = usable.get(row["provider"], False) or row["available"]
     return [
         ProviderAuth(provider=name, displayName=name, status="static" if available else "missing", profiles=[])

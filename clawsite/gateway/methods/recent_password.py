@@ -5,8 +5,8 @@ from clawsite.gateway.server.registry import Call
 from clawsite.infra import db
 
 
-async def need_recent_password(call: Call) -> None:
+async def require_recent_password(call: Call) -> None:
     """FORBIDDEN for a browser that was left open for too long."""
     credential = call.authority.credential
-    if credential.kind == "cookie" and not await db.read(recent_password.cookie_is_recent, credential.cookie):
-        raise recent_password.refusal()
+    if credential.kind == "cookie" and not await db.read(recent_password.is_cookie_recent, credential.cookie):
+        raise recent_password.confirmation_required()

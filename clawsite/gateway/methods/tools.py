@@ -6,26 +6,26 @@ from uuid import uuid4
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from agents.prepare.effective_tools import Effective, effective_tools
+from agents.prepare.effective_tools import EffectiveTools, find_effective_tools
 from agents.selectors import find_agent
-from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, IdempotencyKey, ToSession, found
-from clawsite.gateway.server.tool_invocation import USUAL_PATIENCE, Patience, carry_out
+from clawsite.gateway.server.session_address import Id, IdempotencyKey, ToSession, find_session
+from clawsite.gateway.server.tool_invocation import DEFAULT_TIMEOUT_MS, TimeoutMs, invoke_and_wait
 from clawsite.infra import db
-from clawsite.routing.tool_invocation import Invocation
+from clawsite.routing.tool_invocation import ToolInvocation
 from sessions_app.keys import DEFAULT_AGENT
-from tools_app.policy.catalog import DEFAULT_PROFILE, OPENCLAW, PROFILES
-from tools_app.policy.matcher import ready
+from tools_app.policy.catalog import DEFAULT_PROFILE, OPENCLAW_GROUP, PROFILES
+from tools_app.policy.matcher import compile_entries
 from tools_app.policy.query import ToolFacts
-from tools_app.sources.registry import Registered, Registry
-from tools_app.sources.tools import known_tools
+from tools_app.sources.registry import RegisteredTool, ToolRegistry
+from tools_app.sources.tools import load_tools
 
 ToolName = Annotated[str, Field(min_length=1, max_length=128)]
-Source = Literal["core", "plugin"]
+CatalogSource = Literal["core", "plugin"]
 EffectiveSource = Literal["core", "plugin", "mcp"]
-LABELS: dict[EffectiveSource, str] = {"core": "Core", "plugin": "Plugin", "mcp": "MCP"}
+SOURCE_LABELS: dict[EffectiveSource, str] = {"core": "Core", "plugin": "Plugin", "mcp": "MCP"}
 
 
 class CatalogTool(TypedDict):
@@ -34,7 +34,7 @@ class CatalogTool(TypedDict):
     id: str
     label: str
     description: str
-    source: Source
+    source: CatalogSource
     pluginId: NotRequired[str]
     defaultProfiles: list[str]
 
@@ -44,7 +44,7 @@ class CatalogGroup(TypedDict):
 
     id: str
     label: str
-    source: Source
+    source: CatalogSource
     pluginId: NotRequired[str]
     tools: list[CatalogTool]
 
@@ -68,14 +68,14 @@ class CatalogAnswer(TypedDict):
 @method("tools.catalog", scope=Scope.READ)
 async def catalog(call: Call, params: CatalogParams) -> CatalogAnswer:
     """Every tool of this installation, by group, whether or not somebody may use it."""
-    agent, known = await db.read(_known, params.agent_id or DEFAULT_AGENT)
+    agent, known = await db.read(_find_registry, params.agent_id or DEFAULT_AGENT)
     chosen = [each for each in known.tools.values() if params.include_plugins or not each.facts.plugin]
     profiles = [Profile(id=name, label=name.capitalize()) for name in PROFILES]
-    return CatalogAnswer(agentId=agent, profiles=profiles, groups=_grouped(chosen))
+    return CatalogAnswer(agentId=agent, profiles=profiles, groups=_group_tools(chosen))
 
 
-def _known(agent: str) -> tuple[str, Registry]:
-    return find_agent(agent).slug, known_tools()
+def _find_registry(agent: str) -> tuple[str, ToolRegistry]:
+    return find_agent(agent).slug, load_tools()
 
 
 class Refused(TypedDict):
@@ -137,29 +137,29 @@ class EffectiveAnswer(TypedDict):
 @method("tools.effective", scope=Scope.READ)
 async def effective(call: Call, params: ToSession) -> EffectiveAnswer:
     """The tools that a message of yours in this session could use now, and why not the others."""
-    return effective_answer(await db.read(effective_tools, call.user, await found(call, params.address)))
+    return build_effective_answer(await db.read(find_effective_tools, call.user, await find_session(call, params.address)))
 
 
-def effective_answer(seen: Effective) -> EffectiveAnswer:
+def build_effective_answer(seen: EffectiveTools) -> EffectiveAnswer:
     verdict = seen.toolset.verdict
     refused = {name: step for name in verdict.trace if (step := verdict.refused_by(name))}
     return EffectiveAnswer(
         agentId=seen.agent.slug,
-        profile=_profile(seen),
+        profile=_find_profile(seen),
         policyVersion=seen.rules.version,
-        groups=_by_source([seen.known.tools[name] for name in seen.toolset.tools]),
+        groups=_group_by_source([seen.known.tools[name] for name in seen.toolset.tools]),
         refused=[Refused(id=name, layer=step.layer, rule=step.rule) for name, step in refused.items()],
-        notOffered=[NotOffered(id=name, reason=reason) for name, reason in seen.toolset.declined.items()],
-        notices=_notices(seen),
+        notOffered=[NotOffered(id=name, reason=reason) for name, reason in seen.toolset.unavailable.items()],
+        notices=_build_notices(seen),
     )
 
 
-def _profile(seen: Effective) -> str:
+def _find_profile(seen: EffectiveTools) -> str:
     """The one that the first layer goes by."""
     return seen.rules.row("agent", seen.agent.slug).profile or seen.rules.row("global").profile or DEFAULT_PROFILE
 
 
-def _notices(seen: Effective) -> list[Notice]:
+def _build_notices(seen: EffectiveTools) -> list[Notice]:
     steps = [step for steps in seen.toolset.verdict.trace.values() for step in steps if step.rule.startswith("allow list ignored")]
     words = dict.fromkeys(f"layer {step.layer}, row {step.row}: {step.rule}; use also allow to add plugins" for step in steps)
     return [Notice(id=f"ignored-rule-{number}", severity="warning", message=text) for number, text in enumerate(words, 1)]
@@ -171,7 +171,7 @@ class InvokeParams(ToSession):
     name: ToolName
     args: dict[str, Any] = Field(default_factory=dict)
     idempotency_key: IdempotencyKey | None = None
-    timeout_ms: Patience = USUAL_PATIENCE
+    timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS
     confirm: bool | None = None
     conversation_read_origin: Literal["direct-operator"] | None = None  # it always is one
 
@@ -192,15 +192,15 @@ class InvokeAnswer(TypedDict):
     error: NotRequired[InvokeError]
 
 
-@method("tools.invoke", scope=Scope.WRITE, limited=Limited.CARRIED)
+@method("tools.invoke", scope=Scope.WRITE, limited=LimitedTokenRule.CARRIED)
 async def invoke_(call: Call, params: InvokeParams) -> InvokeAnswer:
     """Call one tool yourself, as the session's agent could: by the same policy, and recorded in the session.
 
     It waits for its turn there and is answered when it has ended, or after `timeoutMs`; chat.abort with the runId stops it.
     """
     run_id = params.idempotency_key or f"invoke-{uuid4().hex}"
-    wish = Invocation(call.user, params.name, params.args, run_id, params.address)
-    outcome = await carry_out(wish, call.runtime.hub.run_waits, params.timeout_ms)
+    wish = ToolInvocation(call.user, params.name, params.args, run_id, params.address)
+    outcome = await invoke_and_wait(wish, call.runtime.hub.run_waits, params.timeout_ms)
     answer = InvokeAnswer(ok=not outcome.code, toolName=params.name, runId=run_id)
     if outcome.result:
         answer["output"] = outcome.result
@@ -211,18 +211,18 @@ async def invoke_(call: Call, params: InvokeParams) -> InvokeAnswer:
     return answer
 
 
-def _grouped(tools: list[Registered]) -> list[CatalogGroup]:
+def _group_tools(tools: list[RegisteredTool]) -> list[CatalogGroup]:
     groups: dict[str, CatalogGroup] = {}
     for each in tools:
-        facts, source = each.facts, _source(each.facts)
-        name = _group_of(facts)
+        facts, source = each.facts, _find_source(each.facts)
+        name = _find_group(facts)
         group = groups.setdefault(name, CatalogGroup(id=name, label=name.capitalize(), source=source, tools=[]))
         row = CatalogTool(
             id=facts.name,
             label=each.factory.label,
             description=each.factory.description,
             source=source,
-            defaultProfiles=[profile for profile, allow in PROFILES.items() if not allow or ready(allow).find(facts)],
+            defaultProfiles=[profile for profile, allow in PROFILES.items() if not allow or compile_entries(allow).find(facts)],
         )
         if facts.plugin:
             group["pluginId"] = row["pluginId"] = facts.plugin
@@ -230,19 +230,19 @@ def _grouped(tools: list[Registered]) -> list[CatalogGroup]:
     return [groups[name] for name in sorted(groups)]
 
 
-def _by_source(tools: list[Registered]) -> list[EffectiveGroup]:
+def _group_by_source(tools: list[RegisteredTool]) -> list[EffectiveGroup]:
     groups: dict[EffectiveSource, EffectiveGroup] = {}
     for each in tools:
-        facts, served, words = each.facts, each.factory.served, each.factory.description
-        source: EffectiveSource = "mcp" if served else _source(facts)
-        group = groups.setdefault(source, EffectiveGroup(id=source, label=LABELS[source], source=source, tools=[]))
+        facts, served, words = each.facts, each.factory.mcp_tool, each.factory.description
+        source: EffectiveSource = "mcp" if served else _find_source(facts)
+        group = groups.setdefault(source, EffectiveGroup(id=source, label=SOURCE_LABELS[source], source=source, tools=[]))
         row = EffectiveTool(
             id=facts.name,
             label=each.factory.label,
             description=words,
             rawDescription=words,
             source=source,
-            group=_group_of(facts),
+            group=_find_group(facts),
         )
         if served:
             row["mcpServer"], row["mcpToolName"] = served
@@ -252,10 +252,10 @@ def _by_source(tools: list[Registered]) -> list[EffectiveGroup]:
     return [groups[source] for source in sorted(groups)]
 
 
-def _source(facts: ToolFacts) -> Source:
+def _find_source(facts: ToolFacts) -> CatalogSource:
     return "plugin" if facts.plugin else "core"
 
 
-def _group_of(facts: ToolFacts) -> str:
-    own = [group for group in facts.groups if group != OPENCLAW]
-    return facts.plugin or (own[0] if own else OPENCLAW)
+def _find_group(facts: ToolFacts) -> str:
+    own = [group for group in facts.groups if group != OPENCLAW_GROUP]
+    return facts.plugin or (own[0] if own else OPENCLAW_GROUP)

@@ -13,22 +13,22 @@ from django.db.models import Min, QuerySet
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from agents.prepare.model_choice import offered_models
-from clawsite.gateway.protocol.scopes import Scope, grants
-from clawsite.gateway.protocol.usage import Totals, session_row, told, totals_of
+from agents.prepare.model_choice import list_offered_models
+from clawsite.gateway.protocol.scopes import Scope, has_scope
+from clawsite.gateway.protocol.usage import Totals, to_aggregates, to_session_row, to_totals
 from clawsite.gateway.server.registry import Call, Nothing, Params, method
-from clawsite.gateway.server.session_address import ByKey, Id, found
+from clawsite.gateway.server.session_address import ByKey, Id, find_session
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Forbidden, InvalidRequest
 from sessions_app.models import Run, Session
 from sessions_app.reports import operations as operation_reports
 from sessions_app.reports import usage as usage_reports
-from sessions_app.reports.operations import Usage, accepted_within, usage_of
+from sessions_app.reports.operations import UsageReport, aggregate_usage, filter_accepted_between
 
 Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 RANGES = {"7d": 7, "30d": 30, "90d": 90, "1y": 365}
-USUAL_DAYS = 30
-MOST_DAYS = 3_660
+DEFAULT_DAYS = 30
+MAX_DAYS = 3_660
 YEARS = range(1970, 9000)  # far from the ends of the calendar, where adding days or a zone fails
 
 
@@ -64,7 +64,7 @@ class Period(Params):
 
 
 class CostParams(Period):
-    days: int | None = Field(None, ge=1, le=MOST_DAYS)
+    days: int | None = Field(None, ge=1, le=MAX_DAYS)
 
 
 class CostAnswer(TypedDict):
@@ -81,20 +81,20 @@ class CostAnswer(TypedDict):
 @method("usage.cost", scope=Scope.READ)
 async def cost(call: Call, params: CostParams) -> CostAnswer:
     """Tokens and cost of each day."""
-    return await db.read(_cost, call, params)
+    return await db.read(_read_cost, call, params)
 
 
-def _cost(call: Call, params: CostParams) -> CostAnswer:
-    runs = _runs(call, params)
-    first, last = _period(params, runs, params.days)
-    usage = usage_of(runs, first, last, params.zone)
+def _read_cost(call: Call, params: CostParams) -> CostAnswer:
+    runs = _filter_runs(call, params)
+    first, last = _resolve_period(params, runs, params.days)
+    usage = aggregate_usage(runs, first, last, params.zone)
     return CostAnswer(
         updatedAt=clock.now_ms(),
         days=len(usage.days),
         startDate=first.isoformat(),
         endDate=last.isoformat(),
-        daily=[{"date": day.isoformat(), **totals_of(used)} for day, used in sorted(usage.days.items())],
-        totals=totals_of(usage.total),
+        daily=[{"date": day.isoformat(), **to_totals(used)} for day, used in sorted(usage.days.items())],
+        totals=to_totals(usage.total),
     )
 
 
@@ -124,23 +124,23 @@ async def sessions_usage(call: Call, params: SessionsParams) -> SessionsAnswer:
     """Tokens, cost, messages and tools of sessions, and the sums by day, model, provider and agent."""
     session = None
     if params.key or params.session_id:
-        session = await found(call, ByKey(key=params.key, session_id=params.session_id, agent_id=params.agent_id).address)
-    return await db.read(_sessions, call, params, session)
+        session = await find_session(call, ByKey(key=params.key, session_id=params.session_id, agent_id=params.agent_id).address)
+    return await db.read(_read_sessions, call, params, session)
 
 
-def _sessions(call: Call, params: SessionsParams, session: Session | None) -> SessionsAnswer:
-    runs = Run.objects.filter(session=session) if session else _runs(call, params)
-    first, last = _period(params, runs, RANGES.get(params.range or ""), everything=params.range == "all")
-    usage = usage_of(runs, first, last, params.zone)
-    listed = usage_reports.session_usage(accepted_within(runs, first, last, params.zone), params.limit, params.zone)
-    rows = [session_row(each, call.user.pk) for each in listed]
+def _read_sessions(call: Call, params: SessionsParams, session: Session | None) -> SessionsAnswer:
+    runs = Run.objects.filter(session=session) if session else _filter_runs(call, params)
+    first, last = _resolve_period(params, runs, RANGES.get(params.range or ""), everything=params.range == "all")
+    usage = aggregate_usage(runs, first, last, params.zone)
+    listed = usage_reports.list_session_usage(filter_accepted_between(runs, first, last, params.zone), params.limit, params.zone)
+    rows = [to_session_row(each, call.user.pk) for each in listed]
     return SessionsAnswer(
         updatedAt=clock.now_ms(),
         startDate=first.isoformat(),
         endDate=last.isoformat(),
         sessions=rows,
-        totals=totals_of(usage.total),
-        aggregates=told(usage, listed),
+        totals=to_totals(usage.total),
+        aggregates=to_aggregates(usage, listed),
     )
 
 
@@ -161,18 +161,18 @@ class SeriesAnswer(TypedDict):
     points: list[Point]
 
 
-MOST_POINTS = 200
+MAX_POINTS = 200
 
 
 @method("sessions.usage.timeseries", scope=Scope.READ)
 async def timeseries(call: Call, params: ByKey) -> SeriesAnswer:
     """What the last 200 runs of a session have used, one after the other."""
-    session = await found(call, params.address)
-    rows = await db.read(usage_reports.run_series, Run.objects.filter(session=session), MOST_POINTS)
-    return SeriesAnswer(sessionId=str(session.generation_id), points=list(_points(rows)))
+    session = await find_session(call, params.address)
+    rows = await db.read(usage_reports.list_run_usage, Run.objects.filter(session=session), MAX_POINTS)
+    return SeriesAnswer(sessionId=str(session.generation_id), points=list(_build_points(rows)))
 
 
-def _points(rows: Iterable[Mapping[str, Any]]) -> Iterable[Point]:
+def _build_points(rows: Iterable[Mapping[str, Any]]) -> Iterable[Point]:
     tokens, microusd = 0, 0
     for row in rows:
         used = row["input_tokens"] + row["output_tokens"]
@@ -208,47 +208,47 @@ class StatusAnswer(TypedDict):
 @method("usage.status", scope=Scope.READ)
 async def status(call: Call, params: Nothing) -> StatusAnswer:
     """The providers that can be used here, and what one has used of each in the last 30 days."""
-    return await db.read(_status, call)
+    return await db.read(_read_status, call)
 
 
-def _status(call: Call) -> StatusAnswer:
+def _read_status(call: Call) -> StatusAnswer:
     today = clock.now().date()
-    usage: Usage = usage_of(Run.objects.filter(owner=call.user), today - dt.timedelta(days=USUAL_DAYS - 1), today)
-    usable = dict.fromkeys(row["provider"] for row in offered_models() if row["available"] and row["provider"])
-    by_provider = {name: operation_reports.Used() for name in usable}
+    usage: UsageReport = aggregate_usage(Run.objects.filter(owner=call.user), today - dt.timedelta(days=DEFAULT_DAYS - 1), today)
+    usable = dict.fromkeys(row["provider"] for row in list_offered_models() if row["available"] and row["provider"])
+    by_provider = {name: operation_reports.UsageTotals() for name in usable}
     for model, used in usage.models.items():
-        by_provider.setdefault(model.partition("/")[0], operation_reports.Used()).add(used)
+        by_provider.setdefault(model.partition("/")[0], operation_reports.UsageTotals()).add(used)
     rows = [
-        ProviderUsage(provider=name, displayName=name, windows=[], error="quotas are not read from providers", used=totals_of(used))
+        ProviderUsage(provider=name, displayName=name, windows=[], error="quotas are not read from providers", used=to_totals(used))
         for name, used in by_provider.items()
     ]
     return StatusAnswer(updatedAt=clock.now_ms(), providers=rows)
 
 
-def _runs(call: Call, params: Period) -> QuerySet[Run]:
+def _filter_runs(call: Call, params: Period) -> QuerySet[Run]:
     runs: QuerySet[Run] = Run.objects.filter(owner=call.user)
     if params.everybody:
-        if not (grants(call.authority.scopes, Scope.ADMIN) or call.authority.sees_all):
+        if not (has_scope(call.authority.scopes, Scope.ADMIN) or call.authority.sees_all):
             raise Forbidden("everybody's usage needs operator.admin, or the right to see all sessions; leave `everybody` out")
         runs = Run.objects.all()
     return runs.filter(session__agent=params.agent_id) if params.agent_id else runs
 
 
-def _period(params: Period, runs: QuerySet[Run], days: int | None, *, everything: bool = False) -> tuple[dt.date, dt.date]:
-    last = _day(params.end_date) if params.end_date else clock.now().astimezone(params.zone).date()
+def _resolve_period(params: Period, runs: QuerySet[Run], days: int | None, *, everything: bool = False) -> tuple[dt.date, dt.date]:
+    last = _parse_day(params.end_date) if params.end_date else clock.now().astimezone(params.zone).date()
     if params.start_date:
-        first = _day(params.start_date)
+        first = _parse_day(params.start_date)
     elif everything:
         oldest = runs.aggregate(oldest=Min("accepted_at"))["oldest"]
         first = min(oldest.astimezone(params.zone).date(), last) if oldest else last
     else:
-        first = last - dt.timedelta(days=(days or USUAL_DAYS) - 1)
-    if first > last or (last - first).days >= MOST_DAYS:
-        raise InvalidRequest(f"the period must have a beginning before its end, and at most {MOST_DAYS} days")
+        first = last - dt.timedelta(days=(days or DEFAULT_DAYS) - 1)
+    if first > last or (last - first).days >= MAX_DAYS:
+        raise InvalidRequest(f"the period must have a beginning before its end, and at most {MAX_DAYS} days")
     return first, last
 
 
-def _day(text: str) -> dt.date:
+def _parse_day(text: str) -> dt.date:
     try:
         day = dt.date.fromisoformat(text)
     except ValueError:

@@ -5,9 +5,9 @@ from typing_extensions import TypedDict
 
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, method
-from clawsite.gateway.server.session_address import ByKey, found
+from clawsite.gateway.server.session_address import ByKey, find_session
 from clawsite.infra import db
-from sessions_app.reports.usage import LogEntry, usage_log
+from sessions_app.reports.usage import LogEntry, read_usage_log
 
 
 class LogParams(ByKey):
@@ -21,4 +21,4 @@ class LogAnswer(TypedDict):
 @method("sessions.usage.logs", scope=Scope.READ)
 async def logs(call: Call, params: LogParams) -> LogAnswer:
     """The last messages of a session, shortened, oldest first, with the tokens and the cost of each answer."""
-    return LogAnswer(logs=await db.read(usage_log, await found(call, params.address), params.limit))
+    return LogAnswer(logs=await db.read(read_usage_log, await find_session(call, params.address), params.limit))

@@ -12,15 +12,15 @@ from django.utils.translation import pgettext_lazy
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
 
-MANAGES_ALL = "accounts.manage_any_device"
+MANAGE_ANY_DEVICE = "accounts.manage_any_device"
 
 
 class DeviceQuerySet(models.QuerySet["Device"]):
     def for_user(self, user: "User") -> "DeviceQuerySet":
         """What somebody may manage: their own, and everybody's with the right to."""
-        return self if user.is_active and user.has_perm(MANAGES_ALL) else self.filter(owner=user)
+        return self if user.is_active and user.has_perm(MANAGE_ANY_DEVICE) else self.filter(owner=user)
 
-    def living(self) -> "DeviceQuerySet":
+    def active(self) -> "DeviceQuerySet":
         return self.filter(revoked_at__isnull=True)
 
 

@@ -5,14 +5,14 @@ from django.db.models import Q, UniqueConstraint
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from clawsite.accounts.models import AccessToken, User, still_good
+from clawsite.accounts.models import AccessToken, User, valid_token_filter
 from clawsite.gateway.models.device import Device
 
 
-class DeviceTokens(models.QuerySet["DeviceToken"]):
-    def good(self) -> "DeviceTokens":
+class DeviceTokenQuerySet(models.QuerySet["DeviceToken"]):
+    def valid(self) -> "DeviceTokenQuerySet":
         """With their device and owner; without those whose access token was revoked or has expired."""
-        living = Q(made_with__isnull=True) | still_good("made_with__")
+        living = Q(made_with__isnull=True) | valid_token_filter("made_with__")
         good = self.filter(living, revoked_at__isnull=True, device__revoked_at__isnull=True, device__owner__is_active=True)
         return good.select_related("device__owner", "made_with__made_with")
 
@@ -36,7 +36,7 @@ class DeviceToken(models.Model):
         AccessToken, null=True, blank=True, on_delete=models.CASCADE, related_name="+", verbose_name=_("created with access token")
     )
 
-    objects = DeviceTokens.as_manager()
+    objects = DeviceTokenQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("device token")

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 WAKE, AGENT = "wake", "agent"
-GENERAL = (WAKE, AGENT)
+GENERAL_SLUGS = (WAKE, AGENT)
 
 
 class Hook(models.Model):

@@ -9,7 +9,7 @@ from django.db.models import Q, UniqueConstraint
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from clawsite.gateway.models.device import MANAGES_ALL, Device
+from clawsite.gateway.models.device import MANAGE_ANY_DEVICE, Device
 
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class NodeInvocationQuerySet(models.QuerySet["NodeInvocation"]):
     def for_user(self, user: "User") -> "NodeInvocationQuerySet":
-        return self if user.is_active and user.has_perm(MANAGES_ALL) else self.filter(owner=user)
+        return self if user.is_active and user.has_perm(MANAGE_ANY_DEVICE) else self.filter(owner=user)
 
 
 class NodeInvocation(models.Model):

@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from clawsite.gateway.models.device import MANAGES_ALL, Device
+from clawsite.gateway.models.device import MANAGE_ANY_DEVICE, Device
 
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 class PairingRequestQuerySet(models.QuerySet["PairingRequest"]):
     def for_user(self, user: "User") -> "PairingRequestQuerySet":
         """What somebody may decide: what came with their own credential or with nobody's, and everybody's with the right to."""
-        return self if user.is_active and user.has_perm(MANAGES_ALL) else self.filter(Q(account=user) | Q(account__isnull=True))
+        return (
+            self if user.is_active and user.has_perm(MANAGE_ANY_DEVICE) else self.filter(Q(account=user) | Q(account__isnull=True))
+        )
 
     def pending(self) -> "PairingRequestQuerySet":
         return self.filter(status=PairingRequest.Status.PENDING, expires_at__gt=timezone.now())

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from clawsite.accounts.models import User
-from clawsite.gateway.devices.tokens import about
+from clawsite.gateway.devices.tokens import audit_subject
 from clawsite.gateway.models import Device, NodeInvocation
 from clawsite.infra import bus
 from clawsite.infra.audit import actor as acting
@@ -20,7 +20,7 @@ from clawsite.infra.audit.actor import Actor
 from clawsite.infra.errors import Conflict, InvalidRequest
 
 Status = NodeInvocation.Status
-KEPT = timedelta(days=30)
+RETENTION = timedelta(days=30)
 
 NOT_CONNECTED = "NOT_CONNECTED"
 TIMEOUT = "TIMEOUT"
@@ -28,7 +28,7 @@ UNAVAILABLE = "UNAVAILABLE"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class InvocationRequest:
     """What somebody wants a node to do."""
 
     command: str
@@ -44,16 +44,16 @@ class Asked:
 def check_command(device: Device, command: str) -> None:
     """It must be declared by the node and allowed by a person."""
     if command not in device.declared.get("commands", []):
-        raise InvalidRequest(f"node command not declared: {command[:200]}; the node offers {_listed(device.declared)}")
+        raise InvalidRequest(f"node command not declared: {command[:200]}; the node offers {_list_commands(device.declared)}")
     if command not in device.allowed_commands:
         raise InvalidRequest(f"node command not allowed: {command[:200]}; somebody who may pair devices can allow it by node.allow")
 
 
-def _listed(declared: dict[str, Any]) -> str:
+def _list_commands(declared: dict[str, Any]) -> str:
     return ", ".join(declared.get("commands", [])) or "none"
 
 
-def find(user: User, device: Device, asked: Asked) -> NodeInvocation | None:
+def find_invocation(user: User, device: Device, asked: InvocationRequest) -> NodeInvocation | None:
     """What was asked before with this key; CONFLICT when it was something else."""
     before = NodeInvocation.objects.filter(owner=user, idempotency_key=asked.idempotency_key).first()
     if before and (before.device_id, before.request_hash) != (device.pk, asked.request_hash):
@@ -62,10 +62,10 @@ def find(user: User, device: Device, asked: Asked) -> NodeInvocation | None:
 
 
 @transaction.atomic
-def begin(user: User, device: Device, asked: Asked) -> NodeInvocation:
+def create_invocation(user: User, device: Device, asked: InvocationRequest) -> NodeInvocation:
     """Store it, and say that it waits to be sent. The same key again finds the first."""
     now = timezone.now()
-    NodeInvocation.objects.filter(owner=user, created_at__lt=now - KEPT).delete()
+    NodeInvocation.objects.filter(owner=user, created_at__lt=now - RETENTION).delete()
     invocation, created = NodeInvocation.objects.get_or_create(
         owner=user,
         idempotency_key=asked.idempotency_key,
@@ -79,12 +79,12 @@ def begin(user: User, device: Device, asked: Asked) -> NodeInvocation:
         },
     )
     if not created:
-        find(user, device, asked)
+        find_invocation(user, device, asked)
         return invocation
     audit_log.record(
         "node.invoked",
-        actor=acting.account(user),
-        subject=about(device),
+        actor=acting.actor_for_user(user),
+        subject=audit_subject(device),
         owner=device.owner_id,
         command=asked.command,
         invocation=str(invocation.pk),
@@ -95,7 +95,7 @@ def begin(user: User, device: Device, asked: Asked) -> NodeInvocation:
     return invocation
 
 
-def take(invocation_id: str) -> NodeInvocation | None:
+def claim_invocation(invocation_id: str) -> NodeInvocation | None:
     """Mark it as sent; of all processes that have a socket of the node one gets it, and it is never given out again."""
     waiting = NodeInvocation.objects.filter(pk=UUID(invocation_id), expires_at__gt=timezone.now())
     if not waiting.filter(status__in=NodeInvocation.ENTERED_FROM[Status.SENT]).update(status=Status.SENT, sent_at=timezone.now()):
@@ -103,14 +103,14 @@ def take(invocation_id: str) -> NodeInvocation | None:
     return NodeInvocation.objects.select_related("device").get(pk=UUID(invocation_id))
 
 
-def waiting_for(device_pks: list[int]) -> list[tuple[str, int]]:
+def list_unsent(device_pks: list[int]) -> list[tuple[str, int]]:
     """What the bus may have lost: (invocation, device) that nobody has sent yet."""
     rows = NodeInvocation.objects.filter(device__in=device_pks, status=Status.PENDING, expires_at__gt=timezone.now())
     return [(str(pk), device) for pk, device in rows.order_by("created_at").values_list("pk", "device_id")[:100]]
 
 
 @transaction.atomic
-def end(
+def end_invocation(
     invocation_id: str,
     *,
     device_pk: int = 0,
@@ -136,7 +136,7 @@ def end(
     audit_log.record(
         "node.ended",
         actor=actor,
-        subject=about(invocation.device),
+        subject=audit_subject(invocation.device),
         owner=invocation.device.owner_id,
         command=invocation.command,
         invocation=invocation_id,
@@ -147,5 +147,5 @@ def end(
     return True
 
 
-def settled(invocation_id: str) -> NodeInvocation:
+def get_invocation(invocation_id: str) -> NodeInvocation:
     return NodeInvocation.objects.select_related("device").get(pk=UUID(invocation_id))

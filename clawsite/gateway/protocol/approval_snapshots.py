@@ -5,7 +5,7 @@ from typing import Any, Literal, NotRequired, cast
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
-from clawsite.gateway.protocol.approvals import DECISIONS, MOST_OPEN
+from clawsite.gateway.protocol.approvals import DECISIONS, MAX_OPEN
 from clawsite.infra import clock
 from sessions_app.models import Session
 from tools_app.models import Approval
@@ -50,7 +50,7 @@ class ApprovalSnapshot(TypedDict):
     reason: NotRequired[Literal["user", "timeout", "run-aborted"]]
 
 
-def snapshot_of(approval: Approval, session_key: str | None) -> ApprovalSnapshot:
+def to_snapshot(approval: Approval, session_key: str | None) -> ApprovalSnapshot:
     """`session_key` is how whoever is told knows its session; None where it has none."""
     told = ApprovalSnapshot(
         id=str(approval.pk),
@@ -90,8 +90,8 @@ def snapshot_of(approval: Approval, session_key: str | None) -> ApprovalSnapshot
     return told
 
 
-def seen_by(user: User, approval: Approval) -> ApprovalSnapshot:
-    return snapshot_of(approval, approval.session.key_for(user.pk) if approval.session else None)
+def snapshot_for(user: User, approval: Approval) -> ApprovalSnapshot:
+    return to_snapshot(approval, approval.session.key_for(user.pk) if approval.session else None)
 
 
 class ApprovalReplay(TypedDict):
@@ -103,20 +103,20 @@ class ApprovalReplay(TypedDict):
     truncated: bool
 
 
-def replay_of(user: User, session: Session) -> ApprovalReplay:
+def build_replay(user: User, session: Session) -> ApprovalReplay:
     key = session.key_for(user.pk)
     waiting = Approval.objects.for_user(user).filter(session=session, status=Status.PENDING).order_by("created_at", "id")
-    found = list(waiting[: MOST_OPEN + 1])
+    found = list(waiting[: MAX_OPEN + 1])
     return ApprovalReplay(
         sessionKey=key,
         updatedAtMs=clock.now_ms(),
-        approvals=[snapshot_of(approval, key) for approval in found[:MOST_OPEN]],
-        truncated=len(found) > MOST_OPEN,
+        approvals=[to_snapshot(approval, key) for approval in found[:MAX_OPEN]],
+        truncated=len(found) > MAX_OPEN,
     )
 
 
-def session_news(approval: Approval, session_key: str) -> dict[str, Any]:
+def build_session_event(approval: Approval, session_key: str) -> dict[str, Any]:
     """The event `session.approval` about a question as it is now."""
-    told = snapshot_of(approval, session_key)
+    told = to_snapshot(approval, session_key)
     phase = "pending" if told["status"] == "pending" else "terminal"
     return {"sessionKey": session_key, "updatedAtMs": clock.now_ms(), "phase": phase, "approval": told}

@@ -12,9 +12,9 @@ from clawsite.infra import clock
 from clawsite.infra.errors import NotFound
 from sessions_app.models import Session
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.allowed_by import granted_with
-from tools_app.approvals.approvers import Quorum, quorum_of, quorums, why_not
-from tools_app.approvals.supervise import NO_RULE, nobody_has_said
+from tools_app.approvals.allowed_by import describe_granted
+from tools_app.approvals.approvers import Quorum, find_quorum, find_quorums, why_may_not_approve
+from tools_app.approvals.supervise import NO_RULE_CODE, is_undecided
 from tools_app.exec.rules import rules_for
 from tools_app.models import Approval
 from tools_app.models.approval import ApprovalQuerySet
@@ -22,7 +22,7 @@ from tools_app.models.approval import ApprovalQuerySet
 
 def add_approvals(session: Session, messages: Sequence[dict[str, Any]]) -> None:
     """Put them into the messages whose calls they are about. Call ids are unique in a run, not in a session."""
-    calls = [(message, block["id"]) for message in messages for block in _calls(message)]
+    calls = [(message, block["id"]) for message in messages for block in _list_calls(message)]
     if not calls:
         return
     found = Approval.objects.filter(session=session, call_id__in={call for _message, call in calls}).select_related(
@@ -33,36 +33,36 @@ def add_approvals(session: Session, messages: Sequence[dict[str, Any]]) -> None:
     asked = {(row.run.run_id if row.run else None, row.call_id): row for row in found.defer("plan", "shown").order_by("created_at")}
     for message, call in calls:
         if row := asked.get((message.get("runId"), call)):
-            message.setdefault("approvals", {})[call] = facts_of(row)
+            message.setdefault("approvals", {})[call] = to_approval_facts(row)
 
 
-def add_offers(session: Session, messages: Sequence[dict[str, Any]]) -> None:
+def add_enable_offers(session: Session, messages: Sequence[dict[str, Any]]) -> None:
     """Mark the refusals for want of a rule, as long as there is none: an operator could let the agent ask."""
-    refused = [message for message in messages if message.get("details", {}).get("code") == NO_RULE]
-    if refused and nobody_has_said(rules_for(session.agent, str(session.pk))):
+    refused = [message for message in messages if message.get("details", {}).get("code") == NO_RULE_CODE]
+    if refused and is_undecided(rules_for(session.agent, str(session.pk))):
         for message in refused:
             message["letAsk"] = True
 
 
-def facts_of(row: Approval) -> ApprovalFacts:
+def to_approval_facts(row: Approval) -> ApprovalFacts:
     facts = ApprovalFacts(id=str(row.pk), status=row.status, expiresAt=clock.to_ms(row.expires_at), needed=row.needed)  # type: ignore[typeddict-item]
     if row.decided_at:
         facts["decision"] = row.decision
         facts["by"] = row.decided_by.get_username() if row.decided_by else None
         facts["reason"] = row.last_reason
         facts["decidedAt"] = clock.to_ms(row.decided_at)
-        facts.update(granted_with(row))  # type: ignore[typeddict-item]
+        facts.update(describe_granted(row))  # type: ignore[typeddict-item]
     return facts
 
 
-def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     if message["role"] != "assistant":
         return []
     return [block for block in message["content"] if block.get("type") == "toolCall"]
 
 
 DECISIONS = ("allow-once", "allow-always", "deny")  # those that OpenClaw's clients know
-MOST_OPEN = 50  # told with the state of one session
+MAX_OPEN = 50  # told with the state of one session
 
 
 class Asked(TypedDict):
@@ -111,14 +111,14 @@ class ApprovalRecord(TypedDict):
     reason: NotRequired[str]
 
 
-def record_of(approval: Approval, user: User, quorum: Quorum | None = None) -> ApprovalRecord:
+def to_record(approval: Approval, user: User, quorum: Quorum | None = None) -> ApprovalRecord:
     """As this account sees it. `quorum`: what it wants now, where that is known already."""
     plan, shown = approval.plan, approval.shown
-    quorum = quorum or quorum_of(approval)
+    quorum = quorum or find_quorum(approval)
     record = ApprovalRecord(
         id=str(approval.pk),
         commandText=plan["line"],
-        request=asked_of(approval, user.pk),
+        request=to_request(approval, user.pk),
         createdAtMs=clock.to_ms(approval.created_at),
         expiresAtMs=clock.to_ms(approval.expires_at),
         status=approval.status,
@@ -136,7 +136,7 @@ def record_of(approval: Approval, user: User, quorum: Quorum | None = None) -> A
         network=plan["network"],
         why=approval.why,
         may=shown["may"],
-        whyNot=why_not(user, approval, quorum),
+        whyNot=why_may_not_approve(user, approval, quorum),
         needed=quorum.people,
         agreed=[vote.user.get_username() for vote in approval.votes.all()],
     )
@@ -148,7 +148,7 @@ def record_of(approval: Approval, user: User, quorum: Quorum | None = None) -> A
     return record
 
 
-def asked_of(approval: Approval, user_pk: int) -> Asked:
+def to_request(approval: Approval, user_pk: int) -> Asked:
     plan = approval.plan
     programs = [each["realpath"] for each in plan["executables"]]
     return Asked(
@@ -164,28 +164,28 @@ def asked_of(approval: Approval, user_pk: int) -> Asked:
     )
 
 
-def open_records(user: User, *, limit: int, session: Session | None = None) -> list[ApprovalRecord]:
+def list_open_records(user: User, *, limit: int, session: Session | None = None) -> list[ApprovalRecord]:
     """What waits, oldest first: all of it, or in one session."""
     waiting = Approval.objects.for_user(user).filter(status=Approval.Status.PENDING)
     if session is not None:
         waiting = waiting.filter(session=session)
-    return records_of(user, waiting.order_by("created_at", "id"), limit=limit)
+    return list_records(user, waiting.order_by("created_at", "id"), limit=limit)
 
 
-def records_of(user: User, found: ApprovalQuerySet, *, limit: int) -> list[ApprovalRecord]:
+def list_records(user: User, found: ApprovalQuerySet, *, limit: int) -> list[ApprovalRecord]:
     related = found.select_related("session", "run", "requester", "decided_by").prefetch_related("votes__user")
     rows = list(related[:limit])
-    wanted = quorums(rows)
-    return [record_of(approval, user, wanted[approval.pk]) for approval in rows]
+    wanted = find_quorums(rows)
+    return [to_record(approval, user, wanted[approval.pk]) for approval in rows]
 
 
-def found_record(user: User, approval_id: str) -> ApprovalRecord:
-    with in_known_words():
-        return record_of(approval_requests.find(user, approval_id), user)
+def find_record(user: User, approval_id: str) -> ApprovalRecord:
+    with openclaw_errors():
+        return to_record(approval_requests.find_approval(user, approval_id), user)
 
 
 @contextlib.contextmanager
-def in_known_words() -> Iterator[None]:
+def openclaw_errors() -> Iterator[None]:
     """OpenClaw's clients tell by these words that a question is gone, and take it off their screen."""
     try:
         yield

@@ -8,14 +8,14 @@ from typing import Any
 
 Payload = dict[str, Any]
 
-PACE_SECONDS = 0.075
+DELTA_INTERVAL_SECONDS = 0.075
 # Long answers are repeated less often, so that no run costs a client more than this.
 BYTES_PER_SECOND = 256 << 10
 
 ERROR_KINDS = {"timeout": "timeout", "rate_limit": "rate_limit", "context_overflow": "context_length"}
 
 
-class ChatView:
+class ChatEventBuilder:
     """Feed it a run's events in order; it answers with the `chat` payloads that are due."""
 
     def __init__(self, run_id: str) -> None:
@@ -65,7 +65,7 @@ class ChatView:
         if data["messageId"] != self._message_id:
             self._begin(data["messageId"])
         self.text = self.text[: data["offset"]] + data["delta"]
-        pause = max(PACE_SECONDS, len(self.text) / BYTES_PER_SECOND)
+        pause = max(DELTA_INTERVAL_SECONDS, len(self.text) / BYTES_PER_SECOND)
         if now >= self._sent_at + pause:
             return [self._delta(now)]
         if self.due is None:
@@ -78,7 +78,7 @@ class ChatView:
         self._message_id, self._message, self.text, self._sent = message_id, None, "", 0
 
     def _delta(self, now: float) -> Payload:
-        payload = {**self._head("delta"), "deltaText": self.text[self._sent :], "message": self._said(self.text)}
+        payload = {**self._head("delta"), "deltaText": self.text[self._sent :], "message": self._text_message(self.text)}
         if self._replace:
             payload["replace"] = True
         self._sent, self._sent_at, self._replace, self.due = len(self.text), now, False, None
@@ -87,7 +87,7 @@ class ChatView:
     def _end(self, data: Payload) -> Payload:
         if data.get("aborted"):
             payload = {**self._head("aborted"), "stopReason": data.get("stopReason") or "rpc"}
-            message = self._message or (self._said(self.text) if self.text else None)
+            message = self._message or (self._text_message(self.text) if self.text else None)
             return {**payload, "message": message} if message else payload
         payload = self._head("final")
         if self._message:
@@ -109,5 +109,5 @@ class ChatView:
     def _head(self, state: str) -> Payload:
         return {"runId": self.run_id, "seq": self._seq, "state": state}
 
-    def _said(self, text: str) -> Payload:
+    def _text_message(self, text: str) -> Payload:
         return {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": self._ts}

@@ -25,7 +25,7 @@ CODES = {
 }
 
 
-class Close(IntEnum):
+class CloseCode(IntEnum):
     """The codes with which the server closes a socket."""
 
     PROTOCOL = 1002
@@ -41,21 +41,21 @@ class Close(IntEnum):
 
 
 _MEANINGS = {
-    Close.PROTOCOL: "No protocol version in common.",
-    Close.POLICY: (
+    CloseCode.PROTOCOL: "No protocol version in common.",
+    CloseCode.POLICY: (
         "Bad first frame, failed authentication, foreign origin, a device that is not paired, no `connect` in time, "
         "a client that reads too slowly."
     ),
-    Close.TOO_BIG: "A frame larger than allowed: 64 KiB before `connect`, `policy.maxPayload` after it.",
-    Close.RESTART: "The process ends, or the database was restored. Connect again; runs go on.",
-    Close.TRY_LATER: "The database cannot be reached. Connect again after `retryAfterMs`.",
-    Close.AUTH_CHANGED: (
+    CloseCode.TOO_BIG: "A frame larger than allowed: 64 KiB before `connect`, `policy.maxPayload` after it.",
+    CloseCode.RESTART: "The process ends, or the database was restored. Connect again; runs go on.",
+    CloseCode.TRY_LATER: "The database cannot be reached. Connect again after `retryAfterMs`.",
+    CloseCode.AUTH_CHANGED: (
         "Signed out, token revoked or expired, device revoked, or account closed. Do not connect again with the same credential."
     ),
 }
 
 
-class Answered(ClawError):
+class ErrorWithPayload(ClawError):
     """A failure whose error frame also carries a payload, such as the end of a failed run."""
 
     def __init__(self, code: str, message: str, payload: dict[str, Any]) -> None:
@@ -82,10 +82,10 @@ def error_shape(
     return shape
 
 
-def describe(error: Exception, *, method: str) -> dict[str, Any]:
+def describe_error(error: Exception, *, method: str) -> dict[str, Any]:
     """The error frame's `error` for whatever a handler raised. What nobody can explain is a bug: logged, and told by reference."""
     if isinstance(error, DatabaseError):
-        error = db.explain(error) or error
+        error = db.to_claw_error(error) or error
     if isinstance(error, ClawError):
         return error_shape(
             error.code, error.message, details=error.details, retryable=error.retryable, retry_after_ms=error.retry_after_ms

@@ -169,5 +169,5 @@ EVENTS = {
 }
 
 
-def names_for(role: str) -> list[str]:
+def list_event_names(role: str) -> list[str]:
     return sorted(name for name, event in EVENTS.items() if role in event.roles)

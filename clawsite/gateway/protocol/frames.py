@@ -12,12 +12,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 
 from clawsite.infra.bounded_json import count_values
-from clawsite.infra.text import storable
+from clawsite.infra.text import make_storable
 
-MOST_VALUES = 300_000  # in a frame: 40 MB and 0.05 s while it is read. The largest frame could bring 9 million empty lists
+MAX_VALUES = 300_000  # in a frame: 40 MB and 0.05 s while it is read. The largest frame could bring 9 million empty lists
 
 PROTOCOLS = (1, 3, 4)  # 2 was never spoken by anybody
-NEWEST = PROTOCOLS[-1]
+NEWEST_PROTOCOL = PROTOCOLS[-1]
 
 Dialect = Literal["classic", "modern"]
 
@@ -31,7 +31,7 @@ def dialect_of(protocol: int) -> Dialect:
     return "classic" if protocol == 1 else "modern"
 
 
-Text = Annotated[str, Field(min_length=1, max_length=512)]
+ShortText = Annotated[str, Field(min_length=1, max_length=512)]
 
 
 class Wire(BaseModel):
@@ -40,7 +40,7 @@ class Wire(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", strict=True, frozen=True)
 
 
-def _short_text(value: Any) -> str | None:
+def _shorten_text(value: Any) -> str | None:
     return value if isinstance(value, str) and len(value) <= 128 else None
 
 
@@ -51,11 +51,11 @@ class Request(Wire):
     """
 
     type: Literal["req"]
-    id: Text
-    method: Text
+    id: ShortText
+    method: ShortText
     params: dict[str, Any] | None = None
-    idempotency_key: Text | None = None
-    traceparent: Annotated[str | None, BeforeValidator(_short_text)] = None
+    idempotency_key: ShortText | None = None
+    traceparent: Annotated[str | None, BeforeValidator(_shorten_text)] = None
 
     def answered(self) -> "Request":
         """What a second answer needs of it: the rest, which may be large, is let go."""
@@ -93,7 +93,7 @@ class Event(Wire):
 class Client(Wire):
     """Who connects, in its own words. Any id is accepted; protocol 1 has no mode."""
 
-    id: Text
+    id: ShortText
     version: str = Field("", max_length=128)
     platform: str = Field("", max_length=128)
     mode: str = Field("", max_length=64)
@@ -152,22 +152,22 @@ class BadFrame(Exception):
 
 
 def parse_request(text: str) -> Request:
-    if len(text) > MOST_VALUES and count_values(text.encode(errors="replace"), MOST_VALUES) > MOST_VALUES:
-        raise BadFrame(f"invalid frame: more than {MOST_VALUES} values in it, the most that is taken")
+    if len(text) > MAX_VALUES and count_values(text.encode(errors="replace"), MAX_VALUES) > MAX_VALUES:
+        raise BadFrame(f"invalid frame: more than {MAX_VALUES} values in it, the most that is taken")
     try:
         value = orjson.loads(text)
     except ValueError as error:  # also a lone surrogate, and nesting deeper than 1,024
         raise BadFrame("invalid frame: not JSON") from error
     if "\\u0000" in text:  # only then is the whole value walked
-        value = storable(value)
+        value = make_storable(value)
     try:
         return Request.model_validate(value)
     except ValidationError as error:
         id = value.get("id") if isinstance(value, dict) else None
-        raise BadFrame(f"invalid frame: {complaint(error)}", id if isinstance(id, str) and id else "invalid") from error
+        raise BadFrame(f"invalid frame: {describe_first_error(error)}", id if isinstance(id, str) and id else "invalid") from error
 
 
-def complaint(error: ValidationError) -> str:
+def describe_first_error(error: ValidationError) -> str:
     """The first fault in words: where, and what."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = "/".join(str(part) for part in first["loc"])
@@ -175,33 +175,33 @@ def complaint(error: ValidationError) -> str:
     return f"at /{where}: {words}" if where else words
 
 
-def complaints(error: ValidationError) -> list[dict[str, str]]:
+def describe_errors(error: ValidationError) -> list[dict[str, str]]:
     """Every fault, for `details`. The input is not repeated: it may hold a secret."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     return [{"path": "/" + "/".join(str(part) for part in fault["loc"]), "message": fault["msg"]} for fault in faults[:20]]
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedEvent:
     """An event written once for everybody: each connection puts its own number between the two halves."""
 
     head: str
     tail: str
     size: int  # bytes on the wire, with room for the number
 
-    def numbered(self, seq: int) -> str:
+    def with_seq(self, seq: int) -> str:
         return f"{self.head}{seq}{self.tail}"
 
 
-ROOM_FOR_SEQ = 12
+SEQ_BYTES = 12
 
 
-def encode_event(name: str, payload: Any, *, state_version: int | dict[str, int] | None = None) -> Encoded:
+def encode_event(name: str, payload: Any, *, state_version: int | dict[str, int] | None = None) -> EncodedEvent:
     body = orjson.dumps(payload)
     version = b"" if state_version is None else b',"stateVersion":' + orjson.dumps(state_version)
     head = f'{{"type":"event","event":"{name}","seq":'
     tail = version + b',"payload":' + body + b"}"
-    return Encoded(head, tail.decode(), len(head) + len(tail) + ROOM_FOR_SEQ)
+    return EncodedEvent(head, tail.decode(), len(head) + len(tail) + SEQ_BYTES)
 
 
 def encode_challenge(nonce: str, ts: int) -> str:

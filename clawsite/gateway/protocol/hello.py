@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 from clawsite.gateway.protocol.events import Health
 from clawsite.gateway.protocol.frames import Dialect
-from sessions_app.sessions.attachments import LARGEST_INLINE
+from sessions_app.sessions.attachments import MAX_INLINE_BYTES
 
 # Of the promises OpenClaw's clients look for, those that hold: models.list says of each model whether it can be used.
 CAPABILITIES = ("published-model-catalog",)
@@ -90,7 +90,7 @@ class HelloOk(TypedDict):
     session: NotRequired[HelloSession]
 
 
-def hello_in(dialect: Dialect, hello: HelloOk) -> HelloOk:
+def hello_for_dialect(dialect: Dialect, hello: HelloOk) -> HelloOk:
     if dialect == "classic":
         return hello
     return HelloOk(
@@ -98,13 +98,13 @@ def hello_in(dialect: Dialect, hello: HelloOk) -> HelloOk:
         protocol=hello["protocol"],
         server=hello["server"],
         features={**hello["features"], "capabilities": list(CAPABILITIES)},
-        snapshot={**hello["snapshot"], "presence": listed(hello["snapshot"]["presence"], dialect)},
+        snapshot={**hello["snapshot"], "presence": to_wire_entries(hello["snapshot"]["presence"], dialect)},
         auth=hello["auth"],
-        policy={**hello["policy"], "attachments": {"maxBytes": LARGEST_INLINE, "maxImageBytes": LARGEST_INLINE}},
+        policy={**hello["policy"], "attachments": {"maxBytes": MAX_INLINE_BYTES, "maxImageBytes": MAX_INLINE_BYTES}},
     )
 
 
-def listed(entries: list[dict[str, Any]], dialect: Dialect) -> list[dict[str, Any]]:
+def to_wire_entries(entries: list[dict[str, Any]], dialect: Dialect) -> list[dict[str, Any]]:
     """Entries as a client reads them. Protocols 3 and 4 have no words for some of it."""
     if dialect == "classic":
         return entries

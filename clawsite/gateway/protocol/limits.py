@@ -2,12 +2,12 @@
 
 from django.conf import settings
 
-FIRST_FRAME_BYTES = 65_536  # before `connect`, when we do not know who is speaking
-FRAME_BYTES = 26_214_400
-BUFFERED_BYTES = 1 << 20
-BUFFERED_FRAMES = 1_000
+MAX_FIRST_FRAME_BYTES = 65_536  # before `connect`, when we do not know who is speaking
+MAX_FRAME_BYTES = 26_214_400
+MAX_BUFFERED_BYTES = 1 << 20
+MAX_BUFFERED_FRAMES = 1_000
 # A reply is paged so that it always fits beside some events: three quarters of the buffer.
-REPLY_BYTES = 768 << 10
+MAX_REPLY_BYTES = 768 << 10
 
 TICK_SECONDS = 15.0  # a client calls the connection stalled after two of these without traffic
 HEALTH_SECONDS = 60.0
@@ -15,12 +15,12 @@ PRESENCE_PAUSE_SECONDS = 1.0  # at most one presence event in this time, however
 SEEN_SECONDS = 300.0  # how often open pages count as their browser having been seen
 RECHECK_SECONDS = 60.0  # a socket's account, token or sign-in is looked at again at least this often
 
-HOOK_LOG_SECONDS = 600.0  # between two looks for deliveries to webhooks that are old enough to go
+WEBHOOK_CLEANUP_SECONDS = 600.0  # between two looks for deliveries to webhooks that are old enough to go
 
-REQUESTS_IN_FLIGHT = 64
+MAX_REQUESTS_IN_FLIGHT = 64
 SLOT_SECONDS = 2.0  # a burst waits so long for an answer to make room; only then is a request refused
-FOLLOWED = 2_000  # sessions, and keys of sessions to come, that one socket may follow by name
-FOLLOW_UPS = 1_000  # second answers of `agent` that one socket may wait for
+MAX_FOLLOWED = 2_000  # sessions, and keys of sessions to come, that one socket may follow by name
+MAX_FOLLOW_UPS = 1_000  # second answers of `agent` that one socket may wait for
 
 CLOSE_SECONDS = 10.0  # how long a client that does not read may take to receive our close frame
 
@@ -48,6 +48,6 @@ def account_requests_burst() -> float:
     return settings.GATEWAY_ACCOUNT_REQUESTS_BURST
 
 
-def knocks_per_address() -> int:
+def max_handshakes_per_address() -> int:
     """Sockets of one address that have not connected yet. A storm of 1,000 clients behind one address fits."""
     return settings.GATEWAY_KNOCKS_PER_ADDRESS

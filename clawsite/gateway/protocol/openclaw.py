@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from clawsite.gateway.protocol.session_events import Message, SessionMessage
 
-MOST_PENDING = 20  # that their clients take; `total` says how many there are
+MAX_PENDING = 20  # that their clients take; `total` says how many there are
 
 
 class InFlightRun(TypedDict):
@@ -33,24 +33,24 @@ class PendingInputs(TypedDict):
     total: int
 
 
-def in_flight(active: Mapping[str, Any]) -> InFlightRun:
+def to_in_flight_run(active: Mapping[str, Any]) -> InFlightRun:
     told = InFlightRun(runId=active["runId"], text=active["text"])
     if active["startedAt"]:
         told["startedAt"] = active["startedAt"]
     return told
 
 
-def pending_inputs(queued: Sequence[Mapping[str, Any]]) -> PendingInputs:
-    return PendingInputs(items=[_pending(prompt) for prompt in queued[:MOST_PENDING]], total=len(queued))
+def to_pending_inputs(queued: Sequence[Mapping[str, Any]]) -> PendingInputs:
+    return PendingInputs(items=[_to_pending_input(prompt) for prompt in queued[:MAX_PENDING]], total=len(queued))
 
 
-def _pending(prompt: Mapping[str, Any]) -> PendingInput:
+def _to_pending_input(prompt: Mapping[str, Any]) -> PendingInput:
     message = {"role": "user", "content": [{"type": "text", "text": prompt["text"]}], "timestamp": prompt["acceptedAt"]}
     run_id = prompt["runId"]
     return PendingInput(id=run_id, runId=run_id, message=message, acceptedAt=prompt["acceptedAt"], state="queued")
 
 
-def marked(message: dict[str, Any]) -> dict[str, Any]:
+def add_identity(message: dict[str, Any]) -> dict[str, Any]:
     """The message with its identity where their clients look for it, so that none is shown twice."""
     identity = {"id": message["messageId"], "seq": message["position"]}
     if run_id := message.get("runId"):
@@ -58,7 +58,7 @@ def marked(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "__openclaw": identity}
 
 
-def session_message(message: dict[str, Any], session: Mapping[str, Any]) -> SessionMessage:
+def to_session_message(message: dict[str, Any], session: Mapping[str, Any]) -> SessionMessage:
     """A message of the transcript as the event `session.message` tells it; `session` is its row, with the runs at work."""
     told = SessionMessage(
         sessionKey=session["key"],
@@ -67,7 +67,7 @@ def session_message(message: dict[str, Any], session: Mapping[str, Any]) -> Sess
         updatedAt=session["updatedAt"],
         hasActiveRun=bool(session["activeRunIds"]),
         activeRunIds=session["activeRunIds"],
-        message=cast("Message", marked(message)),
+        message=cast("Message", add_identity(message)),
         messageId=message["messageId"],
         messageSeq=message["position"],
     )

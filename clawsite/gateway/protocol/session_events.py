@@ -4,7 +4,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-Stream = Literal["lifecycle", "assistant", "thinking", "toolcall", "tool", "compaction"]
+StreamName = Literal["lifecycle", "assistant", "thinking", "toolcall", "tool", "compaction"]
 
 
 class Granted(TypedDict):
@@ -139,7 +139,7 @@ class AgentEvent(TypedDict):
 
     runId: str
     seq: int
-    stream: Stream
+    stream: StreamName
     ts: int
     sessionKey: str
     sessionId: str

@@ -2,10 +2,10 @@
 
 from typing import Any, NotRequired
 
-from sessions_app.sessions.marks import Facts
+from sessions_app.sessions.marks import SessionRowState
 
 
-class SessionFacts(Facts):
+class SessionFacts(SessionRowState):
     """`id` stays; `sessionId` changes with every reset. `pinned`, `archived` and `unread` are the caller's own."""
 
     id: str

@@ -6,7 +6,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from clawsite.infra import clock
-from sessions_app.reports.operations import Usage, Used
+from sessions_app.reports.operations import UsageReport, UsageTotals
 from sessions_app.reports.usage import SessionUsage
 
 
@@ -23,7 +23,7 @@ class Totals(TypedDict):
     failedRuns: int
 
 
-def totals_of(used: Used) -> Totals:
+def to_totals(used: UsageTotals) -> Totals:
     return Totals(
         input=used.input_tokens,
         output=used.output_tokens,
@@ -36,20 +36,20 @@ def totals_of(used: Used) -> Totals:
     )
 
 
-def session_row(usage: SessionUsage, user_pk: int) -> dict[str, Any]:
+def to_session_row(usage: SessionUsage, user_pk: int) -> dict[str, Any]:
     session = usage.session
     used = {
         "sessionId": str(session.generation_id),
-        **totals_of(usage.total),
+        **to_totals(usage.total),
         "firstActivity": clock.to_ms(usage.first) if usage.first else None,
         "lastActivity": clock.to_ms(usage.last) if usage.last else None,
         "activityDates": [day.isoformat() for day in usage.days],
         "dailyBreakdown": [
             {"date": day.isoformat(), "tokens": used.tokens, "cost": used.cost_microusd / 1e6} for day, used in usage.days.items()
         ],
-        "messageCounts": _messages([usage]),
-        "toolUsage": _tools([usage]),
-        "modelUsage": [_by_model(model, used) for model, used in usage.models.items()],
+        "messageCounts": _count_messages([usage]),
+        "toolUsage": _count_tools([usage]),
+        "modelUsage": [_model_row(model, used) for model, used in usage.models.items()],
     }
     return {
         "key": session.key_for(user_pk),
@@ -64,21 +64,21 @@ def session_row(usage: SessionUsage, user_pk: int) -> dict[str, Any]:
     }
 
 
-def told(usage: Usage, listed: list[SessionUsage]) -> dict[str, Any]:
+def to_aggregates(usage: UsageReport, listed: list[SessionUsage]) -> dict[str, Any]:
     """Tokens and cost count the whole period; messages and tools only the sessions that are listed."""
-    providers: dict[str, Used] = {}
+    providers: dict[str, UsageTotals] = {}
     for model, used in usage.models.items():
-        providers.setdefault(model.partition("/")[0], Used()).add(used)
-    channels: dict[str, Used] = {}
+        providers.setdefault(model.partition("/")[0], UsageTotals()).add(used)
+    channels: dict[str, UsageTotals] = {}
     for each in listed:
-        channels.setdefault(each.session.channel, Used()).add(each.total)
+        channels.setdefault(each.session.channel, UsageTotals()).add(each.total)
     return {
-        "messages": _messages(listed),
-        "tools": _tools(listed),
-        "byModel": [_by_model(model, used) for model, used in usage.models.items()],
-        "byProvider": [{"provider": name, "count": used.runs, "totals": totals_of(used)} for name, used in providers.items()],
-        "byAgent": [{"agentId": name, "totals": totals_of(used)} for name, used in usage.agents.items()],
-        "byChannel": [{"channel": name, "totals": totals_of(used)} for name, used in channels.items()],
+        "messages": _count_messages(listed),
+        "tools": _count_tools(listed),
+        "byModel": [_model_row(model, used) for model, used in usage.models.items()],
+        "byProvider": [{"provider": name, "count": used.runs, "totals": to_totals(used)} for name, used in providers.items()],
+        "byAgent": [{"agentId": name, "totals": to_totals(used)} for name, used in usage.agents.items()],
+        "byChannel": [{"channel": name, "totals": to_totals(used)} for name, used in channels.items()],
         "daily": [
             {"date": day.isoformat(), "tokens": used.tokens, "cost": used.cost_microusd / 1e6, "runs": used.runs}
             for day, used in sorted(usage.days.items())
@@ -86,12 +86,12 @@ def told(usage: Usage, listed: list[SessionUsage]) -> dict[str, Any]:
     }
 
 
-def _by_model(model: str, used: Used) -> dict[str, Any]:
+def _model_row(model: str, used: UsageTotals) -> dict[str, Any]:
     provider, _, name = model.partition("/")
-    return {"provider": provider, "model": name or provider, "count": used.runs, "totals": totals_of(used)}
+    return {"provider": provider, "model": name or provider, "count": used.runs, "totals": to_totals(used)}
 
 
-def _messages(listed: list[SessionUsage]) -> dict[str, int]:
+def _count_messages(listed: list[SessionUsage]) -> dict[str, int]:
     said: Counter[str] = sum((each.messages for each in listed), Counter())
     return {
         "total": said.total(),
@@ -103,7 +103,7 @@ def _messages(listed: list[SessionUsage]) -> dict[str, int]:
     }
 
 
-def _tools(listed: list[SessionUsage]) -> dict[str, Any]:
+def _count_tools(listed: list[SessionUsage]) -> dict[str, Any]:
     called: Counter[str] = sum((each.tools for each in listed), Counter())
     return {
         "totalCalls": called.total(),

@@ -16,13 +16,13 @@ from clawsite.gateway.auth import limited_tokens
 from clawsite.gateway.auth.authority import SignedOut
 from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.protocol import limits
-from clawsite.gateway.protocol.errors import Answered, Close, describe, error_shape
-from clawsite.gateway.protocol.frames import Request, complaint, complaints, encode_failure, encode_success
-from clawsite.gateway.protocol.scopes import grants
+from clawsite.gateway.protocol.errors import CloseCode, ErrorWithPayload, describe_error, error_shape
+from clawsite.gateway.protocol.frames import Request, describe_errors, describe_first_error, encode_failure, encode_success
+from clawsite.gateway.protocol.scopes import has_scope
 from clawsite.gateway.server import registry
-from clawsite.gateway.server.instrumentation import count, observed
+from clawsite.gateway.server.instrumentation import count_request, observe_request
 from clawsite.gateway.server.rate_limits import Bucket
-from clawsite.gateway.server.registry import Call, Followed, Method
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Method
 from clawsite.gateway.server.runtime import Runtime
 from clawsite.infra.errors import Forbidden, InvalidRequest, Unavailable
 from clawsite.infra.observability import metrics
@@ -34,51 +34,53 @@ class Dispatcher:
     def __init__(self, connection: Connection, runtime: Runtime) -> None:
         self._connection, self._runtime = connection, runtime
         self._bucket = Bucket(limits.requests_per_second(), limits.requests_burst())
-        self._of_account = runtime.rates.of_account(connection.user_pk)
+        self._account_bucket = runtime.rates.of_account(connection.user_pk)
         self._running: set[asyncio.Task[None]] = set()
         self._following: set[asyncio.Task[None]] = set()
-        self._last_of: dict[str, asyncio.Event] = {}
+        self._last_in_order: dict[str, asyncio.Event] = {}
         self._answered = asyncio.Event()
 
     async def submit(self, request: Request) -> None:
         """Begin to answer; called for one request after the other, in order of arrival."""
-        await self._have_room()
-        if refusal := self._refusal():
+        await self._wait_for_room()
+        if refusal := self._check_rate_limit():
             metrics.rate_limited.labels("socket").inc()
             self._connection.line.reply_now(self._failure(request, refusal))
             return
-        method = registry.methods().get(request.method)
+        method = registry.list_methods().get(request.method)
         if method is None:
-            count("unknown", InvalidRequest.code)
+            count_request("unknown", InvalidRequest.code)
             self._connection.line.reply_now(self._failure(request, InvalidRequest(f"unknown method: {request.method}")))
             return
         order = method.order(request.params or {}) if method.order else None
         before, mine = self._queue_behind(order)
-        _keep(self._running, self._answer(request, method, order, before, mine)).add_done_callback(lambda _: self._answered.set())
+        _hold_task(self._running, self._respond(request, method, order, before, mine)).add_done_callback(
+            lambda _: self._answered.set()
+        )
 
     def cancel(self) -> None:
         """The client has left: nobody waits for the answers. What has been accepted goes on."""
         for task in [*self._running, *self._following]:
             task.cancel()
 
-    async def _have_room(self) -> None:
+    async def _wait_for_room(self) -> None:
         """A burst of quick requests is taken at the speed of their answers: meanwhile nothing more is read from the socket."""
-        if len(self._running) < limits.REQUESTS_IN_FLIGHT:
+        if len(self._running) < limits.MAX_REQUESTS_IN_FLIGHT:
             return
         self._answered.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limits.SLOT_SECONDS):
                 await self._answered.wait()
 
-    def _refusal(self) -> Unavailable | None:
+    def _check_rate_limit(self) -> Unavailable | None:
         if wait := self._bucket.wait_ms():
             return Unavailable("too many requests on this connection; slow down", retryable=True, retry_after_ms=wait)
-        if wait := self._of_account.wait_ms():
+        if wait := self._account_bucket.wait_ms():
             return Unavailable("too many requests of this account; slow down", retryable=True, retry_after_ms=wait)
-        if len(self._running) >= limits.REQUESTS_IN_FLIGHT:
-            words = f"{limits.REQUESTS_IN_FLIGHT} requests are in flight on this connection; wait for some answers"
+        if len(self._running) >= limits.MAX_REQUESTS_IN_FLIGHT:
+            words = f"{limits.MAX_REQUESTS_IN_FLIGHT} requests are in flight on this connection; wait for some answers"
             return Unavailable(words, retryable=True, retry_after_ms=100)
-        if len(self._following) >= limits.FOLLOW_UPS:
+        if len(self._following) >= limits.MAX_FOLLOW_UPS:
             return Unavailable(
                 "too many runs are awaited on this connection; wait for some to end", retryable=True, retry_after_ms=1000
             )
@@ -87,20 +89,20 @@ class Dispatcher:
     def _queue_behind(self, order: str | None) -> tuple[asyncio.Event | None, asyncio.Event | None]:
         if order is None:
             return None, None
-        before, mine = self._last_of.get(order), asyncio.Event()
-        self._last_of[order] = mine
+        before, mine = self._last_in_order.get(order), asyncio.Event()
+        self._last_in_order[order] = mine
         return before, mine
 
-    async def _answer(
+    async def _respond(
         self, request: Request, method: Method, order: str | None, before: asyncio.Event | None, mine: asyncio.Event | None
     ) -> None:
         try:
             if before:
                 await before.wait()
-            with observed(request, method.name):
+            with observe_request(request, method.name):
                 result = await self._call(request, method)
         except SignedOut:
-            self._connection.line.close(Close.AUTH_CHANGED, "auth changed")
+            self._connection.line.close(CloseCode.AUTH_CHANGED, "auth changed")
             return
         except Exception as error:
             await self._fail(request, error)
@@ -108,22 +110,22 @@ class Dispatcher:
         finally:
             if mine:
                 mine.set()
-                if order is not None and self._last_of.get(order) is mine:
-                    del self._last_of[order]
-        if isinstance(result, Followed):
+                if order is not None and self._last_in_order.get(order) is mine:
+                    del self._last_in_order[order]
+        if isinstance(result, AnswerWithFollowUp):
             await self._succeed(request, result.first)
-            _keep(self._following, self._follow(request.answered(), result))
+            _hold_task(self._following, self._send_follow_up(request.answered(), result))
         else:
             await self._succeed(request, result)
 
     async def _call(self, request: Request, method: Method) -> Any:
-        authority = await self._connection.authority.current()
+        authority = await self._connection.authority.ensure_current()
         if method.role != self._connection.role:
             raise Forbidden(f"unauthorized role: {self._connection.role}")
-        if method.scopes and not grants(authority.scopes, *method.scopes):
+        if method.scopes and not has_scope(authority.scopes, *method.scopes):
             details = {"code": "MISSING_SCOPE", "missingScope": method.scopes[0], "requiredScopes": list(method.scopes)}
             raise Forbidden(f"missing scope: {' or '.join(method.scopes)}", details=details)
-        limited_tokens.check(authority.user, method.limited, method.name)
+        limited_tokens.check_limited_token(authority.user, method.limited, method.name)
         params = request.params or {}
         if request.idempotency_key and "idempotencyKey" not in params and "idempotency_key" in method.params.model_fields:
             params = {**params, "idempotencyKey": request.idempotency_key}
@@ -131,11 +133,11 @@ class Dispatcher:
             valid = method.params.model_validate(params)
         except ValidationError as error:
             raise InvalidRequest(
-                f"invalid {method.name} params: {complaint(error)}", details={"issues": complaints(error)}
+                f"invalid {method.name} params: {describe_first_error(error)}", details={"issues": describe_errors(error)}
             ) from error
         return await method.handler(Call(self._connection, authority, self._runtime), valid)
 
-    async def _follow(self, request: Request, followed: Followed[Any]) -> None:
+    async def _send_follow_up(self, request: Request, followed: AnswerWithFollowUp[Any]) -> None:
         try:
             result = await followed.then()
         except Exception as error:
@@ -156,14 +158,14 @@ class Dispatcher:
         await self._connection.line.reply(self._failure(request, error))
 
     def _failure(self, request: Request, error: Exception) -> str:
-        payload = error.payload if isinstance(error, Answered) else None
-        shape = describe(error, method=request.method)
+        payload = error.payload if isinstance(error, ErrorWithPayload) else None
+        shape = describe_error(error, method=request.method)
         if shape["code"] == Forbidden.code and self._connection.protocol == 3:  # whose clients know five codes, and not this one
             shape["code"] = InvalidRequest.code
         return encode_failure(request.id, shape, payload)
 
 
-def _keep(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def _hold_task(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """A task nobody holds may be collected before it ends."""
     task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
@@ -171,5 +173,5 @@ def _keep(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> as
     return task
 
 
-def bad_frame(id: str, message: str) -> str:
+def bad_frame_response(id: str, message: str) -> str:
     return encode_failure(id, error_shape(InvalidRequest.code, message))

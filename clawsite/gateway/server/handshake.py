@@ -8,88 +8,99 @@ from dataclasses import dataclass, replace
 from django.conf import settings
 from pydantic import ValidationError
 
-from clawsite.gateway.auth.accounts import Knock, Known, admit_account, note_use, sent_secret
+from clawsite.gateway.auth.accounts import AuthenticatedClient, HandshakeInfo, authenticate_account, read_secret, record_use
 from clawsite.gateway.auth.authority import Authority
-from clawsite.gateway.auth.devices import admit_device
-from clawsite.gateway.auth.refusals import Refused
+from clawsite.gateway.auth.devices import authenticate_device
+from clawsite.gateway.auth.refusals import HandshakeRejected
 from clawsite.gateway.delivery.connection import Connection
-from clawsite.gateway.delivery.send_queue import Line
+from clawsite.gateway.delivery.send_queue import SocketWriter
 from clawsite.gateway.protocol import events, limits
-from clawsite.gateway.protocol.errors import Close, error_shape
+from clawsite.gateway.protocol.errors import CloseCode, error_shape
 from clawsite.gateway.protocol.events import Health
-from clawsite.gateway.protocol.frames import NEWEST, ConnectParams, Request, choose_protocol, complaint, dialect_of
+from clawsite.gateway.protocol.frames import (
+    NEWEST_PROTOCOL,
+    ConnectParams,
+    Request,
+    choose_protocol,
+    describe_first_error,
+    dialect_of,
+)
 from clawsite.gateway.protocol.hello import HelloAuth, HelloOk, StateVersion
-from clawsite.gateway.protocol.scopes import wanted_scopes
+from clawsite.gateway.protocol.scopes import expand_scopes
 from clawsite.gateway.server import registry
 from clawsite.gateway.server.runtime import Runtime
 from clawsite.infra import clock
 from clawsite.infra.errors import ClawError, InvalidRequest, Unavailable
-from sessions_app.keys import DEFAULT_AGENT, main_key
+from sessions_app.keys import DEFAULT_AGENT, make_main_key
 
-SCOPED_EVENTS = "session-scoped-events"
+SCOPED_EVENTS_CAP = "session-scoped-events"
 
 
 @dataclass(frozen=True, slots=True)
-class Shaken:
+class HandshakeResult:
     connection: Connection
     hello: HelloOk
     member_of: tuple[str, ...]
 
 
-async def shake_hands(line: Line, request: Request, knock: Knock, runtime: Runtime, nonce: str) -> Shaken:
+async def perform_handshake(
+    line: SocketWriter, request: Request, knock: HandshakeInfo, runtime: Runtime, nonce: str
+) -> HandshakeResult:
     """Take a client in. `nonce` is that of its challenge. Refused says what to answer and how to close."""
-    params = _connect_params(request)
+    params = _parse_connect_params(request)
     protocol = choose_protocol(params.min_protocol, params.max_protocol)
     if protocol is None:
-        details = {"code": "PROTOCOL_MISMATCH", "expectedProtocol": NEWEST}
-        raise Refused(
-            "protocol mismatch", close=Close.PROTOCOL, error=error_shape(InvalidRequest.code, "protocol mismatch", details=details)
+        details = {"code": "PROTOCOL_MISMATCH", "expectedProtocol": NEWEST_PROTOCOL}
+        raise HandshakeRejected(
+            "protocol mismatch",
+            close=CloseCode.PROTOCOL,
+            error=error_shape(InvalidRequest.code, "protocol mismatch", details=details),
         )
     if params.role not in ("operator", "node"):
-        raise Refused(f"invalid role: {params.role[:40]}")
-    knock = _let_in(params, knock)
+        raise HandshakeRejected(f"invalid role: {params.role[:40]}")
+    knock = _check_origin(params, knock)
     try:
         if params.device is None and params.role == "operator":
-            known = await admit_account(params, knock)
+            known = await authenticate_account(params, knock)
         else:
-            known = await admit_device(params, protocol, knock, nonce)
+            known = await authenticate_device(params, protocol, knock, nonce)
         health = await runtime.health()
-        await runtime.look_at_epoch()
+        await runtime.check_epoch()
     except ClawError as error:  # the database is away, or was never prepared
         shape = error_shape(Unavailable.code, error.message, retryable=True, retry_after_ms=error.retry_after_ms or 1000)
-        raise Refused(error.message, close=Close.TRY_LATER, error=shape) from error
+        raise HandshakeRejected(error.message, close=CloseCode.TRY_LATER, error=shape) from error
     connection = Connection(
         line=line,
         client=params.client,
-        authority=Authority(known.credential, known.standing, wanted_scopes(params.scopes), look=runtime.look),
+        authority=Authority(known.credential, known.standing, expand_scopes(params.scopes), look=runtime.look),
         protocol=protocol,
         dialect=dialect_of(protocol),
         caps=frozenset(params.caps),
         connected_ms=clock.now_ms(),
         locale=params.locale or "",
-        scoped=SCOPED_EVENTS in params.caps,
+        scoped=SCOPED_EVENTS_CAP in params.caps,
         device_id=known.fingerprint,
     )
     if known.unnoted:
-        runtime.spawn(note_use(known, knock.address))
-    return Shaken(connection, _hello(connection, runtime, health, known), known.member_of)
+        runtime.spawn(record_use(known, knock.address))
+    return HandshakeResult(connection, _build_hello(connection, runtime, health, known), known.member_of)
 
 
-def _connect_params(request: Request) -> ConnectParams:
+def _parse_connect_params(request: Request) -> ConnectParams:
     if request.method != "connect":
-        raise Refused("first request must be connect")
+        raise HandshakeRejected("first request must be connect")
     try:
         return ConnectParams.model_validate(request.params or {})
     except ValidationError as error:
-        raise Refused(f"invalid connect params: {complaint(error)}") from error
+        raise HandshakeRejected(f"invalid connect params: {describe_first_error(error)}") from error
 
 
-def _let_in(params: ConnectParams, knock: Knock) -> Knock:
+def _check_origin(params: ConnectParams, knock: HandshakeInfo) -> HandshakeInfo:
     """Scheme, host and port must be one of ours. Programs send no Origin; they must bring a token or a device, not a cookie.
 
     So must pages of other programs: a browser sends our cookie along with them, which says nothing about who wrote the page.
     """
-    secret = bool(sent_secret(params) or params.device or params.role == "node")
+    secret = bool(read_secret(params) or params.device or params.role == "node")
     if (knock.origin is None and secret) or knock.origin in settings.ALLOWED_ORIGINS:
         return knock
     if knock.origin in settings.CLIENT_ORIGINS and secret:
@@ -98,10 +109,10 @@ def _let_in(params: ConnectParams, knock: Knock) -> Knock:
     details = {"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED"} if unknown else {"code": "AUTH_REQUIRED"}
     advice = "add it to CLAWSITE_ORIGINS, or that of another program's page to CLAWSITE_CLIENT_ORIGINS"
     words = f"origin not allowed; {advice}" if unknown else "unauthorized: a token is required"
-    raise Refused(words, error=error_shape(InvalidRequest.code, words, details=details))
+    raise HandshakeRejected(words, error=error_shape(InvalidRequest.code, words, details=details))
 
 
-def _hello(connection: Connection, runtime: Runtime, health: Health, known: Known) -> HelloOk:
+def _build_hello(connection: Connection, runtime: Runtime, health: Health, known: AuthenticatedClient) -> HelloOk:
     """One answer for all protocols: what one of them does not know it passes over. A node is told little of the installation."""
     scopes = sorted(connection.authority.scopes)
     role = connection.role
@@ -113,7 +124,7 @@ def _hello(connection: Connection, runtime: Runtime, health: Health, known: Know
         "protocol": connection.protocol,
         "version": runtime.version,
         "server": {"version": runtime.version, "connId": connection.id, "bootId": runtime.process},
-        "features": {"methods": ["connect", *registry.names_for(role)], "events": events.names_for(role)},
+        "features": {"methods": ["connect", *registry.list_method_names(role)], "events": events.list_event_names(role)},
         "snapshot": {
             "presence": runtime.presence.entries() if connection.authority.may_read else [],
             "health": health if role == "operator" else {"ok": health.get("ok", False)},
@@ -123,17 +134,17 @@ def _hello(connection: Connection, runtime: Runtime, health: Health, known: Know
             "sessionDefaults": {
                 "defaultAgentId": DEFAULT_AGENT,
                 "mainKey": "main",
-                "mainSessionKey": main_key(),
+                "mainSessionKey": make_main_key(),
                 "scope": "per-sender",
             },
         },
         "auth": auth,
         "policy": {
-            "maxPayload": limits.FRAME_BYTES,
-            "maxBufferedBytes": limits.BUFFERED_BYTES,
+            "maxPayload": limits.MAX_FRAME_BYTES,
+            "maxBufferedBytes": limits.MAX_BUFFERED_BYTES,
             "tickIntervalMs": int(limits.TICK_SECONDS * 1000),
         },
         "caps": sorted(connection.caps),
         "permissions": dict.fromkeys(scopes, True),
-        "session": {"sessionId": known.main_session_id, "sessionKey": main_key()},
+        "session": {"sessionId": known.main_session_id, "sessionKey": make_main_key()},
     }

@@ -14,15 +14,15 @@ _requests = functools.cache(functools.partial(metrics.requests.labels, "socket")
 _seconds = metrics.request_seconds.labels("socket")
 
 
-def count(method: str, code: str) -> None:
+def count_request(method: str, code: str) -> None:
     _requests(method, code).inc()
 
 
 @contextmanager
-def observed(request: Request, method: str) -> Iterator[None]:
+def observe_request(request: Request, method: str) -> Iterator[None]:
     """Around the handler. `method` is a declared one, so that the names stay few."""
     began, code = time.perf_counter(), "CANCELLED"  # the client has left
-    with tracing.request(method, request.traceparent, {"rpc.system": "clawsite", "rpc.method": method}) as span:
+    with tracing.trace_request(method, request.traceparent, {"rpc.system": "clawsite", "rpc.method": method}) as span:
         try:
             yield
             code = "ok"
@@ -31,5 +31,5 @@ def observed(request: Request, method: str) -> Iterator[None]:
             span.failed(code)
             raise
         finally:
-            count(method, code)
+            count_request(method, code)
             _seconds.observe(time.perf_counter() - began)

@@ -28,25 +28,25 @@ class Bucket:
         return int((1 - self._left) / self._rate * 1000) + 1
 
 
-class Rates:
+class RateLimits:
     def __init__(self) -> None:
-        self._of_account: dict[int, Bucket] = {}  # kept: a few hundred bytes for each account that has come
-        self._knocking: Counter[str] = Counter()
+        self._account_buckets: dict[int, Bucket] = {}  # kept: a few hundred bytes for each account that has come
+        self._handshakes: Counter[str] = Counter()
 
     def of_account(self, user_pk: int) -> Bucket:
         """One bucket for all connections of an account, and for its HTTP requests."""
-        bucket = self._of_account.get(user_pk)
+        bucket = self._account_buckets.get(user_pk)
         if bucket is None:
-            bucket = self._of_account[user_pk] = Bucket(limits.account_requests_per_second(), limits.account_requests_burst())
+            bucket = self._account_buckets[user_pk] = Bucket(limits.account_requests_per_second(), limits.account_requests_burst())
         return bucket
 
     def knock(self, address: str) -> bool:
         """Somebody stands at the door, until `entered`; False when too many of this address do."""
-        self._knocking[address] += 1
-        return self._knocking[address] <= limits.knocks_per_address()
+        self._handshakes[address] += 1
+        return self._handshakes[address] <= limits.max_handshakes_per_address()
 
-    def entered(self, address: str) -> None:
+    def end_handshake(self, address: str) -> None:
         """Let in, or gone again."""
-        self._knocking[address] -= 1
-        if self._knocking[address] <= 0:
-            del self._knocking[address]
+        self._handshakes[address] -= 1
+        if self._handshakes[address] <= 0:
+            del self._handshakes[address]

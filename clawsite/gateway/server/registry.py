@@ -15,7 +15,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from clawsite.accounts.models import User
 from clawsite.gateway.auth.authority import Authority, Role
-from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.runtime import Runtime
@@ -31,7 +31,7 @@ class Params(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _say_why_not(cls, given: Any) -> Any:
+    def _explain_rejected(cls, given: Any) -> Any:
         if not isinstance(given, dict) or cls.refused.keys().isdisjoint(given):
             return given
         faults = [
@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Followed(Generic[T]):
+class AnswerWithFollowUp(Generic[T]):
     """An answer now, and something to do after it; what that returns, unless None, is a second answer with the same id."""
 
     first: T
@@ -86,7 +86,7 @@ class Method:
     description: str
     order: Order | None  # calls with the same word are begun one after the other, in order of arrival
     role: Role = "operator"
-    limited: Limited | None = None  # for tokens with tool limits; None: it only reads, or is for nodes
+    limited: LimitedTokenRule | None = None  # for tokens with tool limits; None: it only reads, or is for nodes
 
 
 _methods: dict[str, Method] = {}
@@ -96,7 +96,7 @@ def method(
     name: str,
     *,
     scope: Scope | tuple[Scope, ...] | None,
-    limited: Limited | None = None,
+    limited: LimitedTokenRule | None = None,
     role: Role = "operator",
     order: Order | None = None,
 ) -> Callable[[Handler], Handler]:
@@ -114,7 +114,7 @@ def method(
         if (limited is None) != (not scopes or Scope.READ in scopes):
             raise ValueError(f"method {name}: what changes something says what it is for tokens with tool limits (limited=)")
         hints = get_type_hints(handler)
-        result = _on_the_wire(hints["return"])
+        result = _result_type(hints["return"])
         description = inspect.getdoc(handler)
         if not description:
             raise ValueError(f"method {name} has no docstring; it is printed in docs/protocol.md")
@@ -124,19 +124,19 @@ def method(
     return declare
 
 
-def _on_the_wire(hint: Any) -> Any:
+def _result_type(hint: Any) -> Any:
     """The shape of a handler's answers, which is also that of a second answer."""
-    if get_origin(hint) is Followed:
+    if get_origin(hint) is AnswerWithFollowUp:
         return get_args(hint)[0]
     if get_origin(hint) in (Union, UnionType):
-        shapes = {_on_the_wire(part) for part in get_args(hint)}
+        shapes = {_result_type(part) for part in get_args(hint)}
         if len(shapes) == 1:
             return shapes.pop()
     return hint
 
 
 @functools.cache
-def methods() -> dict[str, Method]:
+def list_methods() -> dict[str, Method]:
     """All of them. The first use imports every module of the package `methods`."""
     package = importlib.import_module("clawsite.gateway.methods")
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -145,6 +145,6 @@ def methods() -> dict[str, Method]:
 
 
 @functools.cache
-def names_for(role: Role) -> list[str]:
+def list_method_names(role: Role) -> list[str]:
     """The methods that a client of this role can be allowed to call."""
-    return sorted(name for name, method in methods().items() if method.role == role)
+    return sorted(name for name, method in list_methods().items() if method.role == role)

@@ -15,24 +15,24 @@ from typing import Any
 from django.conf import settings
 
 from clawsite.accounts.sign_in import browsers
-from clawsite.gateway.auth.authority import Credential, SignedOut, Standing, standing_of
+from clawsite.gateway.auth.authority import AccountAccess, Credential, SignedOut, read_access
 from clawsite.gateway.delivery import approval_feed
 from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.delivery.hub import Hub
-from clawsite.gateway.delivery.hub_queries import DatabaseRows
-from clawsite.gateway.delivery.presence import Presence, Versions
+from clawsite.gateway.delivery.hub_queries import DatabaseQueries
+from clawsite.gateway.delivery.presence import Presence, StateVersions
 from clawsite.gateway.delivery.run_feed import RunFeeds
-from clawsite.gateway.delivery.waits import Waits
+from clawsite.gateway.delivery.waits import Waiters
 from clawsite.gateway.devices import shapes as devices
 from clawsite.gateway.hooks import reports
-from clawsite.gateway.nodes.connected import NodeDesk
+from clawsite.gateway.nodes.connected import ConnectedNodes
 from clawsite.gateway.protocol import limits
-from clawsite.gateway.protocol.errors import Close
-from clawsite.gateway.protocol.event_frames import Outgoing
+from clawsite.gateway.protocol.errors import CloseCode
+from clawsite.gateway.protocol.event_frames import OutgoingEvent
 from clawsite.gateway.protocol.events import Health
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server import health
-from clawsite.gateway.server.rate_limits import Rates
+from clawsite.gateway.server.rate_limits import RateLimits
 from clawsite.infra import bus, clock, db
 from clawsite.infra.errors import ClawError
 from clawsite.infra.observability import metrics
@@ -41,8 +41,8 @@ from sessions_app.events.epoch import current_epoch
 
 log = logging.getLogger(__name__)
 
-FAREWELL_SECONDS = 2.0  # for the last frames to leave before the server closes the sockets itself
-BUS_SECONDS = 0.5
+SHUTDOWN_SECONDS = 2.0  # for the last frames to leave before the server closes the sockets itself
+BUS_START_SECONDS = 0.5
 
 
 class Runtime:
@@ -51,19 +51,19 @@ class Runtime:
         self.process = uuid.uuid4().hex[:12]
         self.version = version()
         self.epoch = ""  # of the event log, as last seen
-        self._looking_at_epoch = asyncio.Lock()
+        self._checking_epoch = asyncio.Lock()
         self.started_ms = clock.now_ms()
         self.stopping = False
-        self.rows = DatabaseRows()
+        self.rows = DatabaseQueries()
         self.hub = Hub(self.rows)
         metrics.sockets.set_function(self.hub.audience.__len__)
         self.metrics_name = metrics.process_name("web")
         self.run_feeds = RunFeeds()
-        self.approval_waits: Waits[str] = Waits()
-        self.changes: Waits[int | str] = Waits()  # of accounts and of who sees a session, by their ids: for answers that last
-        self.nodes = NodeDesk(self.spawn)
-        self.rates = Rates()
-        self.versions = Versions()
+        self.approval_waits: Waiters[str] = Waiters()
+        self.changes: Waiters[int | str] = Waiters()  # of accounts and of who sees a session, by their ids: for answers that last
+        self.nodes = ConnectedNodes(self.spawn)
+        self.rates = RateLimits()
+        self.versions = StateVersions()
         me = {
             "host": socket.gethostname(),
             "mode": "gateway",
@@ -74,12 +74,12 @@ class Runtime:
         self.presence = Presence(
             self.process, me, self.versions, publish=bus.publish, tell=self.hub.broadcast, later=self.loop.call_later
         )
-        self._health = health.unreachable("not read yet")
+        self._health = health.unreachable_health("not read yet")
         self._health_read = float("-inf")
         self._active_sessions = 0
-        self._stops: frozenset[int] = frozenset()
-        self._browsers_noted = self.loop.time()
-        self._looks: dict[Credential, asyncio.Task[Standing | None]] = {}
+        self._freeze_ids: frozenset[int] = frozenset()
+        self._browsers_recorded = self.loop.time()
+        self._checks: dict[Credential, asyncio.Task[AccountAccess | None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._starting: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -95,16 +95,16 @@ class Runtime:
 
     async def _start(self) -> None:
         await bus.start()
-        self._unsubscribe = bus.subscribe(self._hear)
+        self._unsubscribe = bus.subscribe(self._receive)
         self.spawn(self._every(settings.POLL_SECONDS, self.hub.poll))
         self.spawn(self._every(settings.POLL_SECONDS, self.run_feeds.poll))
-        self.spawn(self._every(settings.POLL_SECONDS, self._look_at_stops))
-        self.spawn(self._every(settings.POLL_SECONDS, reports.tell_results))
-        self.spawn(self._every(limits.HOOK_LOG_SECONDS, reports.forget_old))
+        self.spawn(self._every(settings.POLL_SECONDS, self._check_freezes))
+        self.spawn(self._every(settings.POLL_SECONDS, reports.report_results))
+        self.spawn(self._every(limits.WEBHOOK_CLEANUP_SECONDS, reports.clean_up_deliveries))
         self.spawn(self._every(settings.POLL_SECONDS, self.nodes.poll))
         self.spawn(self._every(limits.TICK_SECONDS, self._tick))
-        self.spawn(self._every(limits.HEALTH_SECONDS, self._tell_health))
-        self.spawn(self._every(metrics.LEAVE_SECONDS, self._leave_figures))
+        self.spawn(self._every(limits.HEALTH_SECONDS, self._broadcast_health))
+        self.spawn(self._every(metrics.WRITE_INTERVAL_SECONDS, self._save_metrics))
         log.info("the gateway is running as %s", self.process)
 
     async def stop(self, reason: str, restart_expected_ms: int | None = None) -> None:
@@ -115,21 +115,21 @@ class Runtime:
         modern = {name: value for name, value in classic.items() if value is not None}
         connections = list(self.hub.audience)
         for connection in connections:
-            connection.take(Outgoing("shutdown", modern, classic))
-            connection.line.close(Close.RESTART, "service restart")
+            connection.take(OutgoingEvent("shutdown", modern, classic))
+            connection.line.close(CloseCode.RESTART, "service restart")
         self.presence.leave()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FAREWELL_SECONDS):
+            async with asyncio.timeout(SHUTDOWN_SECONDS):
                 for connection in connections:
                     await connection.line.ended.wait()
         self._unsubscribe()
-        metrics.forget(settings.HOME, self.metrics_name)
+        metrics.remove_snapshot(settings.HOME, self.metrics_name)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             # redis-py can swallow a cancellation that meets a publish; when the time is over it is cancelled once more.
-            async with asyncio.timeout(BUS_SECONDS):
+            async with asyncio.timeout(BUS_START_SECONDS):
                 await bus.stop()
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
@@ -147,40 +147,40 @@ class Runtime:
             except Exception:
                 log.exception("the gateway's housekeeping failed")
 
-    def _hear(self, message: dict[str, Any]) -> None:
+    def _receive(self, message: dict[str, Any]) -> None:
         match message["k"]:
             case "events":
                 self.run_feeds.hear(message["events"])
-                self.hub.hear_events(message)
+                self.hub.receive_events(message)
             case "session" if message["change"] == "members":
                 self.changes.tell(message["session"])
-                self.spawn(self.hub.hear_members(message))
+                self.spawn(self.hub.receive_member_change(message))
             case "session":
-                self.hub.hear_session(message)
+                self.hub.receive_session_change(message)
             case "account":
-                self._doubt(message["user"])
+                self._invalidate_account(message["user"])
                 self.changes.tell(message["user"])
             case "presence":
                 self.presence.hear(message)
             case "approval":
                 self.approval_waits.tell(message["id"])
-                self.spawn(approval_feed.tell(self.hub.audience, message))
+                self.spawn(approval_feed.notify_approval(self.hub.audience, message))
             case "freeze":
-                self.spawn(self._look_at_stops())
+                self.spawn(self._check_freezes())
             case "pairing":
-                self.spawn(self._tell_pairing(message))
+                self.spawn(self._notify_pairing(message))
             case "node-invoke" | "node-result" | "node-broadcast":
                 self.nodes.hear(message)
             case "node-event":
                 payload = message["event"]
-                self.hub.tell_owner(message["owner"], Outgoing("node.event", payload, payload))
+                self.hub.send_to_owner(message["owner"], OutgoingEvent("node.event", payload, payload))
 
-    async def _tell_pairing(self, message: dict[str, Any]) -> None:
+    async def _notify_pairing(self, message: dict[str, Any]) -> None:
         """To those who may decide: a request that came with an account's credential is that account's, and the managers'."""
         if not self.hub.audience:
             return
         try:
-            news = await db.read(devices.news_of, message["id"], message["change"])
+            news = await db.read(devices.build_pairing_events, message["id"], message["change"])
         except ClawError as error:
             log.warning("a pairing request was not told: %s", error.message)
             return
@@ -193,24 +193,26 @@ class Runtime:
 
     # Credentials
 
-    async def look(self, credential: Credential) -> Standing | None:
+    async def look(self, credential: Credential) -> AccountAccess | None:
         """Look at a credential; sockets that share it share the look."""
-        if credential not in self._looks:
-            task = self._looks[credential] = asyncio.create_task(db.read(standing_of, credential))
-            task.add_done_callback(lambda done: self._looks.pop(credential, None) if self._looks.get(credential) is done else None)
-        return await asyncio.shield(self._looks[credential])
+        if credential not in self._checks:
+            task = self._checks[credential] = asyncio.create_task(db.read(read_access, credential))
+            task.add_done_callback(
+                lambda done: self._checks.pop(credential, None) if self._checks.get(credential) is done else None
+            )
+        return await asyncio.shield(self._checks[credential])
 
-    def _doubt(self, user_pk: int) -> None:
-        self._looks.clear()  # answers under way may be older than the change
-        for connection in self.hub.audience.of_user(user_pk):
+    def _invalidate_account(self, user_pk: int) -> None:
+        self._checks.clear()  # answers under way may be older than the change
+        for connection in self.hub.audience.connections_of_user(user_pk):
             connection.authority.doubt()
-            self.spawn(self._look_at(connection))
+            self.spawn(self._recheck(connection))
 
-    async def _look_at(self, connection: Connection) -> None:
+    async def _recheck(self, connection: Connection) -> None:
         try:
-            await connection.authority.current()
+            await connection.authority.ensure_current()
         except SignedOut:
-            connection.line.close(Close.AUTH_CHANGED, "auth changed")
+            connection.line.close(CloseCode.AUTH_CHANGED, "auth changed")
         except ClawError as error:
             log.warning("a credential could not be checked: %s", error.message, extra={"connection": connection.id})
         self.hub.audience.changed()
@@ -222,36 +224,36 @@ class Runtime:
         for connection in self.hub.audience:
             if connection.authority.due:
                 connection.authority.doubt()
-                self.spawn(self._look_at(connection))
-        if self.loop.time() - self._browsers_noted > limits.SEEN_SECONDS:
-            self._browsers_noted = self.loop.time()
-            self.spawn(self._note_browsers())
+                self.spawn(self._recheck(connection))
+        if self.loop.time() - self._browsers_recorded > limits.SEEN_SECONDS:
+            self._browsers_recorded = self.loop.time()
+            self.spawn(self._record_browsers())
         try:
-            await self.look_at_epoch()
-            self._active_sessions = await db.read(health.active_sessions)
+            await self.check_epoch()
+            self._active_sessions = await db.read(health.count_active_sessions)
         finally:  # a tick says that the connection lives, also while the database does not
             now = clock.now_ms()
             classic = {"ts": now, "activeSessions": self._active_sessions}
-            self.hub.broadcast(Outgoing("tick", {"ts": now}, classic, droppable=True), to="everybody")
+            self.hub.broadcast(OutgoingEvent("tick", {"ts": now}, classic, droppable=True), to="everybody")
 
-    async def _note_browsers(self) -> None:
+    async def _record_browsers(self) -> None:
         """A browser with an open page is there, though it asks for no other."""
         if cookies := {cookie for connection in self.hub.audience if (cookie := connection.authority.credential.cookie)}:
             with contextlib.suppress(ClawError):  # the next time will do
-                await db.write(browsers.seen, cookies)
+                await db.write(browsers.record_seen, cookies)
 
-    async def look_at_epoch(self) -> None:
+    async def check_epoch(self) -> None:
         """A log that was replaced has nothing to do with what this process has told: everybody starts over."""
-        async with self._looking_at_epoch:  # one after the other: an older answer must not come last
+        async with self._checking_epoch:  # one after the other: an older answer must not come last
             epoch = await db.read(current_epoch)
-            self._epoch_is(epoch)
+            self._set_epoch(epoch)
 
-    def _epoch_is(self, epoch: str) -> None:
+    def _set_epoch(self, epoch: str) -> None:
         if self.epoch not in ("", epoch):
             log.warning("the database was restored (epoch %s): all sockets are closed", epoch)
             self.hub.forget()
             for connection in list(self.hub.audience):
-                connection.line.close(Close.RESTART, "the database was restored")
+                connection.line.close(CloseCode.RESTART, "the database was restored")
         self.epoch = epoch
 
     @property
@@ -266,62 +268,62 @@ class Runtime:
 
     async def _read_health(self) -> None:
         try:
-            self._health = await db.read(health.snapshot)
+            self._health = await db.read(health.read_health)
         except ClawError as error:
-            self._health = health.unreachable(error.message)
+            self._health = health.unreachable_health(error.message)
         self._health_read = self.loop.time()
         self.versions.health += 1
 
-    async def _look_at_stops(self) -> None:
+    async def _check_freezes(self) -> None:
         """Tell everybody what people have stopped or resumed; `claw panic` has no bus, so it is also found by this look."""
         try:
-            stops = await db.read(health.stops_in_force)
+            stops = await db.read(health.list_freeze_ids)
         except ClawError:  # the database is away, which others say
             return
-        if stops != self._stops:
-            self._stops = stops
+        if stops != self._freeze_ids:
+            self._freeze_ids = stops
             await self._read_health()
             payload = {"ts": clock.now_ms(), "stopped": self._health.get("stopped", [])}
-            self.hub.broadcast(Outgoing("freeze", payload, payload))
+            self.hub.broadcast(OutgoingEvent("freeze", payload, payload))
 
-    async def _leave_figures(self) -> None:
+    async def _save_metrics(self) -> None:
         """For the other web processes of this host, any of which may be the one that is asked."""
-        await asyncio.to_thread(metrics.leave, settings.HOME, self.metrics_name)
+        await asyncio.to_thread(metrics.write_snapshot, settings.HOME, self.metrics_name)
 
-    async def _tell_health(self) -> None:
+    async def _broadcast_health(self) -> None:
         await self._read_health()
         payload = dict(self._health)
-        told = Outgoing("health", payload, payload, state_version=self.versions.wire(), droppable=True)
+        told = OutgoingEvent("health", payload, payload, state_version=self.versions.to_wire(), droppable=True)
         self.hub.broadcast(told, to="operators")
 
 
 _current: Runtime | None = None
 
 
-async def running() -> Runtime:
+async def get_runtime() -> Runtime:
     """This process's runtime, started if need be."""
-    runtime = _of_this_loop()
+    runtime = _runtime_of_loop()
     await runtime.started()
     return runtime
 
 
-def begin() -> None:
+def start_in_background() -> None:
     """See that it is started, without waiting for it."""
-    _of_this_loop().begin()
+    _runtime_of_loop().begin()
 
 
-def rates() -> Rates:
+def rate_limits() -> RateLimits:
     """How much this process takes from whom; the same for its sockets and for HTTP, in whichever loop a request is answered."""
-    return (_current or _of_this_loop()).rates
+    return (_current or _runtime_of_loop()).rates
 
 
-def online() -> int | None:
+def count_online() -> int | None:
     """How many clients are connected, over all processes; None where this process has no gateway. For any thread."""
     runtime = _current
     return None if runtime is None else len(runtime.presence.entries()) - 1  # without the server's own
 
 
-def _of_this_loop() -> Runtime:
+def _runtime_of_loop() -> Runtime:
     global _current
     if _current is None or _current.loop is not asyncio.get_running_loop():
         _current = Runtime()

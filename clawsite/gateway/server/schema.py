@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from clawsite.gateway.protocol import limits
-from clawsite.gateway.protocol.errors import CODES, Close
+from clawsite.gateway.protocol.errors import CODES, CloseCode
 from clawsite.gateway.protocol.events import EVENTS
 from clawsite.gateway.protocol.frames import PROTOCOLS, ConnectParams, Event, Request, Response
 from clawsite.gateway.protocol.hello import HelloOk
@@ -30,7 +30,7 @@ def protocol_schema() -> dict[str, Any]:
             "refused": {},
         }
     }
-    for name, method in sorted(registry.methods().items()):
+    for name, method in sorted(registry.list_methods().items()):
         methods[name] = {
             "scope": method.scopes[0].value if method.scopes else None,
             "scopes": [scope.value for scope in method.scopes],
@@ -45,12 +45,12 @@ def protocol_schema() -> dict[str, Any]:
         "$schema": DIALECT,
         "protocols": list(PROTOCOLS),
         "policy": {
-            "maxPayload": limits.FRAME_BYTES,
-            "maxFirstFrame": limits.FIRST_FRAME_BYTES,
-            "maxBufferedBytes": limits.BUFFERED_BYTES,
-            "maxReplyBytes": limits.REPLY_BYTES,
+            "maxPayload": limits.MAX_FRAME_BYTES,
+            "maxFirstFrame": limits.MAX_FIRST_FRAME_BYTES,
+            "maxBufferedBytes": limits.MAX_BUFFERED_BYTES,
+            "maxReplyBytes": limits.MAX_REPLY_BYTES,
             "tickIntervalMs": int(limits.TICK_SECONDS * 1000),
-            "requestsInFlight": limits.REQUESTS_IN_FLIGHT,
+            "requestsInFlight": limits.MAX_REQUESTS_IN_FLIGHT,
         },
         "frames": {name: model.model_json_schema() for name, model in (("req", Request), ("res", Response), ("event", Event))},
         "methods": methods,
@@ -59,5 +59,5 @@ def protocol_schema() -> dict[str, Any]:
             for name, event in EVENTS.items()
         },
         "errorCodes": CODES,
-        "closeCodes": {str(code.value): code.meaning for code in Close},
+        "closeCodes": {str(code.value): code.meaning for code in CloseCode},
     }

@@ -7,8 +7,8 @@ from pydantic import Field
 from clawsite.gateway.server.registry import Call, Params
 from clawsite.infra import db
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
-from clawsite.routing.inbound import Address, find_or_none
-from sessions_app.keys import DEFAULT_AGENT, parse_key, shared_id
+from clawsite.routing.inbound import SessionAddress, find_session_or_none
+from sessions_app.keys import DEFAULT_AGENT, parse_key, parse_shared_key
 from sessions_app.models import Session
 
 Key = Annotated[str, Field(min_length=1, max_length=512)]
@@ -18,12 +18,12 @@ Cursor = Annotated[int, Field(ge=0, le=2**53)]  # the largest whole number that 
 IsoTime = Annotated[str, Field(min_length=1, max_length=64)]
 
 
-def address_of(key: str | None, session_id: str | None, agent_id: str | None) -> Address:
+def to_address(key: str | None, session_id: str | None, agent_id: str | None) -> SessionAddress:
     """A key counts for more than an id; the key of somebody else's session is its id."""
-    shared = shared_id(key or "")
+    shared = parse_shared_key(key or "")
     if shared is not None or not key:
-        return Address(session_id=shared or session_id or "", agent=agent_id or "")
-    return Address(key, agent=agent_id or "")
+        return SessionAddress(session_id=shared or session_id or "", agent=agent_id or "")
+    return SessionAddress(key, agent=agent_id or "")
 
 
 class ToSession(Params):
@@ -34,8 +34,8 @@ class ToSession(Params):
     agent_id: Id | None = None
 
     @property
-    def address(self) -> Address:
-        return address_of(self.session_key, self.session_id, self.agent_id)
+    def address(self) -> SessionAddress:
+        return to_address(self.session_key, self.session_id, self.agent_id)
 
 
 class ByKey(Params):
@@ -46,31 +46,31 @@ class ByKey(Params):
     agent_id: Id | None = None
 
     @property
-    def address(self) -> Address:
+    def address(self) -> SessionAddress:
         if not self.key and not self.session_id:
             raise InvalidRequest("key is missing: name the session, for example agent:main:main")
-        return address_of(self.key, self.session_id, self.agent_id)
+        return to_address(self.key, self.session_id, self.agent_id)
 
 
-async def found(call: Call, address: Address) -> Session:
-    session = await db.read(find_or_none, call.user, address)
+async def find_session(call: Call, address: SessionAddress) -> Session:
+    session = await db.read(find_session_or_none, call.user, address)
     if session is None:
         raise NotFound(f"there is no session {address.own_key()!r}")
     return session
 
 
-def is_still(session: Session | None, session_id: str | None) -> None:
+def check_session_unchanged(session: Session | None, session_id: str | None) -> None:
     """CONFLICT when the session is not, or no longer, the one its caller has seen."""
     if session_id and (session is None or str(session.generation_id) != session_id):
         raise Conflict(f"the session is no longer {session_id}: it has begun anew, or was deleted")
 
 
-def order_of_session(params: dict[str, Any]) -> str:
+def session_order_key(params: dict[str, Any]) -> str:
     """Requests that name the same session in the same words are begun in their order of arrival."""
     if isinstance(session_id := params.get("sessionId"), str) and not params.get("sessionKey"):
         return session_id
     key, agent = params.get("sessionKey"), params.get("agentId")
-    if isinstance(key, str) and (shared := shared_id(key)) is not None:
+    if isinstance(key, str) and (shared := parse_shared_key(key)) is not None:
         return shared
     try:
         default = agent if isinstance(agent, str) and agent else DEFAULT_AGENT

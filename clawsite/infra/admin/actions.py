@@ -14,34 +14,34 @@ from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import ClawError
 
-MOST = 500  # at a time: each row is listed, and Django takes 1,000 fields of a form
+MAX_ROWS = 500  # at a time: each row is listed, and Django takes 1,000 fields of a form
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class ActionPreview:
     """What would happen to one row, in words; `acts` is False where nothing would."""
 
     says: Any
     acts: bool = True
 
 
-Act = Callable[[Any, HttpRequest, list[Any]], str]
-Action = Callable[[Any, HttpRequest, QuerySet[Any]], HttpResponse | None]
-Foresee = Callable[[HttpRequest, Any], Outlook]
+RowsAction = Callable[[Any, HttpRequest, list[Any]], str]
+AdminAction = Callable[[Any, HttpRequest, QuerySet[Any]], HttpResponse | None]
+PreviewRow = Callable[[HttpRequest, Any], ActionPreview]
 
 
-def confirmed(*, label: Any, warning: Any, permission: str, outlook: Foresee) -> Callable[[Act], Action]:
+def with_confirmation(*, label: Any, warning: Any, permission: str, outlook: PreviewRow) -> Callable[[RowsAction], AdminAction]:
     """Make an admin action of a method that acts on the rows concerned and returns what was done, in words.
 
     What it refuses, by a ClawError, is shown; then it must have done nothing.
     """
 
-    def make(act: Act) -> Action:
+    def make(act: RowsAction) -> AdminAction:
         @wraps(act)
         def action(self: Any, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-            chosen = list(queryset[: MOST + 1])
-            if len(chosen) > MOST:
-                self.message_user(request, _("Select at most %d rows at a time.") % MOST, messages.ERROR)
+            chosen = list(queryset[: MAX_ROWS + 1])
+            if len(chosen) > MAX_ROWS:
+                self.message_user(request, _("Select at most %d rows at a time.") % MAX_ROWS, messages.ERROR)
                 return None
             prospects = [(row, outlook(request, row)) for row in chosen]
             concerned = [row for row, prospect in prospects if prospect.acts]
@@ -53,7 +53,7 @@ def confirmed(*, label: Any, warning: Any, permission: str, outlook: Foresee) ->
                 except ClawError as refused:
                     self.message_user(request, refused.message, messages.ERROR)
             else:
-                return _ask(self, request, prospects, act.__name__, label, warning)
+                return _render_confirmation(self, request, prospects, act.__name__, label, warning)
             return None
 
         return admin.action(action, description=label, permissions=[permission])
@@ -61,8 +61,8 @@ def confirmed(*, label: Any, warning: Any, permission: str, outlook: Foresee) ->
     return make
 
 
-def _ask(
-    model_admin: Any, request: HttpRequest, prospects: Iterable[tuple[Any, Outlook]], action: str, label: Any, warning: Any
+def _render_confirmation(
+    model_admin: Any, request: HttpRequest, prospects: Iterable[tuple[Any, ActionPreview]], action: str, label: Any, warning: Any
 ) -> HttpResponse:
     context = {
         **model_admin.admin_site.each_context(request),

@@ -15,16 +15,16 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra import clock, db
-from clawsite.infra.admin.base import Around, Page, ReadOnlyAdmin
-from clawsite.infra.admin.display import EMPTY, link_to, moment, page_link, pretty_json
+from clawsite.infra.admin.base import PageLink, ReadOnlyAdmin, RelatedRows
+from clawsite.infra.admin.display import EMPTY, format_db_time, link_to, page_link, pretty_json
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import export as audit_export
 from clawsite.infra.audit import log as audit_log
-from clawsite.infra.audit.actions import ACTIONS, words_for
+from clawsite.infra.audit.actions import ACTIONS, label_for
 from clawsite.infra.models import AuditEntry, AuditSeal
 
-MOST_NAMED = 4  # of a list, such as the groups that somebody was put into
-READ_AT_MOST_EVERY = timedelta(minutes=10)  # an hour of reading is a handful of entries, not hundreds
+MAX_DETAILS_SHOWN = 4  # of a list, such as the groups that somebody was put into
+READ_RECORD_INTERVAL = timedelta(minutes=10)  # an hour of reading is a handful of entries, not hundreds
 
 
 class ActionFilter(admin.SimpleListFilter):
@@ -40,9 +40,9 @@ class ActionFilter(admin.SimpleListFilter):
         return queryset.filter(action=self.value()) if self.value() else queryset
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     """A value of the details in a list; what has parts of its own is told on the entry's page."""
-    if isinstance(value, list) and len(value) <= MOST_NAMED and all(isinstance(each, str | int) for each in value):
+    if isinstance(value, list) and len(value) <= MAX_DETAILS_SHOWN and all(isinstance(each, str | int) for each in value):
         return " ".join(map(str, value))
     return str(value) if isinstance(value, str | int) else ""
 
@@ -73,7 +73,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("action"), ordering="action")
     def what(self, entry: AuditEntry) -> str:
-        return words_for(entry.action)
+        return label_for(entry.action)
 
     @admin.display(description=_("actor"), ordering="actor_name")
     def who(self, entry: AuditEntry) -> str:
@@ -102,7 +102,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     @admin.display(description=_("details"))
     def in_short(self, entry: AuditEntry) -> str:
         named = {name: value for name, value in entry.details.items() if name != "plan"}  # a fingerprint: on the entry's page
-        told = ", ".join(f"{name}: {words}" for name, value in named.items() if (words := _short(value)))
+        told = ", ".join(f"{name}: {words}" for name, value in named.items() if (words := _shorten(value)))
         if not told:
             return EMPTY
         # Codes and names, the same in every language.
@@ -114,35 +114,35 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("position in the chain"))
     def position(self, entry: AuditEntry) -> str:
-        seal = _seal(entry)
-        return f"{seal.position} · {moment(seal.sealed_at.timestamp())}" if seal else str(_("not chained yet"))
+        seal = _find_seal(entry)
+        return f"{seal.position} · {format_db_time(seal.sealed_at.timestamp())}" if seal else str(_("not chained yet"))
 
     @admin.display(description=_("previous hash"))
     def previous(self, entry: AuditEntry) -> str:
-        return seal.previous if (seal := _seal(entry)) else EMPTY
+        return seal.previous if (seal := _find_seal(entry)) else EMPTY
 
     @admin.display(description=_("hash"))
     def hash(self, entry: AuditEntry) -> str:
-        return seal.hash if (seal := _seal(entry)) else EMPTY
+        return seal.hash if (seal := _find_seal(entry)) else EMPTY
 
-    def around(self, row: AuditEntry) -> Iterable[Around | Page]:
+    def around(self, row: AuditEntry) -> Iterable[RelatedRows | PageLink]:
         if row.session:
-            yield Around(_("All entries of this session"), AuditEntry, {"session": row.session})
+            yield RelatedRows(_("All entries of this session"), AuditEntry, {"session": row.session})
         if row.run:
-            yield Around(_("All entries of this run"), AuditEntry, {"session": row.session, "run": row.run})
+            yield RelatedRows(_("All entries of this run"), AuditEntry, {"session": row.session, "run": row.run})
 
     def get_urls(self) -> list[URLPattern]:
         export = path("export/", self.admin_site.admin_view(self.export), name="infra_auditentry_export")
         return [export, *super().get_urls()]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        self._note_reading(request)
+        self._record_reading(request)
         return super().changelist_view(request, extra_context)
 
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        self._note_reading(request)
+        self._record_reading(request)
         return super().changeform_view(request, object_id, form_url, extra_context)
 
     def export(self, request: HttpRequest) -> HttpResponseBase:
@@ -151,32 +151,32 @@ class AuditEntryAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         found = self.get_changelist_instance(request).get_queryset(request)
         chosen = {name: value for name, value in request.GET.items() if value}
-        audit_log.record("audit.exported", actor=acting.account(request.user), entries=found.count(), chosen=chosen)
-        response = StreamingHttpResponse(_lines(found), content_type="application/x-ndjson")
+        audit_log.record("audit.exported", actor=acting.actor_for_user(request.user), entries=found.count(), chosen=chosen)
+        response = StreamingHttpResponse(_stream_lines(found), content_type="application/x-ndjson")
         response["Content-Disposition"] = f'attachment; filename="audit-{clock.now():%Y-%m-%d-%H%M}.jsonl"'
         response["Cache-Control"] = "no-store"
         return response
 
-    def _note_reading(self, request: HttpRequest) -> None:
+    def _record_reading(self, request: HttpRequest) -> None:
         if not self.has_view_permission(request):
             return
-        actor = acting.account(request.user)
-        lately = AuditEntry.objects.filter(action="audit.read", actor_id=actor.id, at__gte=clock.now() - READ_AT_MOST_EVERY)
+        actor = acting.actor_for_user(request.user)
+        lately = AuditEntry.objects.filter(action="audit.read", actor_id=actor.id, at__gte=clock.now() - READ_RECORD_INTERVAL)
         if not lately.exists():
             audit_log.record("audit.read", actor=actor)
 
 
-async def _lines(entries: QuerySet[AuditEntry]) -> AsyncIterator[bytes]:
+async def _stream_lines(entries: QuerySet[AuditEntry]) -> AsyncIterator[bytes]:
     """In pages, so that a million entries are sent and never held."""
     place: int | None = None
     while True:
-        lines, place = await db.read(audit_export.page, entries, place)
+        lines, place = await db.read(audit_export.read_page, entries, place)
         if place is None:
             return
         yield lines
 
 
-def _seal(entry: AuditEntry) -> AuditSeal | None:
+def _find_seal(entry: AuditEntry) -> AuditSeal | None:
     """Asked once for a page."""
     if "seal" not in entry.__dict__:
         entry.__dict__["seal"] = AuditSeal.objects.filter(entry_id=entry.pk).first()

@@ -25,7 +25,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class RelatedRows:
     """Rows that belong to the one on the page: a list of `model`, narrowed by `where`."""
 
     label: Any
@@ -34,7 +34,7 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageLink:
     """A page of ours outside the admin, by the name of its address."""
 
     label: Any
@@ -43,9 +43,22 @@ class Page:
 
 
 # What `around` narrows lists by; and what filters and the date hierarchy add to the names of their fields.
-LINKED = {"agent", "device", "groups", "hook", "lane", "owner", "parent", "policy_version", "run", "scope", "session", "status"}
-LINKED |= {"subject", "user", "worker"}
-OFFERED = {"exact", "id", "pk", "isnull", "isempty", "gte", "lt", "lte", "year", "month", "day"}
+LINKED_FIELDS = {
+    "agent",
+    "device",
+    "groups",
+    "hook",
+    "lane",
+    "owner",
+    "parent",
+    "policy_version",
+    "run",
+    "scope",
+    "session",
+    "status",
+}
+LINKED_FIELDS |= {"subject", "user", "worker"}
+ALLOWED_LOOKUPS = {"exact", "id", "pk", "isnull", "isempty", "gte", "lt", "lte", "year", "month", "day"}
 
 
 class ClawAdmin(BaseAdmin):
@@ -59,18 +72,18 @@ class ClawAdmin(BaseAdmin):
     when_empty: Any = ""  # how something comes to be in the list, for who finds none
     audited_as = "settings.changed"  # "": the service that makes the change records it itself
 
-    def around(self, row: Any) -> Iterable[Around | Page]:
+    def around(self, row: Any) -> Iterable[RelatedRows | PageLink]:
         """What else there is about this row."""
         return ()
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Only what the page itself offers. Any other condition would tell hidden columns, such as a cookie, letter by letter."""
-        if lookup in LINKED:
+        if lookup in LINKED_FIELDS:
             return True
-        filters = {name for each in self.get_list_filter(request) if (name := _filtered_by(each))}
+        filters = {name for each in self.get_list_filter(request) if (name := _filter_parameter(each))}
         for name in {*filters, self.date_hierarchy or ""}:
             rest = lookup.removeprefix(name).split("__")[1:]
-            if lookup == name or (name and lookup.startswith(f"{name}__") and OFFERED.issuperset(rest)):
+            if lookup == name or (name and lookup.startswith(f"{name}__") and ALLOWED_LOOKUPS.issuperset(rest)):
                 return True
         return False
 
@@ -84,7 +97,7 @@ class ClawAdmin(BaseAdmin):
 
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
         for row in queryset:
-            self._audit(request, row, "deleted", [], was=self._shown_values(request, row))
+            self._audit(request, row, "deleted", [], was=self._visible_values(request, row))
         return super().log_deletions(request, queryset)
 
     def response_action(self, request: HttpRequest, queryset: Any, *where: Any) -> Any:
@@ -94,7 +107,7 @@ class ClawAdmin(BaseAdmin):
         with transaction.atomic():
             return super().response_action(request, queryset, *where)
 
-    def _shown_values(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+    def _visible_values(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """What the row says, as far as its page shows it: secrets are on none."""
         shown = set(flatten_fieldsets(self.get_fieldsets(request, row)))
         values = {field.name: field.value_from_object(row) for field in row._meta.concrete_fields if field.name in shown}
@@ -107,7 +120,9 @@ class ClawAdmin(BaseAdmin):
         parts = [each.get("changed", {}) for each in message if isinstance(each, dict)] if isinstance(message, list) else []
         fields = [name for each in parts for name in each.get("fields", [])]
         details = {"change": change, **({"fields": fields} if fields else {}), **more}
-        audit_log.record(self.audited_as, actor=acting.account(request.user), subject=(row._meta.label_lower, row.pk), **details)
+        audit_log.record(
+            self.audited_as, actor=acting.actor_for_user(request.user), subject=(row._meta.label_lower, row.pk), **details
+        )
 
     def changeform_view(
         self,
@@ -117,7 +132,7 @@ class ClawAdmin(BaseAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         row = self.get_object(request, object_id) if object_id else None
-        around = [shown for each in self.around(row) if (shown := self._shown(request, each))] if row else []
+        around = [shown for each in self.around(row) if (shown := self._to_link(request, each))] if row else []
         named = {"around": around, "list_name": self.list_name}
         return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **named})
 
@@ -127,9 +142,9 @@ class ClawAdmin(BaseAdmin):
             raise PermissionDenied
         return super().history_view(request, object_id, extra_context)
 
-    def _shown(self, request: HttpRequest, each: Around | Page) -> dict[str, Any] | None:
+    def _to_link(self, request: HttpRequest, each: RelatedRows | PageLink) -> dict[str, Any] | None:
         """As the template wants it; None for a list that this person may not open."""
-        if isinstance(each, Page):
+        if isinstance(each, PageLink):
             try:
                 return {"label": each.label, "url": reverse(each.name, args=[] if each.pk is None else [each.pk])}
             except NoReverseMatch:
@@ -142,7 +157,7 @@ class ClawAdmin(BaseAdmin):
         return {"label": each.label, "url": f"{url}?{urlencode(each.where)}", "count": count}
 
 
-def _filtered_by(each: Any) -> str:
+def _filter_parameter(each: Any) -> str:
     """The name that a filter of the list puts into the address."""
     if isinstance(each, tuple):
         return str(each[0])
@@ -168,7 +183,7 @@ class ReadOnlyAdmin(ClawAdmin):
         hidden = self.get_exclude(request, obj)
         sets = []
         for title, options in super().get_fieldsets(request, obj):
-            lines = [kept for line in options["fields"] if (kept := _less(line, hidden))]
+            lines = [kept for line in options["fields"] if (kept := _without_fields(line, hidden))]
             if lines:
                 sets.append((title, {**options, "fields": lines}))
         return sets
@@ -196,7 +211,7 @@ class ReadOnlyInline(BaseInline):
         return False
 
 
-def _less(line: str | Sequence[Any], hidden: tuple[str, ...]) -> Any:
+def _without_fields(line: str | Sequence[Any], hidden: tuple[str, ...]) -> Any:
     """A line of a form without the hidden fields."""
     if isinstance(line, list | tuple):
         return tuple(name for name in line if name not in hidden)

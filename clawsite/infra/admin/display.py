@@ -17,11 +17,11 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-LONGEST_JSON = 100_000  # characters; a browser shows more only slowly, and the row is still there to be exported
+MAX_JSON_LENGTH = 100_000  # characters; a browser shows more only slowly, and the row is still there to be exported
 EMPTY = "–"
 
 Column = Callable[[Any], Any]
-Words = Any  # a str, or the lazy translation of one
+LazyText = Any  # a str, or the lazy translation of one
 
 
 def change_link(row: Model | None, text: str = "") -> str:
@@ -36,7 +36,7 @@ def link_to(app: str, model: str, pk: Any, text: str) -> str:
     return format_html('<a class="text-link" href="{}">{}</a>', reverse(f"admin:{app}_{model}_change", args=[pk]), text)
 
 
-def page_link(name: str, pk: Any, text: Words) -> str:
+def page_link(name: str, pk: Any, text: LazyText) -> str:
     """A link to a page of ours outside the admin; nothing where there is no such page."""
     try:
         return format_html('<a class="text-link" href="{}">{}</a>', reverse(name, args=[pk]), text)
@@ -49,27 +49,27 @@ def pretty_json(value: Any) -> str:
     if value in (None, "", {}, []):
         return EMPTY
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    if len(text) > LONGEST_JSON:
-        text = text[:LONGEST_JSON] + "\n" + _("… and %d more characters") % (len(text) - LONGEST_JSON)
+    if len(text) > MAX_JSON_LENGTH:
+        text = text[:MAX_JSON_LENGTH] + "\n" + _("… and %d more characters") % (len(text) - MAX_JSON_LENGTH)
     return format_html('<pre class="json" tabindex="0">{}</pre>', text)
 
 
-def usd(micro: int) -> str:
+def format_usd(micro: int) -> str:
     return f"${number_format(micro / 1e6, decimal_pos=4, force_grouping=True)}" if micro else EMPTY
 
 
-def seconds_between(start: datetime | None, end: datetime | None) -> str:
+def format_seconds_between(start: datetime | None, end: datetime | None) -> str:
     if not start or not end:
         return EMPTY
     return gettext("%s s") % number_format((end - start).total_seconds(), decimal_pos=1, force_grouping=True)
 
 
-def moment(seconds: float | None) -> str:
+def format_db_time(seconds: float | None) -> str:
     """Database time, which leases and heartbeats are kept in, as other moments are shown."""
     return str(localize(localtime(datetime.fromtimestamp(seconds, UTC)))) if seconds else EMPTY
 
 
-def link_column(field: str, description: Words) -> Column:
+def link_column(field: str, description: LazyText) -> Column:
     """A column that shows what a foreign key points at, as a link."""
 
     @admin.display(description=description, ordering=field)
@@ -79,7 +79,7 @@ def link_column(field: str, description: Words) -> Column:
     return column
 
 
-def word_column(field: str, description: Words, colours: dict[str, str]) -> Column:
+def badge_column(field: str, description: LazyText, colours: dict[str, str]) -> Column:
     """A column with one of a few words on a coloured ground: success, info, warning, danger, or none."""
 
     @admin.display(description=description, ordering=field)

@@ -58,6 +58,6 @@ class UnknownAction(ValueError):
     """A word that is not in ACTIONS: a mistake in the program that recorded it."""
 
 
-def words_for(action: str) -> str:
+def label_for(action: str) -> str:
     """For people; what a later version recorded is shown as it is."""
     return str(ACTIONS.get(action, action))

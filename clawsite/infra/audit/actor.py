@@ -10,42 +10,42 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["person", "agent", "service", "system"]
+ActorKind = Literal["person", "agent", "service", "system"]
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
     """`id` and `name` are text, so that they outlive the account."""
 
-    kind: Kind
+    kind: ActorKind
     id: str = ""
     name: str = ""
 
 
 SYSTEM = Actor("system")
-_now: ContextVar[Callable[[], Actor] | None] = ContextVar("acting", default=None)
+_current: ContextVar[Callable[[], Actor] | None] = ContextVar("acting", default=None)
 
 
-def account(user: Any) -> Actor:
+def actor_for_user(user: Any) -> Actor:
     """The person, or the program of ours, whose account it is."""
     return Actor("service" if user.is_service else "person", str(user.pk), user.get_username())
 
 
-def agent(slug: str) -> Actor:
+def actor_for_agent(slug: str) -> Actor:
     return Actor("agent", slug, slug)
 
 
-def acting() -> Actor:
+def current_actor() -> Actor:
     """Who acts now, in this request or command."""
-    found = _now.get()
+    found = _current.get()
     return found() if found else SYSTEM
 
 
 @contextmanager
 def acting_as(who: Callable[[], Actor]) -> Iterator[None]:
     """For what is done inside. Asked only when something is recorded: most requests change nothing and need no account."""
-    token = _now.set(who)
+    token = _current.set(who)
     try:
         yield
     finally:
-        _now.reset(token)
+        _current.reset(token)

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from clawsite.infra import clock
-from clawsite.infra.audit.chain import head
+from clawsite.infra.audit.chain import read_head
 
-DUE_AFTER = timedelta(minutes=10)
-LONGEST_LINE = 200  # bytes; ours have some 140
+ANCHOR_INTERVAL = timedelta(minutes=10)
+MAX_LINE_LENGTH = 200  # bytes; ours have some 140
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class BadAnchor(ValueError):
     """A line that is no anchor: the file was damaged, or is another one."""
 
 
-def append(path: Path, *, only_if_due: bool = False) -> Anchor | None:
+def append_anchor(path: Path, *, only_if_due: bool = False) -> Anchor | None:
     """Add the head of this moment; -> it, or None when the last line says the same, or `only_if_due` and it is not yet.
 
     Several workers may do so on one file: it is locked, and the last line is what decides.
@@ -38,14 +38,14 @@ def append(path: Path, *, only_if_due: bool = False) -> Anchor | None:
     with os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 2 * LONGEST_LINE))
+        file.seek(max(0, size - 2 * MAX_LINE_LENGTH))
         tail = file.read()
         lines = tail.splitlines()
         last = _parse(lines[-1]) if lines else None
         now = clock.now()
-        if last and only_if_due and now - datetime.fromisoformat(last.at) < DUE_AFTER:
+        if last and only_if_due and now - datetime.fromisoformat(last.at) < ANCHOR_INTERVAL:
             return None
-        newest = head()
+        newest = read_head()
         if not newest.position or (last and (last.position, last.hash) == (newest.position, newest.hash)):
             return None
         made = Anchor(newest.position, newest.hash, now.isoformat(timespec="seconds"))
@@ -56,7 +56,7 @@ def append(path: Path, *, only_if_due: bool = False) -> Anchor | None:
         return made
 
 
-def read(path: Path) -> Iterator[Anchor]:
+def read_anchors(path: Path) -> Iterator[Anchor]:
     """Every anchor of the file, oldest first; BadAnchor for a line that is none."""
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(10_000), b""), 1):

@@ -8,30 +8,30 @@ from django.db.models import QuerySet
 
 from clawsite.infra.models import AuditEntry, AuditSeal
 
-PAGE = 500
+PAGE_SIZE = 500
 
 
-def pages(entries: QuerySet[AuditEntry]) -> Iterator[bytes]:
+def iterate_pages(entries: QuerySet[AuditEntry]) -> Iterator[bytes]:
     """Some hundred lines at a time, however many there are."""
     place: int | None = None
     while True:
-        lines, place = page(entries, place)
+        lines, place = read_page(entries, place)
         if place is None:
             return
         yield lines
 
 
-def page(entries: QuerySet[AuditEntry], after: int | None) -> tuple[bytes, int | None]:
+def read_page(entries: QuerySet[AuditEntry], after: int | None) -> tuple[bytes, int | None]:
     """The lines of the next entries, and where to go on; None when there were none."""
     ordered = entries.order_by("pk")
-    rows = list((ordered if after is None else ordered.filter(pk__gt=after))[:PAGE])
+    rows = list((ordered if after is None else ordered.filter(pk__gt=after))[:PAGE_SIZE])
     if not rows:
         return b"", None
     seals = {seal.entry_id: seal for seal in AuditSeal.objects.filter(entry_id__in=[row.pk for row in rows])}
-    return b"".join(orjson.dumps(as_json(row, seals.get(row.pk))) + b"\n" for row in rows), rows[-1].pk
+    return b"".join(orjson.dumps(to_json(row, seals.get(row.pk))) + b"\n" for row in rows), rows[-1].pk
 
 
-def as_json(entry: AuditEntry, seal: AuditSeal | None) -> dict[str, Any]:
+def to_json(entry: AuditEntry, seal: AuditSeal | None) -> dict[str, Any]:
     return {
         "id": entry.pk,
         "at": entry.at.isoformat(timespec="microseconds"),

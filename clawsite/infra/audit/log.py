@@ -21,21 +21,21 @@ from django.db import connection
 
 from clawsite.infra import clock
 from clawsite.infra.audit.actions import ACTIONS, UnknownAction
-from clawsite.infra.audit.actor import Actor, acting
+from clawsite.infra.audit.actor import Actor, current_actor
 from clawsite.infra.models import AuditEntry
 from clawsite.infra.observability.redact import host_secrets, redact
-from clawsite.infra.text import storable
+from clawsite.infra.text import make_storable
 
-LARGEST = 16_000  # bytes of details beside a command line
-LONGEST = 2_000  # characters of one text in them
-LINE = "line"
-LONGEST_LINE = 24_000  # characters: more than the 16 KiB that a line may have, with marks for secrets that were shorter
-LONGEST_KEY = 100
-MOST = 50  # things in one list
-DEEPEST = 5
-WHOLE = 2**53  # numbers beyond are text: not every reader of JSON knows them
-IN_ONE_INSERT = 500
-FORM = 1  # of what the digest is over
+MAX_DETAILS_BYTES = 16_000  # bytes of details beside a command line
+MAX_TEXT_LENGTH = 2_000  # characters of one text in them
+COMMAND_LINE_KEY = "line"
+MAX_COMMAND_LINE_LENGTH = 24_000  # characters: more than the 16 KiB that a line may have, with marks for secrets that were shorter
+MAX_KEY_LENGTH = 100
+MAX_ITEMS = 50  # things in one list
+MAX_DEPTH = 5
+MAX_EXACT_INTEGER = 2**53  # numbers beyond are text: not every reader of JSON knows them
+INSERT_BATCH_SIZE = 500
+FORMAT_VERSION = 1  # of what the digest is over
 
 COLUMNS = (
     "at", "action", "actor_kind", "actor_id", "actor_name", "subject_kind", "subject_id", "session", "run", "details", "digest",
@@ -44,7 +44,7 @@ WIDTHS = {field.name: field.max_length for field in AuditEntry._meta.fields if f
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NewAuditEntry:
     """What is to be recorded. Without an actor it is whoever acts now; `subject` is what it is about: (kind, id)."""
 
     action: str
@@ -65,76 +65,76 @@ def record(
     **details: Any,
 ) -> None:
     """Add one entry, in the caller's transaction. UnknownAction for a word that the registry has not."""
-    record_all([Entry(action, actor, subject, session, run, details)])
+    record_all([NewAuditEntry(action, actor, subject, session, run, details)])
 
 
-def record_all(entries: Iterable[Entry]) -> None:
+def record_all(entries: Iterable[NewAuditEntry]) -> None:
     """The same for several, with one INSERT. As SQL, since every turn with tools does it: a third of what the ORM takes."""
     now = clock.now()
-    rows = [_row(entry, now) for entry in entries]
+    rows = [_to_row(entry, now) for entry in entries]
     moment = connection.ops.adapt_datetimefield_value(now)
     mark = f"({', '.join(['%s'] * len(COLUMNS))})"
-    for first in range(0, len(rows), IN_ONE_INSERT):
-        some = rows[first : first + IN_ONE_INSERT]
+    for first in range(0, len(rows), INSERT_BATCH_SIZE):
+        some = rows[first : first + INSERT_BATCH_SIZE]
         values = [value for row in some for value in (moment, *row)]
         text = f"INSERT INTO {AuditEntry._meta.db_table} ({', '.join(COLUMNS)}) VALUES {', '.join([mark] * len(some))}"
         with connection.cursor() as cursor:
             cursor.execute(text, values)
 
 
-def digest_of(at: dt.datetime, texts: Iterable[str], details: Mapping[str, Any]) -> str:
+def compute_digest(at: dt.datetime, texts: Iterable[str], details: Mapping[str, Any]) -> str:
     """Over all that an entry says, as it can be read back: the moment, the texts in the order of COLUMNS, the details."""
     moment = at.astimezone(dt.UTC).isoformat(timespec="microseconds")
-    return sha256(orjson.dumps([FORM, moment, *texts, details], option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return sha256(orjson.dumps([FORMAT_VERSION, moment, *texts, details], option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _row(entry: Entry, now: dt.datetime) -> list[str]:
+def _to_row(entry: NewAuditEntry, now: dt.datetime) -> list[str]:
     """The columns after the time."""
     if entry.action not in ACTIONS:
         raise UnknownAction(f"the audit log knows no action {entry.action!r}: add it to audit_actions.ACTIONS")
-    actor = entry.actor or acting()
+    actor = entry.actor or current_actor()
     kind, subject = entry.subject
     given = (entry.action, actor.kind, actor.id, actor.name, kind, subject, entry.session, entry.run)
     whole = {name: _clean(str(value)) for name, value in zip(COLUMNS[1:9], given, strict=True)}
-    cut = {f"cut_{name}": _size(text) for name, text in whole.items() if len(text) > WIDTHS[name]}
+    cut = {f"cut_{name}": _describe_size(text) for name, text in whole.items() if len(text) > WIDTHS[name]}
     texts = [text[: WIDTHS[name]] for name, text in whole.items()]
-    details = _details({**entry.details, **cut})
-    return [*texts, orjson.dumps(details).decode(), digest_of(now, texts, details)]
+    details = _bound_details({**entry.details, **cut})
+    return [*texts, orjson.dumps(details).decode(), compute_digest(now, texts, details)]
 
 
-def _details(given: Mapping[str, Any]) -> dict[str, Any]:
+def _bound_details(given: Mapping[str, Any]) -> dict[str, Any]:
     """As it can be stored, in bounds. What is too much as a whole is replaced by its beginning, and says so."""
-    kept: dict[str, Any] = _bounded(given, "", DEEPEST)
-    line = {LINE: kept[LINE]} if LINE in kept else {}
-    text = orjson.dumps({name: value for name, value in kept.items() if name != LINE}).decode()
-    if len(text.encode()) > LARGEST:
-        return {**line, "cut": _size(text), "begins": text[:LONGEST]}
+    kept: dict[str, Any] = _bound_value(given, "", MAX_DEPTH)
+    line = {COMMAND_LINE_KEY: kept[COMMAND_LINE_KEY]} if COMMAND_LINE_KEY in kept else {}
+    text = orjson.dumps({name: value for name, value in kept.items() if name != COMMAND_LINE_KEY}).decode()
+    if len(text.encode()) > MAX_DETAILS_BYTES:
+        return {**line, "cut": _describe_size(text), "begins": text[:MAX_TEXT_LENGTH]}
     return kept
 
 
-def _bounded(value: Any, name: str, deep: int) -> Any:
+def _bound_value(value: Any, name: str, deep: int) -> Any:
     match value:
         case None | bool():
             return value
-        case int() if -WHOLE < value < WHOLE:
+        case int() if -MAX_EXACT_INTEGER < value < MAX_EXACT_INTEGER:
             return value
         case Mapping() if deep:
-            some = list(value.items())[:MOST]
-            kept = {_cut(_clean(str(key)), LONGEST_KEY): _bounded(each, str(key), deep - 1) for key, each in some}
-            return kept | ({"…": len(value) - MOST} if len(value) > MOST else {})
+            some = list(value.items())[:MAX_ITEMS]
+            kept = {_truncate(_clean(str(key)), MAX_KEY_LENGTH): _bound_value(each, str(key), deep - 1) for key, each in some}
+            return kept | ({"…": len(value) - MAX_ITEMS} if len(value) > MAX_ITEMS else {})
         case list() | tuple() | set() | frozenset() if deep:
             items = sorted(value, key=str) if isinstance(value, set | frozenset) else list(value)
-            more = [f"… and {len(items) - MOST} more"] if len(items) > MOST else []
-            return [*(_bounded(each, name, deep - 1) for each in items[:MOST]), *more]
+            more = [f"… and {len(items) - MAX_ITEMS} more"] if len(items) > MAX_ITEMS else []
+            return [*(_bound_value(each, name, deep - 1) for each in items[:MAX_ITEMS]), *more]
     # Numbers with a fraction become text too: the two databases write them differently, and the digest is over what is read back.
-    return _cut(_clean(str(value), name), LONGEST_LINE if name == LINE else LONGEST)
+    return _truncate(_clean(str(value), name), MAX_COMMAND_LINE_LENGTH if name == COMMAND_LINE_KEY else MAX_TEXT_LENGTH)
 
 
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}… [cut: {_size(text)}]"
+def _truncate(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}… [cut: {_describe_size(text)}]"
 
 
-def _size(text: str) -> str:
+def _describe_size(text: str) -> str:
     """Of the whole, as it would be stored."""
     return f"{len(text)} characters, sha256 {sha256(text.encode()).hexdigest()}"
 
@@ -144,7 +144,7 @@ def _clean(text: str, name: str = "") -> str:
     if not text:
         return text
     head = f"{name}: " if name else ""
-    return redact(f"{head}{storable(text)}", _secrets()).removeprefix(head)
+    return redact(f"{head}{make_storable(text)}", _secrets()).removeprefix(head)
 
 
 @cache

@@ -15,8 +15,8 @@ import orjson
 
 log = logging.getLogger(__name__)
 
-Message = dict[str, Any]
-Receive = Callable[[Message], None]
+BusMessage = dict[str, Any]
+Subscriber = Callable[[BusMessage], None]
 
 
 class Transport(Protocol):
@@ -25,10 +25,10 @@ class Transport(Protocol):
     def send(self, line: bytes) -> None: ...
 
 
-_subscribers: list[Receive] = []
+_subscribers: list[Subscriber] = []
 _loop: asyncio.AbstractEventLoop | None = None
 _transport: Transport | None = None
-_waiting: list[Message] = []
+_waiting: list[BusMessage] = []
 _lock = threading.Lock()
 
 
@@ -51,13 +51,13 @@ async def stop() -> None:
         await transport.stop()
 
 
-def subscribe(receive: Receive) -> Callable[[], None]:
+def subscribe(receive: Subscriber) -> Callable[[], None]:
     """Call `receive` on the event loop with every message, own ones included; returns how to stop."""
     _subscribers.append(receive)
     return lambda: _subscribers.remove(receive)
 
 
-def publish(message: Message) -> None:
+def publish(message: BusMessage) -> None:
     """Tell everybody; callable from any thread. Without a running bus (a management command) pollers find the rows."""
     loop = _loop
     if loop is None:
@@ -67,13 +67,13 @@ def publish(message: Message) -> None:
         if len(_waiting) > 1:
             return  # a hop to the loop is under way and takes this one along
     try:
-        loop.call_soon_threadsafe(_hand_over)
+        loop.call_soon_threadsafe(_deliver_waiting)
     except RuntimeError:  # the loop has closed
         with _lock:
             _waiting.clear()
 
 
-def _hand_over() -> None:
+def _deliver_waiting() -> None:
     with _lock:
         messages = _waiting[:]
         _waiting.clear()
@@ -83,7 +83,7 @@ def _hand_over() -> None:
             _transport.send(orjson.dumps(message))
 
 
-def deliver(message: Message) -> None:
+def deliver(message: BusMessage) -> None:
     for receive in list(_subscribers):
         try:
             receive(message)

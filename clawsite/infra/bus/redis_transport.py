@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 log = logging.getLogger(__name__)
 
-MOST_UNSENT = 10_000  # hints beyond that are dropped; pollers find the rows
+MAX_UNSENT = 10_000  # hints beyond that are dropped; pollers find the rows
 RETRY_SECONDS = 0.5
 
 
@@ -26,12 +26,12 @@ class RedisTransport:
         self._redis = redis.from_url(url, socket_connect_timeout=5, socket_keepalive=True)
         self._channel = channel
         self._self = uuid.uuid4().hex[:12].encode()
-        self._unsent: asyncio.Queue[bytes] = asyncio.Queue(MOST_UNSENT)
+        self._unsent: asyncio.Queue[bytes] = asyncio.Queue(MAX_UNSENT)
         self._subscribed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._hear()), asyncio.create_task(self._speak())]
+        self._tasks = [asyncio.create_task(self._receive_loop()), asyncio.create_task(self._send_loop())]
         try:
             await asyncio.wait_for(self._subscribed.wait(), 5)
         except TimeoutError:
@@ -49,7 +49,7 @@ class RedisTransport:
         if not self._unsent.full():
             self._unsent.put_nowait(self._self + line)
 
-    async def _hear(self) -> None:
+    async def _receive_loop(self) -> None:
         while True:
             try:
                 async with self._redis.pubsub() as pubsub:
@@ -62,7 +62,7 @@ class RedisTransport:
                 log.warning("the bus lost Redis: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _speak(self) -> None:
+    async def _send_loop(self) -> None:
         while True:
             lines = [await self._unsent.get()]
             while not self._unsent.empty() and len(lines) < 100:

@@ -20,39 +20,39 @@ import orjson
 
 log = logging.getLogger(__name__)
 
-LONGEST_PATH = 100  # a Unix socket's name may have 108 bytes on Linux, 104 on macOS
-LONGEST_LINE = 32 << 20
-LOOK_SECONDS = 3.0  # meanwhile everybody polls the rows
-MOST_UNSENT = 8 << 20  # a process that does not read loses hints, not events: it finds them in the rows
+MAX_PATH_LENGTH = 100  # a Unix socket's name may have 108 bytes on Linux, 104 on macOS
+MAX_LINE_BYTES = 32 << 20
+SCAN_SECONDS = 3.0  # meanwhile everybody polls the rows
+MAX_UNSENT_BYTES = 8 << 20  # a process that does not read loses hints, not events: it finds them in the rows
 
 
 class UnixTransport:
     def __init__(self, directory: Path, *, receive: Callable[[dict[str, Any]], None]) -> None:
         self._receive = receive
-        if len(os.fsencode(directory)) + 20 > LONGEST_PATH:
+        if len(os.fsencode(directory)) + 20 > MAX_PATH_LENGTH:
             digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
             directory = Path(tempfile.gettempdir()) / f"clawsite-{os.getuid()}-{digest}"
         self._directory = directory
         self._path = directory / f"{uuid.uuid4().hex[:12]}.sock"
         self._server: asyncio.Server | None = None
         self._listeners: set[asyncio.StreamWriter] = set()
-        self._dialled: dict[str, asyncio.Task[None]] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._dialed: dict[str, asyncio.Task[None]] = {}
+        self._scan_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._directory.stat().st_uid != os.getuid():
             raise PermissionError(f"{self._directory} belongs to another account")
-        self._server = await asyncio.start_unix_server(self._accept, self._path, limit=LONGEST_LINE)
+        self._server = await asyncio.start_unix_server(self._accept, self._path, limit=MAX_LINE_BYTES)
         self._dial_all()
-        self._looking = asyncio.create_task(self._look())
+        self._scan_task = asyncio.create_task(self._scan_loop())
 
     async def stop(self) -> None:
         if self._server:
             self._server.close()
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()  # first of all: the others look for whoever they have lost
-        tasks = [*self._dialled.values(), *([self._looking] if self._looking else [])]
+        tasks = [*self._dialed.values(), *([self._scan_task] if self._scan_task else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -61,7 +61,7 @@ class UnixTransport:
 
     def send(self, line: bytes) -> None:
         for writer in self._listeners:
-            if writer.transport.get_write_buffer_size() < MOST_UNSENT:
+            if writer.transport.get_write_buffer_size() < MAX_UNSENT_BYTES:
                 writer.write(line + b"\n")
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -79,9 +79,9 @@ class UnixTransport:
             self._listeners.discard(writer)
             writer.close()
 
-    async def _look(self) -> None:
+    async def _scan_loop(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(SCAN_SECONDS)
             try:
                 self._dial_all()
             except OSError as error:
@@ -93,22 +93,22 @@ class UnixTransport:
 
     def _dial(self, name: str) -> None:
         path = self._directory / Path(name).name
-        if path != self._path and path.name not in self._dialled:
+        if path != self._path and path.name not in self._dialed:
             task = asyncio.create_task(self._listen(path))
-            self._dialled[path.name] = task
-            task.add_done_callback(lambda _: self._dialled.pop(path.name, None))
+            self._dialed[path.name] = task
+            task.add_done_callback(lambda _: self._dialed.pop(path.name, None))
 
-    def _forget(self, path: Path) -> None:
+    def _remove_stale(self, path: Path) -> None:
         """Remove what a killed process left behind; a process that has just made its socket may not listen yet."""
         with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > LOOK_SECONDS:
+            if time.time() - path.stat().st_mtime > SCAN_SECONDS:
                 path.unlink()
 
     async def _listen(self, path: Path) -> None:
         try:
-            reader, writer = await asyncio.open_unix_connection(path, limit=LONGEST_LINE)
+            reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE_BYTES)
         except ConnectionRefusedError:
-            self._forget(path)
+            self._remove_stale(path)
             return
         except OSError as error:  # gone meanwhile, or too busy to answer: the next look tells
             log.debug("the bus cannot reach %s: %s", path.name, error)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from clawsite.infra.fetch.addresses import Allowlist, host_of
+from clawsite.infra.fetch.addresses import Allowlist, normalize_host
 
 # WAL and IMMEDIATE: four writers made no "database is locked" in 1,600 transactions; Django's default made 1,073.
 SQLITE_PRAGMAS = (
@@ -20,14 +20,24 @@ SQLITE_PRAGMAS = (
 POSTGRES_OPTIONS = "-c idle_in_transaction_session_timeout=5000"
 
 
-SWITCHES = {"": False, "1": True, "yes": True, "true": True, "on": True, "0": False, "no": False, "false": False, "off": False}
+BOOLEAN_VALUES = {
+    "": False,
+    "1": True,
+    "yes": True,
+    "true": True,
+    "on": True,
+    "0": False,
+    "no": False,
+    "false": False,
+    "off": False,
+}
 
 
 class SettingsError(Exception):
     """The environment asks for something that cannot be; the message says what to change."""
 
 
-def number(name: str, default: float, *, least: float | None = None) -> float:
+def read_number(name: str, default: float, *, least: float | None = None) -> float:
     """A variable that holds a number; the error names it, since a bare ValueError would not."""
     text = os.environ.get(name, "").strip()
     try:
@@ -39,12 +49,12 @@ def number(name: str, default: float, *, least: float | None = None) -> float:
     return value
 
 
-def switch(name: str, default: bool) -> bool:
+def read_boolean(name: str, default: bool) -> bool:
     """A variable that is on or off."""
     text = os.environ.get(name, "").strip().lower()
-    if text not in SWITCHES:
+    if text not in BOOLEAN_VALUES:
         raise SettingsError(f"{name} is {text!r}. Set it to 1 or 0, or leave it out for {int(default)}.")
-    return SWITCHES[text] if text else default
+    return BOOLEAN_VALUES[text] if text else default
 
 
 def state_directory(default: Path) -> Path:
@@ -61,7 +71,7 @@ def state_directory(default: Path) -> Path:
     return home
 
 
-def _kept_secret(path: Path) -> str:
+def _load_or_create_secret(path: Path) -> str:
     """Read a secret, or make it once; the exclusive create lets only one of several starting processes make it."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -77,16 +87,16 @@ def _kept_secret(path: Path) -> str:
 
 
 def secret_key(home: Path) -> str:
-    return os.environ.get("CLAWSITE_SECRET_KEY") or _kept_secret(home / "secret.key")
+    return os.environ.get("CLAWSITE_SECRET_KEY") or _load_or_create_secret(home / "secret.key")
 
 
 def gateway_token(home: Path) -> str:
     """The token of programs on this host. It leaves the environment at once, so that no child process inherits it."""
-    return os.environ.pop("CLAWSITE_GATEWAY_TOKEN", "") or _kept_secret(home / "gateway.token")
+    return os.environ.pop("CLAWSITE_GATEWAY_TOKEN", "") or _load_or_create_secret(home / "gateway.token")
 
 
 def allowed_origins(host: str, port: int) -> list[str]:
-    if named := _origins("CLAWSITE_ORIGINS"):
+    if named := _read_origins("CLAWSITE_ORIGINS"):
         return named
     local = ["127.0.0.1", "localhost"]
     everywhere = host in ("0.0.0.0", "::")  # noqa: S104  compared, not bound
@@ -96,10 +106,10 @@ def allowed_origins(host: str, port: int) -> list[str]:
 
 def client_origins() -> list[str]:
     """Where pages come from that are clients of ours and not ours."""
-    return _origins("CLAWSITE_CLIENT_ORIGINS")
+    return _read_origins("CLAWSITE_CLIENT_ORIGINS")
 
 
-def _origins(variable: str) -> list[str]:
+def _read_origins(variable: str) -> list[str]:
     named = [origin.strip().rstrip("/") for origin in os.environ.get(variable, "").split(",") if origin.strip()]
     for origin in named:
         parts = urlsplit(origin)
@@ -108,7 +118,7 @@ def _origins(variable: str) -> list[str]:
     return named
 
 
-def fetch_allow() -> Allowlist:
+def fetch_allowlist() -> Allowlist:
     """Internal hosts that the operator opens for fetching; none by default."""
     try:
         return Allowlist.parse(os.environ.get("CLAWSITE_FETCH_ALLOW", ""))
@@ -121,7 +131,7 @@ def searxng_url() -> str:
     url = os.environ.get("CLAWSITE_SEARXNG_URL", "").strip().rstrip("/")
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and host_of(parts.hostname or "") and parts.port != 0
+        usable = parts.scheme in ("http", "https") and normalize_host(parts.hostname or "") and parts.port != 0
     except ValueError:
         usable = False
     if url and (not usable or parts.username is not None or parts.query):
@@ -133,7 +143,7 @@ def hosts_of(origins: list[str]) -> list[str]:
     return sorted({urlsplit(origin).hostname or "" for origin in origins})
 
 
-def database(url: str, home: Path) -> dict[str, Any]:
+def database_settings(url: str, home: Path) -> dict[str, Any]:
     """DATABASE_URL as Django's settings; SQLite in the state directory when there is none."""
     parts = urlsplit(url)
     if parts.scheme in ("", "sqlite"):

@@ -8,10 +8,10 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-REFUSED_V4 = tuple(
+DENIED_V4 = tuple(
     (ipaddress.IPv4Network(network), kind)
     for network, kind in (
         ("0.0.0.0/8", "an unspecified address"),
@@ -35,7 +35,7 @@ REFUSED_V4 = tuple(
 # All that has ever been given out for the public Internet. What lies outside is refused whole: loopback, link-local, unique local,
 # multicast, IPv4-mapped, NAT64 (64:ff9b::/96 and 64:ff9b:1::/48).
 PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
-REFUSED_V6 = tuple(
+DENIED_V6 = tuple(
     (ipaddress.IPv6Network(network), kind)
     for network, kind in (
         ("2001::/32", "a Teredo address"),
@@ -45,7 +45,7 @@ REFUSED_V6 = tuple(
         ("3fff::/20", "a documentation address"),
     )
 )
-NAMED_V6 = tuple(
+SPECIAL_V6 = tuple(
     (ipaddress.IPv6Network(network), kind)
     for network, kind in (
         ("::1/128", "a loopback address"),
@@ -59,26 +59,26 @@ NAMED_V6 = tuple(
     )
 )
 
-NAME = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
-MAX_NAME = 253
+HOST_NAME_PATTERN = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
+MAX_HOST_NAME_LENGTH = 253
 # As the resolver has it: a last part of digits, or 0x and hexadecimal ones, makes the whole an IPv4 address, however spelled.
 NUMERIC_LAST_PART = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 
 
-def why_not_public(address: Address) -> str:
+def why_not_public(address: IpAddress) -> str:
     """What kind of address it is, if not a public one; else ""."""
     if isinstance(address, ipaddress.IPv4Address):
-        return _kind(address, REFUSED_V4)
+        return _find_kind(address, DENIED_V4)
     if address in PUBLIC_V6:
-        return _kind(address, REFUSED_V6)
-    return _kind(address, NAMED_V6) or "a reserved address"
+        return _find_kind(address, DENIED_V6)
+    return _find_kind(address, SPECIAL_V6) or "a reserved address"
 
 
-def _kind(address: Address, kinds: tuple[tuple[Network, str], ...]) -> str:
+def _find_kind(address: IpAddress, kinds: tuple[tuple[IpNetwork, str], ...]) -> str:
     return next((kind for network, kind in kinds if address in network), "")
 
 
-def literal(host: str) -> Address | None:
+def parse_literal_address(host: str) -> IpAddress | None:
     """The address that a host spells out, or None for a name. Other spellings than the usual one are a ValueError."""
     if ":" in host:
         address = ipaddress.IPv6Address(host)
@@ -93,13 +93,13 @@ def literal(host: str) -> Address | None:
         raise ValueError("an IPv4 address is written as four decimal numbers without leading zeros") from None
 
 
-def host_of(text: str) -> str:
+def normalize_host(text: str) -> str:
     """A host as it is compared, resolved and certified: lower case, no final dot, addresses in their usual form."""
     host = text.lower().removesuffix(".")
-    address = literal(host)
+    address = parse_literal_address(host)
     if address is not None:
         return str(address)
-    if len(host) > MAX_NAME or not NAME.fullmatch(host):
+    if len(host) > MAX_HOST_NAME_LENGTH or not HOST_NAME_PATTERN.fullmatch(host):
         raise ValueError("it is no host name")
     return host
 
@@ -109,29 +109,29 @@ class Allowlist:
     """Internal places that may be fetched although they are not public."""
 
     hosts: frozenset[tuple[str, int]] = frozenset()  # port 0: every port
-    networks: tuple[Network, ...] = ()
+    networks: tuple[IpNetwork, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> "Allowlist":
         """From `searx.lan:8888, 127.0.0.1:8888, [::1]:8888, 10.0.5.0/24`; ValueError names the entry that is none of these."""
         hosts: set[tuple[str, int]] = set()
-        networks: list[Network] = []
+        networks: list[IpNetwork] = []
         for entry in filter(None, (part.strip() for part in text.split(","))):
             try:
                 if "/" in entry:
                     networks.append(ipaddress.ip_network(entry))
                 else:
-                    hosts.add(_host_and_port(entry))
+                    hosts.add(_parse_host_and_port(entry))
             except ValueError as error:
                 raise ValueError(f"{entry!r} is no host, host:port or network: {error}") from None
         return cls(frozenset(hosts), tuple(networks))
 
-    def opens(self, host: str, port: int, address: Address) -> bool:
+    def opens(self, host: str, port: int, address: IpAddress) -> bool:
         """Hosts are compared as they stand in the URL: an entry with an address does not open a name that leads there."""
         return (host, port) in self.hosts or (host, 0) in self.hosts or any(address in network for network in self.networks)
 
 
-def _host_and_port(entry: str) -> tuple[str, int]:
+def _parse_host_and_port(entry: str) -> tuple[str, int]:
     bracketed = re.fullmatch(r"\[([^]]+)\](?::([0-9]+))?", entry)
     plain = re.fullmatch(r"([^:\[\]]+)(?::([0-9]+))?", entry)
     found = bracketed or plain
@@ -141,4 +141,4 @@ def _host_and_port(entry: str) -> tuple[str, int]:
     if found[2] and not 0 < port < 65536:
         raise ValueError("a port is a number from 1 to 65535")
     name = found[1] if found[1].isascii() else found[1].encode("idna").decode()
-    return host_of(name), port
+    return normalize_host(name), port

@@ -7,7 +7,7 @@ class BadBody(Exception):
     """The bytes are not what the header says."""
 
 
-class Body:
+class ResponseBody:
     """The cap holds before and after decompression: neither a bomb nor an endless stream that unpacks to nothing passes."""
 
     def __init__(self, encoding: str, max_bytes: int) -> None:
@@ -18,7 +18,7 @@ class Body:
         self._max, self._received, self._kept = max_bytes, 0, bytearray()
         self.truncated = False
 
-    def is_full_with(self, chunk: bytes) -> bool:
+    def feed_until_full(self, chunk: bytes) -> bool:
         """Take in the next chunk; says whether there is no need to read on."""
         self._received += len(chunk)
         room = self._max - len(self._kept) + 1  # one byte more tells a full body from one that goes on

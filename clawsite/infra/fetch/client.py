@@ -20,15 +20,15 @@ from functools import cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from clawsite.infra.fetch.addresses import Address, Allowlist, literal, why_not_public
-from clawsite.infra.fetch.body import BadBody, Body
-from clawsite.infra.fetch.targets import FetchError, FetchFailed, FetchRefused, Target, target_of
+from clawsite.infra.fetch.addresses import Allowlist, IpAddress, parse_literal_address, why_not_public
+from clawsite.infra.fetch.body import BadBody, ResponseBody
+from clawsite.infra.fetch.targets import FetchDenied, FetchError, FetchFailed, FetchTarget, parse_target
 from clawsite.infra.version import version
 
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Allowlist", "FetchError", "FetchFailed", "FetchRefused", "Fetched", "fetch"]
+__all__ = ["Allowlist", "FetchDenied", "FetchError", "FetchFailed", "FetchResponse", "fetch"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,13 +37,13 @@ TIMEOUT_S = 30.0
 MAX_REDIRECTS = 3
 MAX_HEADER_LINES = 128
 MAX_HEADER_LINE = 8190  # bytes; with the lines' number the header has 1 MB at most
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 # All else that a caller sends along may be a credential under some name or other, and stays with the origin it is for.
-HARMLESS_HEADERS = frozenset({"accept", "accept-language", "user-agent"})
+CROSS_ORIGIN_HEADERS = frozenset({"accept", "accept-language", "user-agent"})
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchResponse:
     """The last answer, whatever its status. With `truncated` the body ends at the cap."""
 
     url: str
@@ -60,7 +60,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    target: Target
+    target: FetchTarget
     method: str
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
@@ -76,7 +76,7 @@ async def fetch(
     timeout_s: float = TIMEOUT_S,
     redirects: int = MAX_REDIRECTS,
     allow: Allowlist | None = None,
-) -> Fetched:
+) -> FetchResponse:
     """Fetch a URL, or FetchRefused, or FetchFailed. `allow` replaces the operator's list of internal hosts for this fetch."""
     if allow is None:
         from django.conf import settings
@@ -84,22 +84,22 @@ async def fetch(
         allow = settings.FETCH_ALLOW
     try:
         async with asyncio.timeout(timeout_s):
-            request = _Request(target_of(url), method, dict(headers or {}), body)
+            request = _Request(parse_target(url), method, dict(headers or {}), body)
             for _ in range(redirects + 1):
-                answer = await _ask(request, allow, max_bytes)
+                answer = await _send_request(request, allow, max_bytes)
                 location = answer.headers.get("location")
-                if answer.status not in REDIRECTS or not location:
+                if answer.status not in REDIRECT_STATUSES or not location:
                     return answer
-                request = _redirected(request, answer.status, target_of(location, base=request.target.url))
-            raise FetchRefused("redirect", f"the URL redirects more than {redirects} times")
-    except FetchRefused as refused:
+                request = _follow_redirect(request, answer.status, parse_target(location, base=request.target.url))
+            raise FetchDenied("redirect", f"the URL redirects more than {redirects} times")
+    except FetchDenied as refused:
         logger.info("a fetch was refused by rule %s", refused.rule)
         raise
     except TimeoutError:
         raise FetchFailed(f"there was no complete answer within {timeout_s:g} s") from None
 
 
-def _redirected(request: _Request, status: int, to: Target) -> _Request:
+def _follow_redirect(request: _Request, status: int, to: FetchTarget) -> _Request:
     """The request that follows, as browsers do it, less what another origin must not see."""
     before = request.target
     turned = status == 303 or (status in (301, 302) and request.method == "POST")
@@ -108,23 +108,23 @@ def _redirected(request: _Request, status: int, to: Target) -> _Request:
         request = replace(request, method="GET", body=b"", headers=kept)
     if to.origin == before.origin:
         return replace(request, target=to)
-    harmless = {name: value for name, value in request.headers.items() if name.lower() in HARMLESS_HEADERS}
+    harmless = {name: value for name, value in request.headers.items() if name.lower() in CROSS_ORIGIN_HEADERS}
     if before.url.scheme == "https" and to.url.scheme == "http" and (request.body or harmless != request.headers):
-        raise FetchRefused("redirect", f"{before.host} redirects from https to http a request that carries credentials")
+        raise FetchDenied("redirect", f"{before.host} redirects from https to http a request that carries credentials")
     if request.body:
-        raise FetchRefused("redirect", f"{before.host} wants the request's body sent to another server")
+        raise FetchDenied("redirect", f"{before.host} wants the request's body sent to another server")
     return replace(request, target=to, headers=harmless)
 
 
-async def _ask(request: _Request, allow: Allowlist, max_bytes: int) -> Fetched:
+async def _send_request(request: _Request, allow: Allowlist, max_bytes: int) -> FetchResponse:
     """One request and its answer."""
     import aiohttp  # 0.4 s, and a worker that only waits does not need it
 
     target = request.target
-    addresses = await checked_addresses(target, allow)
+    addresses = await resolve_allowed(target, allow)
     headers = {"user-agent": f"Clawsite/{version()}", "accept": "*/*", **{k.lower(): v for k, v in request.headers.items()}}
     connector = aiohttp.TCPConnector(
-        resolver=_already_resolved(addresses), use_dns_cache=False, force_close=True, ssl=tls_context() if _is_tls(target) else True
+        resolver=_static_resolver(addresses), use_dns_cache=False, force_close=True, ssl=tls_context() if _is_tls(target) else True
     )
     session = aiohttp.ClientSession(
         connector=connector,
@@ -146,21 +146,21 @@ async def _ask(request: _Request, allow: Allowlist, max_bytes: int) -> Fetched:
             ) as response,
         ):
             found = {name.lower(): ", ".join(response.headers.getall(name)) for name in response.headers}
-            answer = Fetched(str(target.url), response.status, found, b"")
-            if response.status in REDIRECTS and "location" in found:
+            answer = FetchResponse(str(target.url), response.status, found, b"")
+            if response.status in REDIRECT_STATUSES and "location" in found:
                 return answer
-            body = Body(found.get("content-encoding", ""), max_bytes)
+            body = ResponseBody(found.get("content-encoding", ""), max_bytes)
             async for chunk in response.content.iter_any():
-                if body.is_full_with(chunk):
+                if body.feed_until_full(chunk):
                     break
             return replace(answer, body=body.finish(), truncated=body.truncated)
     except (aiohttp.ClientError, OSError, BadBody) as error:
-        raise FetchFailed(_in_words(error, target.host)) from error
+        raise FetchFailed(_describe_error(error, target.host)) from error
 
 
-async def checked_addresses(target: Target, allow: Allowlist) -> Sequence[Address]:
+async def resolve_allowed(target: FetchTarget, allow: Allowlist) -> Sequence[IpAddress]:
     """All addresses of the host, none of which may be internal: one bad one among them refuses the whole."""
-    spelled = literal(target.host)
+    spelled = parse_literal_address(target.host)
     addresses = [spelled] if spelled is not None else await resolve(target.host, target.port)
     if not addresses:
         raise FetchFailed(f"the name {target.host} has no address")
@@ -170,11 +170,11 @@ async def checked_addresses(target: Target, allow: Allowlist) -> Sequence[Addres
             # Which address it is stays unsaid: what internal names lead to is nobody's business outside.
             leads = "is" if spelled else "leads to"
             words = f"{target.host} {leads} {kind}, and only public addresses are fetched"
-            raise FetchRefused("address", f"{words}. An operator can open an internal host with CLAWSITE_FETCH_ALLOW.")
+            raise FetchDenied("address", f"{words}. An operator can open an internal host with CLAWSITE_FETCH_ALLOW.")
     return addresses
 
 
-async def resolve(host: str, port: int) -> list[Address]:
+async def resolve(host: str, port: int) -> list[IpAddress]:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
@@ -182,7 +182,7 @@ async def resolve(host: str, port: int) -> list[Address]:
     return [ip_address(text) for text in dict.fromkeys(str(each[4][0]) for each in found)]
 
 
-def _already_resolved(addresses: Sequence[Address]) -> "aiohttp.abc.AbstractResolver":
+def _static_resolver(addresses: Sequence[IpAddress]) -> "aiohttp.abc.AbstractResolver":
     from aiohttp.abc import AbstractResolver, ResolveResult
 
     class AlreadyResolved(AbstractResolver):
@@ -206,7 +206,7 @@ def _already_resolved(addresses: Sequence[Address]) -> "aiohttp.abc.AbstractReso
     return AlreadyResolved()
 
 
-def _is_tls(target: Target) -> bool:
+def _is_tls(target: FetchTarget) -> bool:
     return target.url.scheme == "https"
 
 
@@ -216,7 +216,7 @@ def tls_context() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _in_words(error: Exception, host: str) -> str:
+def _describe_error(error: Exception, host: str) -> str:
     import aiohttp
 
     match error:

@@ -8,22 +8,22 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clawsite.infra.fetch.addresses import host_of
+from clawsite.infra.fetch.addresses import normalize_host
 
 if TYPE_CHECKING:
     from yarl import URL
 
 MAX_URL = 8000  # characters; servers commonly stop at 8 KB
-CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
 # Remote shells, mail and chat: no web server is there, and some of these read an HTTP request as commands.
-REFUSED_PORTS = frozenset({22, 23, 25, 110, 143, 465, 587, 993, 995, 6667, 6697})
+DENIED_PORTS = frozenset({22, 23, 25, 110, 143, 465, 587, 993, 995, 6667, 6697})
 
 
 class FetchError(Exception):
     """Base of the two ways in which a fetch ends without an answer. The message is for the model or the operator."""
 
 
-class FetchRefused(FetchError):
+class FetchDenied(FetchError):
     """A rule forbids it; trying again will not help. `rule` is url, scheme, credentials, host, port, address or redirect."""
 
     def __init__(self, rule: str, words: str) -> None:
@@ -36,7 +36,7 @@ class FetchFailed(FetchError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class FetchTarget:
     """A checked URL. `host` is the name as it is resolved, sent as Host and looked for in the certificate."""
 
     url: "URL"
@@ -48,30 +48,30 @@ class Target:
         return self.url.scheme, self.host, self.port
 
 
-def target_of(text: str, *, base: "URL | None" = None) -> Target:
+def parse_target(text: str, *, base: "URL | None" = None) -> FetchTarget:
     """Check a URL; with `base` it may be relative, as in a redirect."""
     from yarl import URL
 
     if len(text) > MAX_URL:
-        raise FetchRefused("url", f"the URL has more than {MAX_URL} characters")
-    if CONTROL.search(text.strip()):
-        raise FetchRefused("url", "the URL has control characters")
+        raise FetchDenied("url", f"the URL has more than {MAX_URL} characters")
+    if CONTROL_CHARACTERS.search(text.strip()):
+        raise FetchDenied("url", "the URL has control characters")
     try:
         url = URL(text.strip())
         url = (base.join(url) if base else url).with_fragment(None)
         raw_host, port = url.raw_host, url.port
     except ValueError:  # the parser's own words may repeat the URL
-        raise FetchRefused("url", "that is not a proper URL") from None
+        raise FetchDenied("url", "that is not a proper URL") from None
     if url.scheme not in ("http", "https"):
-        raise FetchRefused("scheme", "only http:// and https:// URLs can be fetched")
+        raise FetchDenied("scheme", "only http:// and https:// URLs can be fetched")
     if url.user is not None or url.password is not None:
-        raise FetchRefused("credentials", "a URL with a user name or password in it is not fetched: leave that part out")
+        raise FetchDenied("credentials", "a URL with a user name or password in it is not fetched: leave that part out")
     if not raw_host:
-        raise FetchRefused("host", "the URL names no host")
+        raise FetchDenied("host", "the URL names no host")
     try:
-        host = host_of(raw_host)
+        host = normalize_host(raw_host)
     except ValueError as error:
-        raise FetchRefused("host", f"the host of the URL cannot be used: {error}") from None
-    if not port or port in REFUSED_PORTS:
-        raise FetchRefused("port", f"port {port} is not a web server's")
-    return Target(url if host == raw_host else url.with_host(host), host, port)
+        raise FetchDenied("host", f"the host of the URL cannot be used: {error}") from None
+    if not port or port in DENIED_PORTS:
+        raise FetchDenied("port", f"port {port} is not a web server's")
+    return FetchTarget(url if host == raw_host else url.with_host(host), host, port)

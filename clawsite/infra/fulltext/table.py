@@ -13,7 +13,7 @@ from django.db import connection
 from clawsite.infra import sql
 
 # A private character: no letter, so no text has a word with it. Words that begin so say whose a row is.
-PRIVATE = "\ue000"
+PRIVATE_USE_PREFIX = "\ue000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class WordTable:
         if not rows:
             return
         is_postgres = connection.vendor == "postgresql"
-        values = [value for row_id, words in rows for value in (row_id, stored(words))]
+        values = [value for row_id, words in rows for value in (row_id, to_db_value(words))]
         marks = ", ".join(["(%s, array_to_tsvector(%s::text[]))" if is_postgres else "(%s, %s)"] * len(rows))
         sql.execute(f"INSERT INTO {self.name} ({self.key if is_postgres else 'rowid'}, words) VALUES {marks}", values)
 
@@ -49,12 +49,12 @@ class WordTable:
             sql.execute(f"CREATE TRIGGER IF NOT EXISTS {self.name}_forget AFTER DELETE ON {self.of} BEGIN {forget}; END")
 
 
-def stored(words: Iterable[str]) -> Any:
+def to_db_value(words: Iterable[str]) -> Any:
     """A set of words as a value for an INSERT."""
     return list(words) if connection.vendor == "postgresql" else " ".join(words)
 
 
-def quoted(word: str, is_prefix: bool = False) -> str:
+def quote_word(word: str, is_prefix: bool = False) -> str:
     """A word has letters and digits only; that it cannot end its quotes is made sure of all the same."""
     if connection.vendor == "postgresql":
         inside = word.replace("\\", "\\\\").replace("'", "''")
@@ -63,9 +63,9 @@ def quoted(word: str, is_prefix: bool = False) -> str:
     return f'"{inside}"' + ("*" if is_prefix else "")
 
 
-def all_of(parts: Iterable[str]) -> str:
+def match_all(parts: Iterable[str]) -> str:
     return (" & " if connection.vendor == "postgresql" else " AND ").join(parts)
 
 
-def any_of(parts: Iterable[str]) -> str:
+def match_any(parts: Iterable[str]) -> str:
     return f"({(' | ' if connection.vendor == 'postgresql' else ' OR ').join(parts)})"

@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
-INLINE = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
-BLOCK = {"$$": "$$", "\\[": "\\]"}
-LONGEST = 4_000  # characters of a formula; bounds how far the end of each is looked for
-MOST_LINES = 40
+INLINE_DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
+BLOCK_DELIMITERS = {"$$": "$$", "\\[": "\\]"}
+MAX_FORMULA_LENGTH = 4_000  # characters of a formula; bounds how far the end of each is looked for
+MAX_LINES = 40
 
 
 def math_plugin(md: "MarkdownIt") -> None:
-    md.inline.ruler.before("escape", "math", _inline)
-    md.block.ruler.before("fence", "math_block", _block, {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    md.inline.ruler.before("escape", "math", _parse_inline)
+    md.block.ruler.before("fence", "math_block", _parse_block, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     md.add_render_rule("math", _render)
     md.add_render_rule("math_block", _render)
 
 
-def _inline(state: "StateInline", silent: bool) -> bool:
-    for opening, closing in INLINE:
+def _parse_inline(state: "StateInline", silent: bool) -> bool:
+    for opening, closing in INLINE_DELIMITERS:
         if not state.src.startswith(opening, state.pos):
             continue
         start = state.pos + len(opening)
-        end = state.src.find(closing, start, start + LONGEST)
+        end = state.src.find(closing, start, start + MAX_FORMULA_LENGTH)
         if end <= start or (opening == "$" and not _is_formula(state.src, start, end)):
             return False
         if not silent:
@@ -46,19 +46,19 @@ def _is_formula(text: str, start: int, end: int) -> bool:
     return not text[start].isspace() and not text[end - 1].isspace() and not text[end + 1 : end + 2].isdigit()
 
 
-def _block(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
+def _parse_block(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
     """From a line that begins with the sign to the first that ends with its counterpart; a blank line ends the search."""
     if state.is_code_block(start):
         return False
-    first = _line(state, start)
-    closing = BLOCK.get(first[:2])
+    first = _read_line(state, start)
+    closing = BLOCK_DELIMITERS.get(first[:2])
     if closing is None:
         return False
     begin = state.bMarks[start] + state.tShift[start]
-    if state.src.find(closing, begin + 2, begin + LONGEST) < 0:
+    if state.src.find(closing, begin + 2, begin + MAX_FORMULA_LENGTH) < 0:
         return False
-    end, last = min(end, start + MOST_LINES), start
-    while not (_line(state, last).rstrip().endswith(closing) and (last > start or len(first.rstrip()) > 4)):
+    end, last = min(end, start + MAX_LINES), start
+    while not (_read_line(state, last).rstrip().endswith(closing) and (last > start or len(first.rstrip()) > 4)):
         last += 1
         if last >= end or state.isEmpty(last) or state.sCount[last] < state.blkIndent:
             return False
@@ -70,7 +70,7 @@ def _block(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
     return True
 
 
-def _line(state: "StateBlock", number: int) -> str:
+def _read_line(state: "StateBlock", number: int) -> str:
     return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]]
 
 

@@ -10,13 +10,13 @@ from functools import cache
 from html import escape
 from typing import Any
 
-LONGEST_CODE = 100_000
-LONGEST_LINE = 500
-MOST_BLANK_LINES = 30  # in a row
-SECONDS = 0.25  # of processor time for one block; 100 KB of usual code take 0.15
+MAX_CODE_LENGTH = 100_000
+MAX_LINE_LENGTH = 500
+MAX_BLANK_LINES = 30  # in a row
+TIMEOUT_SECONDS = 0.25  # of processor time for one block; 100 KB of usual code take 0.15
 
 # Our names for pygments' kinds of token: what code.css colours. More would be noise.
-KINDS = {
+CLASS_BY_TOKEN = {
     "Keyword.Type": "kt",
     "Keyword": "k",
     "Name.Builtin": "nb",
@@ -44,7 +44,7 @@ KINDS = {
     "Generic.Emph": "ge",
     "Generic.Strong": "gs",
 }
-CLASSES = frozenset(KINDS.values())
+CLASSES = frozenset(CLASS_BY_TOKEN.values())
 
 # pygments' name of a language, and what else people write behind the fence. Others are shown without colours: each lexer here
 # was tried with text made to hold it up, and a name outside the list would make pygments look for plug-ins.
@@ -109,38 +109,38 @@ vue
 xml svg
 yaml yml
 zig"""
-LEXERS = {word: words[0] for words in map(str.split, LANGUAGES.splitlines()) for word in words}
+LEXER_BY_ALIAS = {word: words[0] for words in map(str.split, LANGUAGES.splitlines()) for word in words}
 
 
-def highlighted(code: str, language: str) -> str:
+def highlight(code: str, language: str) -> str:
     """HTML of the code: escaped, with spans for what is known of it."""
-    lexer = _lexer(LEXERS.get(language.lower(), ""))
-    if lexer is None or not _is_readable(code):
+    lexer = _load_lexer(LEXER_BY_ALIAS.get(language.lower(), ""))
+    if lexer is None or not _is_highlightable(code):
         return escape(code, quote=False)
     parts: list[str] = []
-    for name, text in _pieces(lexer, code):
+    for name, text in _tokenize(lexer, code):
         words = escape(text, quote=False)
         parts.append(f'<span class="{name}">{words}</span>' if name else words)
     return "".join(parts)
 
 
-def _is_readable(code: str) -> bool:
-    if len(code) > LONGEST_CODE:
+def _is_highlightable(code: str) -> bool:
+    if len(code) > MAX_CODE_LENGTH:
         return False
     blank = 0
     for line in code.split("\n"):
         blank = 0 if line.strip() else blank + 1
-        if len(line) > LONGEST_LINE or blank > MOST_BLANK_LINES:
+        if len(line) > MAX_LINE_LENGTH or blank > MAX_BLANK_LINES:
             return False
     return True
 
 
-def _pieces(lexer: Any, code: str) -> Iterator[tuple[str, str]]:
+def _tokenize(lexer: Any, code: str) -> Iterator[tuple[str, str]]:
     """(class, text), neighbours of one class together; what is left when the time is over has none."""
-    until = time.thread_time() + SECONDS
+    until = time.thread_time() + TIMEOUT_SECONDS
     name, start, reached = "", 0, 0
     for at, kind, text in lexer.get_tokens_unprocessed(code):
-        if (found := _class_of(kind)) != name:
+        if (found := _find_class(kind)) != name:
             yield name, code[start:at]
             name, start = found, at
         reached = at + len(text)
@@ -151,15 +151,15 @@ def _pieces(lexer: Any, code: str) -> Iterator[tuple[str, str]]:
 
 
 @cache
-def _class_of(kind: Any) -> str:
+def _find_class(kind: Any) -> str:
     """By pygments' kind or, where we have no name for it, by the kind it is one of."""
     parts = str(kind).removeprefix("Token.").split(".")
     longer_first = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((KINDS[one] for one in longer_first if one in KINDS), "")
+    return next((CLASS_BY_TOKEN[one] for one in longer_first if one in CLASS_BY_TOKEN), "")
 
 
 @cache
-def _lexer(name: str) -> Any:
+def _load_lexer(name: str) -> Any:
     if not name:
         return None
     from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]  # pygments has no types

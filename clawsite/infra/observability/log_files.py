@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-KEPT_DAYS = 7
-LARGEST_DAY = 64 << 20  # bytes: some 400,000 lines
-NAME = re.compile(r"clawsite-(\d{4}-\d\d-\d\d)\.log")
-LINES = re.compile(rb"[^\n]*\n|[^\n]+")
+RETENTION_DAYS = 7
+MAX_DAY_BYTES = 64 << 20  # bytes: some 400,000 lines
+FILE_NAME_PATTERN = re.compile(r"clawsite-(\d{4}-\d\d-\d\d)\.log")
+LINE_PATTERN = re.compile(rb"[^\n]*\n|[^\n]+")
 
 
-class DayFile(logging.Handler):
-    def __init__(self, directory: Path, *, largest: int = LARGEST_DAY) -> None:
+class DailyFileHandler(logging.Handler):
+    def __init__(self, directory: Path, *, largest: int = MAX_DAY_BYTES) -> None:
         super().__init__()
         self._directory, self._largest = directory, largest
         self._day = ""
@@ -49,14 +49,14 @@ class DayFile(logging.Handler):
         if self._file is not None:
             os.close(self._file)
         self._file, self._day = opened, day
-        oldest = (datetime.fromisoformat(day) - timedelta(days=KEPT_DAYS - 1)).date().isoformat()
+        oldest = (datetime.fromisoformat(day) - timedelta(days=RETENTION_DAYS - 1)).date().isoformat()
         for path in self._directory.iterdir():
-            if (found := NAME.fullmatch(path.name)) and found[1] < oldest:
+            if (found := FILE_NAME_PATTERN.fullmatch(path.name)) and found[1] < oldest:
                 path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LogChunk:
     """Whole lines of a day's file, and where they end. `reset`: they do not continue what was read before."""
 
     file: Path
@@ -68,16 +68,16 @@ class Piece:
     skipped: int = 0  # bytes of the file before the first line
 
 
-def newest(directory: Path) -> Path | None:
+def find_newest_file(directory: Path) -> Path | None:
     """The file of the last day on which something was said."""
     try:
-        names = sorted(path.name for path in directory.iterdir() if NAME.fullmatch(path.name))
+        names = sorted(path.name for path in directory.iterdir() if FILE_NAME_PATTERN.fullmatch(path.name))
     except FileNotFoundError:
         return None
     return directory / names[-1] if names else None
 
 
-def read_piece(file: Path, *, cursor: int | None, name: str | None, most_lines: int, most_bytes: int) -> Piece:
+def read_chunk(file: Path, *, cursor: int | None, name: str | None, most_lines: int, most_bytes: int) -> LogChunk:
     """The lines after an offset in the file of that name, or the last ones. An offset in another file starts this one anew."""
     opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -87,20 +87,25 @@ def read_piece(file: Path, *, cursor: int | None, name: str | None, most_lines: 
         content = os.pread(opened, most_bytes, start)
     finally:
         os.close(opened)
-    lines = LINES.findall(content)
+    lines = LINE_PATTERN.findall(content)
     if lines and not lines[-1].endswith(b"\n") and (len(lines) > 1 or start + len(content) == size):
         lines.pop()  # it is still being written, or reaches past what was asked for; a longer one comes in pieces
     if cursor is None:
         end = start + sum(map(len, lines))
         taken = lines[1:][-most_lines:] if start else lines[-most_lines:]  # it may begin within a line
         skipped = end - sum(map(len, taken))
-        return Piece(file, end, size, _text(taken), truncated=skipped > 0, skipped=skipped)
+        return LogChunk(file, end, size, _decode_lines(taken), truncated=skipped > 0, skipped=skipped)
     taken = lines[:most_lines]
     end = start + sum(map(len, taken))
-    return Piece(
-        file, end, size, _text(taken), truncated=end < start + sum(map(len, lines)) or start + len(content) < size, reset=reset
+    return LogChunk(
+        file,
+        end,
+        size,
+        _decode_lines(taken),
+        truncated=end < start + sum(map(len, lines)) or start + len(content) < size,
+        reset=reset,
     )
 
 
-def _text(lines: list[bytes]) -> list[str]:
+def _decode_lines(lines: list[bytes]) -> list[str]:
     return [line.decode(errors="replace").removesuffix("\n") for line in lines]

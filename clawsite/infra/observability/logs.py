@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from clawsite.infra.observability import tracing
-from clawsite.infra.observability.log_files import DayFile
+from clawsite.infra.observability.log_files import DailyFileHandler
 from clawsite.infra.observability.redact import host_secrets, redact
 
 FIELDS = (
@@ -25,7 +25,7 @@ FIELDS = (
 )  # fmt: skip
 
 # Libraries that say at INFO what we say ourselves, or at DEBUG what a message contains. `client` is a logger of mcp's.
-QUIET = (
+QUIET_LOGGERS = (
     "uvicorn", "websockets", "httpx", "httpcore", "httpx2", "httpcore2", "aiohttp", "asyncio", "litellm", "LiteLLM", "openai",
     "mcp", "client",
 )  # fmt: skip
@@ -44,8 +44,8 @@ class LineFormatter(logging.Formatter):
 
     def fields(self, record: logging.LogRecord) -> dict[str, object]:
         found = {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
-        if trace := tracing.current():
-            found["trace"] = tracing.trace_id(trace)
+        if trace := tracing.current_traceparent():
+            found["trace"] = tracing.parse_trace_id(trace)
         return found
 
     def traceback(self, record: logging.LogRecord) -> str:
@@ -56,7 +56,7 @@ class TextFormatter(LineFormatter):
     def format(self, record: logging.LogRecord) -> str:
         message = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")  # a forged line must not look like a record
         head = f"{self.moment(record)} {record.levelname.lower():<7} {self.process} {record.name} {message}"
-        pairs = (f" {name}={_quoted(value)}" for name, value in self.fields(record).items())
+        pairs = (f" {name}={_quote(value)}" for name, value in self.fields(record).items())
         trace = "".join(f"\n    {line}" for line in self.traceback(record).splitlines())
         return redact(head + "".join(pairs) + trace, self.secrets)
 
@@ -79,7 +79,7 @@ class JsonFormatter(LineFormatter):
         return value if isinstance(value, int | float) else redact(str(value), self.secrets)
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
     text = str(value)
     return text if re.fullmatch(r"[^\s\"=]+", text) else json.dumps(text, ensure_ascii=False)
 
@@ -94,7 +94,7 @@ def configure(
     json_lines = os.environ.get("CLAWSITE_LOG", "text").lower() == "json"
     handlers: list[logging.Handler] = [logging.StreamHandler(stream or sys.stderr)]
     if directory is not None:
-        handlers.append(DayFile(directory))
+        handlers.append(DailyFileHandler(directory))
     for handler in handlers:
         handler.setFormatter((JsonFormatter if json_lines else TextFormatter)(process_name, secrets))
     level = logging.getLevelNamesMapping().get(os.environ.get("CLAWSITE_LOG_LEVEL", "info").upper(), logging.INFO)
@@ -102,5 +102,5 @@ def configure(
     root.handlers[:] = handlers
     root.setLevel(level)
     logging.captureWarnings(True)
-    for name in QUIET:
+    for name in QUIET_LOGGERS:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from urllib.parse import unquote, urlsplit
 
-MARK = "[redacted]"
-SHORTEST = 8  # characters of a secret; a shorter one would blank ordinary words
+REPLACEMENT = "[redacted]"
+MIN_SECRET_LENGTH = 8  # characters of a secret; a shorter one would blank ordinary words
 
 # What a credential looks like, by the letters it begins with. Looking for those first is a hundred times faster than the patterns.
-_ISSUED: tuple[tuple[tuple[str, ...], str], ...] = (
+_TOKEN_FORMATS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("claw_",), r"\bclaw_[\w-]{8,}"),  # our own access tokens
     (("sk-", "rk-", "pk-"), r"\b(?:sk|rk|pk)-[\w-]{20,}"),  # OpenAI, Anthropic, OpenRouter, Stripe; with a digit, see _blank
     (("xox", "xapp-"), r"\b(?:xox[a-z]|xapp)-[\w-]{8,}"),  # Slack
@@ -24,7 +24,7 @@ _ISSUED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("eyJ",), r"\beyJ[\w-]{8,4000}+\.[\w-]{8,}\.[\w-]*"),  # JSON web tokens; bounded, or a hostile text takes seconds
     ((":AA",), r"\b\d{6,12}:AA[\w-]{30,}"),  # Telegram bots
 )
-_SHAPES = tuple((begins, re.compile(pattern)) for begins, pattern in _ISSUED)
+_TOKEN_PATTERNS = tuple((begins, re.compile(pattern)) for begins, pattern in _TOKEN_FORMATS)
 # What only its surroundings give away; group 1 is kept. Source code is full of `password = …`, so these are for logs alone.
 _HINTS = re.compile(
     r"""
@@ -40,32 +40,34 @@ _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """For logs: without anything that looks or sounds like a credential, nor any of these secrets."""
-    text = without_secrets(text, secrets)
-    return _HINTS.sub(lambda match: "".join(group or "" for group in match.groups()) + MARK, text)
+    text = remove_secrets(text, secrets)
+    return _HINTS.sub(lambda match: "".join(group or "" for group in match.groups()) + REPLACEMENT, text)
 
 
-def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
+def remove_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     """For results: without these secrets and unmistakable credentials. Ordinary source code is left as it is."""
     for secret in secrets:
-        text = text.replace(secret, MARK)
-    for begins, shape in _SHAPES:
+        text = text.replace(secret, REPLACEMENT)
+    for begins, shape in _TOKEN_PATTERNS:
         if any(begin in text for begin in begins):
-            text = shape.sub(_blank, text)
+            text = shape.sub(_replace_match, text)
     return text
 
 
-def _blank(match: re.Match[str]) -> str:
+def _replace_match(match: re.Match[str]) -> str:
     """Names begin with `sk-` too; a key has digits. Looked at here: in the pattern a text full of `sk-` would take minutes."""
     is_name = match[0].startswith(("sk-", "rk-", "pk-")) and not re.search(r"\d", match[0])
-    return match[0] if is_name else MARK
+    return match[0] if is_name else REPLACEMENT
 
 
 def host_secrets(named: Iterable[str] = (), environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """The values this process must not give away: those named, and what its environment keeps under a secret's name."""
-    kept = {secret for secret in named if len(secret) >= SHORTEST}
+    kept = {secret for secret in named if len(secret) >= MIN_SECRET_LENGTH}
     for name, value in environ.items():
-        secret = value.strip() if _is_secret_name(name) else _password_in(value) if name.endswith("_URL") else ""
-        if len(secret) >= SHORTEST and not secret.startswith("/"):  # a path to a key is no secret, and stands in other paths
+        secret = value.strip() if _is_secret_name(name) else _find_password(value) if name.endswith("_URL") else ""
+        if len(secret) >= MIN_SECRET_LENGTH and not secret.startswith(
+            "/"
+        ):  # a path to a key is no secret, and stands in other paths
             kept.add(secret)
     return tuple(sorted(kept, key=lambda secret: (-len(secret), secret)))  # the longest first: one may contain another
 
@@ -75,7 +77,7 @@ def _is_secret_name(name: str) -> bool:
     return bool(_SECRET_NAME.search(name))
 
 
-def _password_in(url: str) -> str:
+def _find_password(url: str) -> str:
     try:
         return unquote(urlsplit(url).password or "")
     except ValueError:

@@ -17,37 +17,37 @@ from typing import Any, Literal, Protocol
 
 log = logging.getLogger(__name__)
 
-Kind = Literal["server", "internal", "client"]
+SpanKind = Literal["server", "internal", "client"]
 Attributes = Mapping[str, str | int | float | bool]
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-INSTALL = "pip install 'clawsite[otel]'"
+INSTALL_HINT = "pip install 'clawsite[otel]'"
 
 # Version 00; a later one may say more behind it. Neither id may be all zeros.
-_HEADER = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_HEADER_PATTERN = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
-_now: ContextVar[str] = ContextVar("traceparent", default="")
+_current: ContextVar[str] = ContextVar("traceparent", default="")
 
 
-def well_formed(header: Any) -> str:
+def clean_header(header: Any) -> str:
     """The header as we pass it on; empty if it is none."""
-    found = _HEADER.fullmatch(header.strip().lower()) if isinstance(header, str) and len(header) <= 512 else None
+    found = _HEADER_PATTERN.fullmatch(header.strip().lower()) if isinstance(header, str) and len(header) <= 512 else None
     if not found or found[1] == "ff" or (found[1] == "00" and found[5]) or not (int(found[2], 16) and int(found[3], 16)):
         return ""
     return f"00-{found[2]}-{found[3]}-{found[4]}"
 
 
-def current() -> str:
+def current_traceparent() -> str:
     """The `traceparent` of what is being done now; empty outside of any trace."""
-    return _now.get()
+    return _current.get()
 
 
-def enter(header: str) -> None:
+def set_traceparent(header: str) -> None:
     """For the rest of this task, and the tasks it starts."""
-    _now.set(header)
+    _current.set(header)
 
 
-def trace_id(header: str) -> str:
+def parse_trace_id(header: str) -> str:
     return header[3:35]
 
 
@@ -62,7 +62,7 @@ class Span(Protocol):
     def end(self) -> None: ...
 
 
-class _Kept:
+class _NoSpan:
     """No span: what comes later belongs to the same parent."""
 
     def __init__(self, header: str) -> None:
@@ -77,42 +77,42 @@ class _Kept:
 _tracer: Any = None  # clawsite.infra.observability.otel.Tracer, once there is an endpoint
 
 
-def is_on() -> bool:
+def is_enabled() -> bool:
     return _tracer is not None
 
 
-def begin(name: str, parent: str = "", attributes: Attributes | None = None, *, kind: Kind = "internal") -> Span:
+def start_span(name: str, parent: str = "", attributes: Attributes | None = None, *, kind: SpanKind = "internal") -> Span:
     """A span that somebody must end; without tracing, only its parent."""
     if _tracer is None:
-        return _Kept(parent)
+        return _NoSpan(parent)
     span: Span = _tracer.begin(name, parent, attributes or {}, kind)
     return span
 
 
 @contextmanager
-def request(name: str, header: Any, attributes: Attributes | None = None) -> Iterator[Span]:
+def trace_request(name: str, header: Any, attributes: Attributes | None = None) -> Iterator[Span]:
     """Around the answer to a request that came with this header, or with none."""
-    parent = well_formed(header) if header else ""
+    parent = clean_header(header) if header else ""
     if _tracer is None and not parent:
-        yield _NOTHING
+        yield _NO_SPAN
         return
-    span = begin(name, parent, attributes, kind="server")
-    token = _now.set(span.header)
+    span = start_span(name, parent, attributes, kind="server")
+    token = _current.set(span.header)
     try:
         yield span
     finally:
-        _now.reset(token)
+        _current.reset(token)
         span.end()
 
 
-_NOTHING = _Kept("")
+_NO_SPAN = _NoSpan("")
 
 
 @contextmanager
-def running(role: str) -> Iterator[None]:
+def export_spans(role: str) -> Iterator[None]:
     """Send spans while a process works, if the environment says where to; what waits at the end is sent too."""
     global _tracer
-    _tracer = _configured(role)
+    _tracer = _make_tracer(role)
     try:
         yield
     finally:
@@ -121,14 +121,14 @@ def running(role: str) -> Iterator[None]:
             tracer.close()
 
 
-def _configured(role: str) -> Any:
+def _make_tracer(role: str) -> Any:
     wanted = any(os.environ.get(name) for name in ENDPOINTS) and os.environ.get("OTEL_TRACES_EXPORTER", "otlp") != "none"
     if not wanted or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     try:
         from clawsite.infra.observability.otel import Tracer
     except ImportError as missing:
-        log.warning("OpenTelemetry has an endpoint, but is not installed (%s): %s", missing.name, INSTALL)
+        log.warning("OpenTelemetry has an endpoint, but is not installed (%s): %s", missing.name, INSTALL_HINT)
         return None
     log.info("spans are sent to the OpenTelemetry endpoint")
     return Tracer(role)

@@ -14,13 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 
 GRACE_SECONDS = 2.0  # between SIGTERM and SIGKILL, where nothing else is said
-WATCHED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
-NOT_STARTED = 127  # the shell's code for a program that could not be run
+WATCHED_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
+NOT_STARTED_CODE = 127  # the shell's code for a program that could not be run
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 
-def command(program: str, *arguments: str) -> list[str]:
+def guarded_command(program: str, *arguments: str) -> list[str]:
     """The command line that runs a program under a guard of this process."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), program, *arguments]
 
@@ -33,18 +33,18 @@ def main(parent: int, argv: list[str], *, grace: float = GRACE_SECONDS, become: 
     """Guard a program until its end; -> its code. `become` turns the child into it; `grace` is for ending when asked to."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphans of the program become our children, wherever they went
-    signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+    signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED_SIGNALS)
     program = os.fork()
     if program == 0:
         _become(argv, become)
-    _let_go_of_the_pipes()
+    _close_pipes()
     code = None
     while code is None and os.getppid() == parent:
         if _next_signal() not in (None, signal.SIGCHLD):
             break
-        code = _ended(program)
+        code = _read_exit_code(program)
     if code is None:
-        code = _ask_to_end(program, grace)
+        code = _terminate(program, grace)
     _kill_tree(program)
     return code
 
@@ -54,15 +54,15 @@ def _become(argv: list[str], become: Callable[[list[str]], None]) -> None:
     try:
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED_SIGNALS)
         become(argv)
     except OSError as error:
         os.write(2, f"cannot run {argv[0]}: {error.strerror}\n".encode(errors="replace"))
     finally:
-        os._exit(NOT_STARTED)
+        os._exit(NOT_STARTED_CODE)
 
 
-def _let_go_of_the_pipes() -> None:
+def _close_pipes() -> None:
     """Whoever reads the program's output sees its end when the program ends, not when we do."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -72,14 +72,14 @@ def _let_go_of_the_pipes() -> None:
 def _next_signal() -> int | None:
     """Wait for a signal, a second at most: where the system does not tell of a parent's death, somebody has to look."""
     if sys.platform == "linux":
-        found = signal.sigtimedwait(WATCHED, 1.0)
+        found = signal.sigtimedwait(WATCHED_SIGNALS, 1.0)
         return found.si_signo if found else None
     time.sleep(0.1)
-    waiting = signal.sigpending() & WATCHED
+    waiting = signal.sigpending() & WATCHED_SIGNALS
     return signal.sigwait(waiting) if waiting else None
 
 
-def _ended(program: int) -> int | None:
+def _read_exit_code(program: int) -> int | None:
     """The program's exit code, if it has one. Other children are orphans that we only bury."""
     code = None
     with suppress(ChildProcessError):
@@ -89,12 +89,12 @@ def _ended(program: int) -> int | None:
     return code if code is None or code >= 0 else 128 - code
 
 
-def _ask_to_end(program: int, grace: float) -> int:
+def _terminate(program: int, grace: float) -> int:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(program, signal.SIGTERM)
     deadline = time.monotonic() + grace
     while time.monotonic() < deadline:
-        if (code := _ended(program)) is not None:
+        if (code := _read_exit_code(program)) is not None:
             return code
         time.sleep(0.01)
     return 128 + signal.SIGKILL
@@ -104,16 +104,16 @@ def _kill_tree(program: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(program, signal.SIGKILL)
     for _ in range(200):  # a child that is killed leaves its own children to us, generation after generation
-        for child in _children():
+        for child in _list_children():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(child, signal.SIGKILL)
-        _ended(program)
-        if not _children():
+        _read_exit_code(program)
+        if not _list_children():
             return
         time.sleep(0.01)
 
 
-def _children() -> list[int]:
+def _list_children() -> list[int]:
     try:
         return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
     except OSError:  # not on Linux

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ProcessIdentity:
     """Pids are used again; pid, start time and boot together are not. Empty where the system does not tell."""
 
     host: str
@@ -16,26 +16,26 @@ class Identity:
     started: str
 
 
-def own_identity() -> Identity:
+def own_identity() -> ProcessIdentity:
     return identity_of(os.getpid())
 
 
-def identity_of(pid: int) -> Identity:
+def identity_of(pid: int) -> ProcessIdentity:
     """Of a process of this host that is there now."""
-    return Identity(host=socket.gethostname(), boot_id=_boot_id(), pid=pid, started=_started(pid))
+    return ProcessIdentity(host=socket.gethostname(), boot_id=_read_boot_id(), pid=pid, started=_read_start_time(pid))
 
 
-def is_of_this_boot(process: Identity) -> bool:
+def is_of_this_boot(process: ProcessIdentity) -> bool:
     """Whether its pid means something here."""
-    return bool(process.boot_id) and (process.host, process.boot_id) == (socket.gethostname(), _boot_id())
+    return bool(process.boot_id) and (process.host, process.boot_id) == (socket.gethostname(), _read_boot_id())
 
 
-def is_alive(process: Identity) -> bool:
+def is_alive(process: ProcessIdentity) -> bool:
     """Whether that very process of this host still runs."""
-    return _started(process.pid) == process.started
+    return _read_start_time(process.pid) == process.started
 
 
-def _boot_id() -> str:
+def _read_boot_id() -> str:
     """With the namespace of the pids: containers of one host may share everything else."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -44,7 +44,7 @@ def _boot_id() -> str:
         return ""  # not Linux: dead workers are then found by their leases alone
 
 
-def _started(pid: int) -> str:
+def _read_start_time(pid: int) -> str:
     """Clock ticks since boot, from /proc; empty when the process is not there, or a zombie that has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

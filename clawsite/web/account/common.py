@@ -10,7 +10,7 @@ from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
-from clawsite.web.account.forms import SCOPE_WORDS
+from clawsite.web.account.forms import SCOPE_LABELS
 
 
 class SignedInRequest(HttpRequest):
@@ -19,11 +19,11 @@ class SignedInRequest(HttpRequest):
     user: User
 
 
-def back_to(section: str) -> HttpResponse:
+def redirect_to_section(section: str) -> HttpResponse:
     return redirect(f"{reverse('account')}#{section}")
 
 
-def ago(moment: datetime | None) -> str:
+def format_time_ago(moment: datetime | None) -> str:
     """Such as "3 hours ago"; empty for never."""
     if moment is None:
         return ""
@@ -32,5 +32,5 @@ def ago(moment: datetime | None) -> str:
     return _("%s ago") % timesince(moment, depth=1)
 
 
-def scopes_in_words(scopes: list[str]) -> list[str]:
-    return [str(words) for scope, words in SCOPE_WORDS.items() if scope in scopes]
+def scope_labels(scopes: list[str]) -> list[str]:
+    return [str(words) for scope, words in SCOPE_LABELS.items() if scope in scopes]

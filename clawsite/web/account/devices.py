@@ -14,10 +14,10 @@ from django.views.decorators.http import require_POST
 from clawsite.accounts.groups import PAIRING, scopes_of
 from clawsite.accounts.models import User
 from clawsite.gateway.devices import pairing
-from clawsite.gateway.devices.node_commands import allowed_by_default
+from clawsite.gateway.devices.node_commands import is_allowed_by_default
 from clawsite.gateway.models import Device, PairingRequest
 from clawsite.infra.errors import ClawError, NotFound
-from clawsite.web.account.common import SignedInRequest, ago, back_to, scopes_in_words
+from clawsite.web.account.common import SignedInRequest, format_time_ago, redirect_to_section, scope_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,44 +28,44 @@ class DeviceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestRow:
+class PairingRow:
     request: PairingRequest
     asks: list[str]  # scopes in words
     commands: list[tuple[str, bool]]  # of a node, and whether each would be allowed without a choice
 
 
-def devices_of(user: User) -> dict[str, Any]:
+def device_context(user: User) -> dict[str, Any]:
     """For the page's context."""
-    devices = Device.objects.filter(owner=user).living().order_by("-paired_at")[:100]
+    devices = Device.objects.filter(owner=user).active().order_by("-paired_at")[:100]
     return {
-        "devices": [DeviceRow(device, scopes_in_words(device.scopes), ago(device.last_seen_at)) for device in devices],
-        "pairing": [_request_row(request) for request in _waiting(user)],
+        "devices": [DeviceRow(device, scope_labels(device.scopes), format_time_ago(device.last_seen_at)) for device in devices],
+        "pairing": [_pairing_row(request) for request in _list_pending(user)],
     }
 
 
-def _waiting(user: User) -> list[PairingRequest]:
+def _list_pending(user: User) -> list[PairingRequest]:
     if PAIRING not in scopes_of(user):
         return []
     return list(PairingRequest.objects.for_user(user).pending().select_related("account").order_by("created_at")[:50])
 
 
-def _request_row(request: PairingRequest) -> RequestRow:
-    commands = [(command, allowed_by_default(command)) for command in request.facts.get("commands", [])]
-    return RequestRow(request, scopes_in_words(request.scopes), commands)
+def _pairing_row(request: PairingRequest) -> PairingRow:
+    commands = [(command, is_allowed_by_default(command)) for command in request.facts.get("commands", [])]
+    return PairingRow(request, scope_labels(request.scopes), commands)
 
 
 @require_POST
 @login_required
 def revoke_device(request: SignedInRequest, pk: int) -> HttpResponse:
-    device = get_object_or_404(Device.objects.filter(owner=request.user).living(), pk=pk)
+    device = get_object_or_404(Device.objects.filter(owner=request.user).active(), pk=pk)
     pairing.remove(device, by=request.user)
     messages.success(request, _("“%s” was revoked and disconnected. It can’t connect until it is approved again.") % device)
-    return back_to("devices")
+    return redirect_to_section("devices")
 
 
 @require_POST
 @login_required
-def approve(request: SignedInRequest, pk: str) -> HttpResponse:
+def approve_pairing(request: SignedInRequest, pk: str) -> HttpResponse:
     """With what the account has, and of a node's commands those that are ticked."""
     held = scopes_of(request.user)
     commands = request.POST.getlist("commands") if "is_node" in request.POST else None
@@ -74,20 +74,20 @@ def approve(request: SignedInRequest, pk: str) -> HttpResponse:
         pairing.approve(pk, by=request.user, ceiling=held, commands=commands)
         return _("The device is paired. This takes effect when it next connects.")
 
-    return _decided(request, held, let_in)
+    return _decide_and_redirect(request, held, let_in)
 
 
 @require_POST
 @login_required
-def reject(request: SignedInRequest, pk: str) -> HttpResponse:
+def reject_pairing(request: SignedInRequest, pk: str) -> HttpResponse:
     def leave_out() -> str:
         pairing.reject(pk, by=request.user)
         return _("Pairing denied.")
 
-    return _decided(request, scopes_of(request.user), leave_out)
+    return _decide_and_redirect(request, scopes_of(request.user), leave_out)
 
 
-def _decided(request: SignedInRequest, held: frozenset[str], decide: Callable[[], str]) -> HttpResponse:
+def _decide_and_redirect(request: SignedInRequest, held: frozenset[str], decide: Callable[[], str]) -> HttpResponse:
     if PAIRING not in held:
         raise Http404
     try:
@@ -96,4 +96,4 @@ def _decided(request: SignedInRequest, held: frozenset[str], decide: Callable[[]
         raise Http404 from missing
     except ClawError as refused:
         messages.error(request, refused.message)
-    return back_to("devices")
+    return redirect_to_section("devices")

@@ -13,7 +13,7 @@ from clawsite.accounts import groups
 from clawsite.accounts.models import TOKEN_DAYS, User
 
 # In the order in which they are offered; what each gives, in words for people.
-SCOPE_WORDS = {
+SCOPE_LABELS = {
     groups.READ: _("Read chats and follow runs"),
     groups.WRITE: _("Send messages, stop runs, change chats"),
     groups.APPROVALS: _("Approve or deny requests"),
@@ -44,7 +44,7 @@ class NewPasswordForm(PasswordChangeForm):
         self.fields["new_password2"].help_text = ""
 
 
-class NewTokenForm(forms.Form):
+class AccountTokenForm(forms.Form):
     name = forms.CharField(
         label=_("Name"), max_length=100, help_text=_("The program that will use it, so you know later which token to revoke.")
     )
@@ -60,7 +60,7 @@ class NewTokenForm(forms.Form):
     def __init__(self, user: User, data: Any = None) -> None:
         super().__init__(data, auto_id="token_%s")
         held = groups.scopes_of(user)
-        choices = [(scope, words) for scope, words in SCOPE_WORDS.items() if scope in held]
+        choices = [(scope, words) for scope, words in SCOPE_LABELS.items() if scope in held]
         self.fields["scopes"] = forms.MultipleChoiceField(
             label=_("Permissions"), choices=choices, widget=forms.CheckboxSelectMultiple, initial=[groups.READ, groups.WRITE]
         )

@@ -26,14 +26,14 @@ from clawsite.accounts.models import AccessToken, BrowserSession, User
 from clawsite.accounts.sign_in import browsers, throttle, user_agents
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import Unavailable
-from clawsite.web.account.common import SignedInRequest, ago, back_to, scopes_in_words
-from clawsite.web.account.devices import devices_of
-from clawsite.web.account.forms import NewPasswordForm, NewTokenForm, ProfileForm
-from clawsite.web.account.webhooks import hooks_of
-from clawsite.web.sign_in.pages import waiting_time
+from clawsite.web.account.common import SignedInRequest, format_time_ago, redirect_to_section, scope_labels
+from clawsite.web.account.devices import device_context
+from clawsite.web.account.forms import AccountTokenForm, NewPasswordForm, ProfileForm
+from clawsite.web.account.webhooks import webhook_context
+from clawsite.web.sign_in.pages import describe_wait
 
-FORM_USED = "form_used"
-ENDED_SHOWN = 10
+USED_FORM_KEY = "form_used"
+MAX_ENDED_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class TokenRow:
 @require_safe
 @login_required
 def account(request: SignedInRequest) -> HttpResponse:
-    return _page(request)
+    return _render_page(request)
 
 
 @require_POST
@@ -66,7 +66,7 @@ def change_profile(request: SignedInRequest) -> HttpResponse:
     # A copy: the page's bar shows the name that is stored, not the one that was refused.
     form = ProfileForm(request.POST, instance=User.objects.get(pk=request.user.pk))
     if not form.is_valid():
-        return _page(request, profile=form)
+        return _render_page(request, profile=form)
     changed = {name: form.cleaned_data[name] for name in form.Meta.fields}
     with transaction.atomic():
         User.objects.filter(pk=request.user.pk).update(**changed)  # no rights change, so no socket needs to know
@@ -74,7 +74,7 @@ def change_profile(request: SignedInRequest) -> HttpResponse:
             "account.changed", subject=("account", request.user.pk), name=request.user.username, fields=sorted(form.changed_data)
         )
     messages.success(request, _("Saved."))
-    return back_to("profile")
+    return redirect_to_section("profile")
 
 
 @sensitive_post_parameters()
@@ -82,26 +82,26 @@ def change_profile(request: SignedInRequest) -> HttpResponse:
 @login_required
 def change_password(request: SignedInRequest) -> HttpResponse:
     """Needs the old one, so an unattended browser is not enough; guessing it is slowed like signing in."""
-    address, name = throttle.address_of(request), request.user.get_username()
+    address, name = throttle.address_of_request(request), request.user.get_username()
     try:
-        throttle.admit(address, name)
+        throttle.check_and_count(address, name)
     except Unavailable as wait:
-        seconds, told = waiting_time(wait)
-        response = _page(request, password_wait=told, status=429)
+        seconds, told = describe_wait(wait)
+        response = _render_page(request, password_wait=told, status=429)
         response["Retry-After"] = str(seconds)
         return response
     form = NewPasswordForm(request.user, request.POST)
     if "old_password" not in form.errors:
-        throttle.succeeded(address, name, admitted=True)
+        throttle.record_success(address, name, admitted=True)
     if not form.is_valid():
-        return _page(request, password=form)
+        return _render_page(request, password=form)
     with transaction.atomic():
         update_session_auth_hash(request, form.save())
-        browsers.note(request, request.user)
-        ended = browsers.keep_only(request, request.user)
+        browsers.record_browser(request, request.user)
+        ended = browsers.sign_out_others(request, request.user)
     told = ngettext("%d other browser was signed out.", "%d other browsers were signed out.", ended) % ended
     messages.success(request, " ".join([_("Your password was changed."), *([told] if ended else [])]))
-    return back_to("password")
+    return redirect_to_section("password")
 
 
 @never_cache
@@ -109,46 +109,46 @@ def change_password(request: SignedInRequest) -> HttpResponse:
 @login_required
 def make_token(request: SignedInRequest) -> HttpResponse:
     """The secret is in this one answer and nowhere else, so it is no redirect; a reload makes no second token."""
-    form = NewTokenForm(request.user, request.POST)
+    form = AccountTokenForm(request.user, request.POST)
     if not form.is_valid():
-        return _page(request, token=form)
+        return _render_page(request, token=form)
     chosen = form.cleaned_data
-    if request.session.get(FORM_USED) == chosen["form_id"]:
+    if request.session.get(USED_FORM_KEY) == chosen["form_id"]:
         messages.info(request, _("This access token was already created. Its secret is shown only once."))
-        return back_to("tokens")
+        return redirect_to_section("tokens")
     made, secret = tokens.issue_token(request.user, chosen["name"], chosen["scopes"], form.expires_at())
-    request.session[FORM_USED] = chosen["form_id"]
-    return render(request, "account/token_issued.html", {"token": made, "secret": secret, "may": scopes_in_words(made.scopes)})
+    request.session[USED_FORM_KEY] = chosen["form_id"]
+    return render(request, "account/token_issued.html", {"token": made, "secret": secret, "may": scope_labels(made.scopes)})
 
 
 @require_POST
 @login_required
-def revoke(request: SignedInRequest, pk: int) -> HttpResponse:
+def revoke_token(request: SignedInRequest, pk: int) -> HttpResponse:
     token = get_object_or_404(request.user.access_tokens, pk=pk)
     tokens.revoke_token(token)
     messages.success(request, _("“%s” was revoked. Programs that used it are disconnected.") % token.name)
-    return back_to("tokens")
+    return redirect_to_section("tokens")
 
 
 @require_POST
 @login_required
 def sign_out_browser(request: SignedInRequest, pk: int) -> HttpResponse:
-    if not browsers.sign_out(request.user, pk):
+    if not browsers.sign_out_browser(request.user, pk):
         raise Http404
     messages.success(request, _("That browser was signed out."))
-    return back_to("browsers")
+    return redirect_to_section("browsers")
 
 
 @require_POST
 @login_required
 def sign_out_others(request: SignedInRequest) -> HttpResponse:
-    ended = browsers.keep_only(request, request.user)
+    ended = browsers.sign_out_others(request, request.user)
     told = ngettext("%d other browser was signed out.", "%d other browsers were signed out.", ended) % ended
     messages.success(request, told if ended else _("No other browser was signed in."))
-    return back_to("browsers")
+    return redirect_to_section("browsers")
 
 
-def _page(request: SignedInRequest, *, status: int = 0, password_wait: str = "", **bound: forms.BaseForm) -> HttpResponse:
+def _render_page(request: SignedInRequest, *, status: int = 0, password_wait: str = "", **bound: forms.BaseForm) -> HttpResponse:
     """The page with all its forms; `bound` are those that came back with something wrong."""
     user = request.user
     made = list(user.access_tokens.select_related("made_with").order_by("-created_at"))
@@ -157,13 +157,13 @@ def _page(request: SignedInRequest, *, status: int = 0, password_wait: str = "",
         "profile": bound.get("profile") or ProfileForm(instance=user),
         "password": bound.get("password") or NewPasswordForm(user),
         "password_wait": password_wait,
-        "token": bound.get("token") or NewTokenForm(user),
-        "tokens": [TokenRow(token, scopes_in_words(token.scopes), ago(token.last_used_at)) for token in valid],
-        "ended_tokens": [token for token in made if token not in valid][:ENDED_SHOWN],
-        "browsers": [_browser_row(row, request) for row in browsers.browsers_of(user)],
+        "token": bound.get("token") or AccountTokenForm(user),
+        "tokens": [TokenRow(token, scope_labels(token.scopes), format_time_ago(token.last_used_at)) for token in valid],
+        "ended_tokens": [token for token in made if token not in valid][:MAX_ENDED_SHOWN],
+        "browsers": [_browser_row(row, request) for row in browsers.list_browsers(user)],
         "groups": user.groups.order_by("name"),
-        **devices_of(user),
-        **hooks_of(user),
+        **device_context(user),
+        **webhook_context(user),
     }
     return render(request, "account/page.html", context, status=status or (400 if bound else 200))
 
@@ -172,9 +172,9 @@ def _browser_row(row: BrowserSession, request: HttpRequest) -> BrowserRow:
     agent = row.user_agent
     return BrowserRow(
         row=row,
-        name=user_agents.browser_of(agent) or _("Unknown browser"),
-        system=user_agents.system_of(agent),
+        name=user_agents.parse_browser(agent) or _("Unknown browser"),
+        system=user_agents.parse_system(agent),
         handheld=user_agents.is_handheld(agent),
-        seen=ago(row.last_seen_at),
+        seen=format_time_ago(row.last_seen_at),
         is_this=row.session_id == request.session.session_key,
     )

@@ -13,30 +13,30 @@ from django.views.decorators.http import require_POST
 from clawsite.accounts.models import User
 from clawsite.gateway.hooks import consent
 from clawsite.infra.errors import Conflict, NotFound
-from clawsite.web.account.common import SignedInRequest, back_to
+from clawsite.web.account.common import SignedInRequest, redirect_to_section
 
 
-def hooks_of(user: User) -> dict[str, Any]:
+def webhook_context(user: User) -> dict[str, Any]:
     """For the page's context."""
-    return {"hooks": consent.hooks_for(user)}
+    return {"hooks": consent.list_webhooks_for(user)}
 
 
 @require_POST
 @login_required
-def agree(request: SignedInRequest, pk: int) -> HttpResponse:
+def agree_to_webhook(request: SignedInRequest, pk: int) -> HttpResponse:
     """To the webhook as the page showed it: what was changed since then is not agreed to."""
     try:
-        hook = consent.agree(pk, by=request.user, seen=_moment(request.POST.get("seen", "")))
+        hook = consent.give_consent(pk, by=request.user, seen=_parse_time(request.POST.get("seen", "")))
     except NotFound as missing:
         raise Http404 from missing
     except Conflict:
         messages.error(request, _("The webhook was changed. Review it again before you authorize it."))
     else:
         messages.success(request, _("“%s” can now act for you.") % hook)
-    return back_to("webhooks")
+    return redirect_to_section("webhooks")
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_time(text: str) -> datetime | None:
     try:
         return parse_datetime(text)
     except ValueError:  # of the right form, and no date
@@ -45,10 +45,10 @@ def _moment(text: str) -> datetime | None:
 
 @require_POST
 @login_required
-def refuse(request: SignedInRequest, pk: int) -> HttpResponse:
+def decline_webhook(request: SignedInRequest, pk: int) -> HttpResponse:
     try:
-        hook = consent.refuse(pk, by=request.user)
+        hook = consent.withdraw_consent(pk, by=request.user)
     except NotFound as missing:
         raise Http404 from missing
     messages.success(request, _("“%s” can’t act for you and was disabled.") % hook)
-    return back_to("webhooks")
+    return redirect_to_section("webhooks")

@@ -13,8 +13,8 @@ from django.views.decorators.http import require_safe
 
 from clawsite.accounts.models import User
 
-READ = "infra.view_auditentry"
-OPERATE = "accounts.administer_gateway"
+VIEW_AUDIT_LOG = "infra.view_auditentry"
+ADMINISTER_GATEWAY = "accounts.administer_gateway"
 CHANGE_ACCOUNTS = "accounts.change_user"
 
 
@@ -23,9 +23,9 @@ CHANGE_ACCOUNTS = "accounts.change_user"
 @login_required
 def audit_log(request: HttpRequest) -> HttpResponse:
     user = cast("User", request.user)
-    if user.is_staff and user.has_perm(READ):
+    if user.is_staff and user.has_perm(VIEW_AUDIT_LOG):
         return redirect("admin:infra_auditentry_changelist")
-    if not (user.has_perm(READ) or user.has_perm(OPERATE)):
+    if not (user.has_perm(VIEW_AUDIT_LOG) or user.has_perm(ADMINISTER_GATEWAY)):
         raise Http404
     may_change = user.is_staff and user.has_perm(CHANGE_ACCOUNTS)
-    return render(request, "audit/page.html", {"lacks_staff": user.has_perm(READ), "may_change": may_change})
+    return render(request, "audit/page.html", {"lacks_staff": user.has_perm(VIEW_AUDIT_LOG), "may_change": may_change})

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH, HEIGHT = 900.0, 160.0
-GAP = 0.22  # of a bar's place
+COLUMN_GAP = 0.22  # of a bar's place
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Bar:
     title: str
 
 
-def columns(values: Sequence[Sequence[float]], titles: Sequence[str]) -> list[Bar]:
+def build_columns(values: Sequence[Sequence[float]], titles: Sequence[str]) -> list[Bar]:
     """Stacked columns over the whole width, the highest as high as the plot."""
     highest = max((sum(parts) for parts in values), default=0)
     if not highest:
@@ -32,11 +32,11 @@ def columns(values: Sequence[Sequence[float]], titles: Sequence[str]) -> list[Ba
             height = value / highest * HEIGHT
             top -= height
             if value:
-                x, width = place * (number + GAP / 2), place * (1 - GAP)
+                x, width = place * (number + COLUMN_GAP / 2), place * (1 - COLUMN_GAP)
                 bars.append(Bar(f"{x:.1f}", f"{top:.1f}", f"{width:.1f}", f"{max(height, 1):.1f}", part, title))
     return bars
 
 
-def share(value: float, highest: float) -> str:
+def to_percent(value: float, highest: float) -> str:
     """A width in percent."""
     return f"{value / highest * 100:.1f}" if highest else "0"

@@ -21,21 +21,21 @@ from clawsite.gateway.server import runtime
 from clawsite.infra.version import version
 from clawsite.web import health
 from clawsite.web.admin import charts
-from clawsite.web.formatting import count, duration, money
-from clawsite.web.freezes import shown_stops
-from clawsite.web.runs.labels import COLOURS, STATUS_WORDS, reason_words
+from clawsite.web.formatting import format_count, format_duration, format_money
+from clawsite.web.freezes import freeze_banners
+from clawsite.web.runs.labels import STATUS_LABELS, STATUS_TONES, run_reason_label
 from sessions_app.models import Freeze, Run
 from sessions_app.reports import operations as operation_reports
-from sessions_app.reports.operations import Usage, Used, WorkerState
+from sessions_app.reports.operations import UsageReport, UsageTotals, WorkerState
 from sessions_app.runs import lanes
 
 DAYS = 30
-LISTED = 8
-NEEDED = ("sessions_app.view_run", "sessions_app.view_lane", "sessions_app.view_worker")
-READ_ALONG = "accounts.view_any_session"
-TONES = {"silent": "bad", "draining": "warn", "working": "busy", "idle": ""}
+MAX_LISTED = 8
+REQUIRED_PERMISSIONS = ("sessions_app.view_run", "sessions_app.view_lane", "sessions_app.view_worker")
+VIEW_ANY_SESSION = "accounts.view_any_session"
+WORKER_TONES = {"silent": "bad", "draining": "warn", "working": "busy", "idle": ""}
 
-HEADS = {
+TABLE_HEADINGS = {
     "lanes": (
         gettext_lazy("Lane"),
         gettext_lazy("Running"),
@@ -56,56 +56,56 @@ HEADS = {
     "slow": (gettext_lazy("Run"), gettext_lazy("Model"), gettext_lazy("State"), gettext_lazy("Active time"), gettext_lazy("Time")),
 }
 
-Cell = dict[str, str]
+TableCell = dict[str, str]
 
 
 def overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """For unfold's setting DASHBOARD_CALLBACK. Staff who may not see runs get the list of what they may see."""
     user = cast("User", request.user)
     context["title"] = _("Overview")
-    if not user.has_perms(NEEDED):
+    if not user.has_perms(REQUIRED_PERMISSIONS):
         return context
-    return {**context, "now": now(user), **_lately(), "heads": HEADS}
+    return {**context, "now": build_live_data(user), **_build_usage_history(), "heads": TABLE_HEADINGS}
 
 
 @never_cache
 @require_safe
 @login_required
-def live(request: HttpRequest) -> HttpResponse:
+def live_data(request: HttpRequest) -> HttpResponse:
     """What changes by the second, as JSON, with the words already in it: js/admin/dashboard.js only puts them in their places.
 
     With `?used` the part about the last days comes too. It counts every run of thirty days, so it is asked for once a minute.
     """
     user = cast("User", request.user)
-    if not (user.is_staff and user.has_perms(NEEDED)):
+    if not (user.is_staff and user.has_perms(REQUIRED_PERMISSIONS)):
         raise PermissionDenied
-    used = {"used": render_to_string("dashboard/_used.html", _lately())} if "used" in request.GET else {}
-    return JsonResponse({**now(user), **used})
+    used = {"used": render_to_string("dashboard/_used.html", _build_usage_history())} if "used" in request.GET else {}
+    return JsonResponse({**build_live_data(user), **used})
 
 
-def _lately() -> dict[str, Any]:
-    return {"used": _used(operation_reports.usage(DAYS)), "days": DAYS}
+def _build_usage_history() -> dict[str, Any]:
+    return {"used": _usage_context(operation_reports.report_usage(DAYS)), "days": DAYS}
 
 
-def now(user: User) -> dict[str, Any]:
-    lane_rows = lanes.lane_report()
-    workers = operation_reports.worker_states()
-    words = user.has_perm(READ_ALONG)
-    stopped = shown_stops(user)
+def build_live_data(user: User) -> dict[str, Any]:
+    lane_rows = lanes.report_lanes()
+    workers = operation_reports.list_worker_states()
+    words = user.has_perm(VIEW_ANY_SESSION)
+    stopped = freeze_banners(user)
     return {
         "at": _("As of %s") % date_format(timezone.localtime(), "H:i:s"),
         "stopped": stopped,
         "tiles": [_health(any(stop["scope"] == Freeze.Scope.ALL for stop in stopped)), *_tiles(lane_rows, workers)],
-        "lanes": [_lane(row) for row in lane_rows],
-        "workers": [_worker(state) for state in workers],
-        "failed": [_failed(run, words) for run in operation_reports.failed_runs(LISTED)],
-        "slow": [_slow(run) for run in operation_reports.slow_runs(LISTED)],
+        "lanes": [_lane_cells(row) for row in lane_rows],
+        "workers": [_worker_cells(state) for state in workers],
+        "failed": [_failed_run_cells(run, words) for run in operation_reports.list_failed_runs(MAX_LISTED)],
+        "slow": [_slow_run_cells(run) for run in operation_reports.list_slow_runs(MAX_LISTED)],
     }
 
 
 def _health(stopped: bool) -> dict[str, str]:
     """Whether a message sent now would be answered. While people have stopped everything, it would not."""
-    if lacks := health.missing():
+    if lacks := health.list_problems():
         return _tile("health", _("Health"), _("not ready"), " ".join(lacks), "bad")
     if stopped:
         return _tile("health", _("Health"), _("frozen"), _("by an operator; nothing runs until it is resumed"), "bad")
@@ -118,31 +118,31 @@ def _tiles(lane_rows: list[dict[str, Any]], workers: list[WorkerState]) -> list[
     late = any(row["late"] for row in lane_rows)
     alive = [each for each in workers if each.state != "silent"]
     silent = len(workers) - len(alive)
-    online = runtime.online()
+    online = runtime.count_online()
     return [
         _tile(
             "running",
             _("Running"),
-            count(running),
+            format_count(running),
             _("max %d") % sum(row["max"] for row in lane_rows),
             "busy" if running else "",
         ),
         _tile(
             "queued",
             _("Queued"),
-            count(queued),
-            _("oldest: %s") % duration(oldest) if queued else _("queue empty"),
+            format_count(queued),
+            _("oldest: %s") % format_duration(oldest) if queued else _("queue empty"),
             "warn" if late else "",
         ),
-        _tile("parked", _("Waiting"), count(parked), _("for an approval or a subagent"), "warn" if parked else ""),
+        _tile("parked", _("Waiting"), format_count(parked), _("for an approval or a subagent"), "warn" if parked else ""),
         _tile(
             "workers",
             _("Workers"),
-            count(len(alive)),
+            format_count(len(alive)),
             _("%d unresponsive") % silent if silent else _("all responding"),
             "bad" if silent or not alive else "",
         ),
-        _tile("sockets", _("Connected"), "–" if online is None else count(online), _("clients across all processes"), ""),
+        _tile("sockets", _("Connected"), "–" if online is None else format_count(online), _("clients across all processes"), ""),
     ]
 
 
@@ -150,81 +150,89 @@ def _tile(key: str, label: str, value: str, remark: str, tone: str) -> dict[str,
     return {"key": key, "label": label, "value": value, "remark": remark, "tone": tone}
 
 
-def _cell(text: object, tone: str = "", href: str = "", share: str = "", at: str = "") -> Cell:
+def _cell(text: object, tone: str = "", href: str = "", share: str = "", at: str = "") -> TableCell:
     return {"text": str(text), "tone": tone, "href": href, "share": share, "at": at}
 
 
-def _moment(at: datetime) -> Cell:
+def _time_cell(at: datetime) -> TableCell:
     return _cell(date_format(timezone.localtime(at), "DATETIME_FORMAT"), at=at.isoformat())
 
 
-def _lane(row: dict[str, Any]) -> list[Cell]:
-    waited = duration(row["oldestWaitMs"]) if row["queued"] else "–"
+def _lane_cells(row: dict[str, Any]) -> list[TableCell]:
+    waited = format_duration(row["oldestWaitMs"]) if row["queued"] else "–"
     runs = reverse("admin:sessions_app_run_changelist")
     return [
         _cell(row["lane"], href=f"{runs}?lane__exact={row['lane']}"),
-        _cell(f"{count(row['running'])} / {count(row['max'])}", share=charts.share(min(row["running"], row["max"]), row["max"])),
-        _cell(count(row["queued"]), "warn" if row["late"] else ""),
+        _cell(
+            f"{format_count(row['running'])} / {format_count(row['max'])}",
+            share=charts.to_percent(min(row["running"], row["max"]), row["max"]),
+        ),
+        _cell(format_count(row["queued"]), "warn" if row["late"] else ""),
         _cell(waited, "warn" if row["late"] else ""),
-        _cell(count(row["parked"])),
+        _cell(format_count(row["parked"])),
     ]
 
 
-def _worker(state: WorkerState) -> list[Cell]:
+def _worker_cells(state: WorkerState) -> list[TableCell]:
     worker = state.worker
     names = {"silent": _("unresponsive"), "draining": _("draining"), "working": _("busy"), "idle": _("idle")}
-    lease = "–" if state.lease_seconds is None else duration(int(max(0.0, state.lease_seconds) * 1000))
+    lease = "–" if state.lease_seconds is None else format_duration(int(max(0.0, state.lease_seconds) * 1000))
     return [
         _cell(worker.pk, href=reverse("admin:sessions_app_worker_change", args=[worker.pk])),
-        _cell(names[state.state], TONES[state.state]),
-        _cell(count(state.running)),
+        _cell(names[state.state], WORKER_TONES[state.state]),
+        _cell(format_count(state.running)),
         _cell(lease, "bad" if (state.lease_seconds or 1) < 0 else ""),
-        _cell(_("%s ago") % duration(int(state.silent_seconds * 1000))),
+        _cell(_("%s ago") % format_duration(int(state.silent_seconds * 1000))),
         _cell(f"{worker.host} · {worker.pid}"),
         _cell(worker.version),
     ]
 
 
-def _run_cells(run: Run) -> list[Cell]:
+def _run_cells(run: Run) -> list[TableCell]:
     name = f"{run.owner.username} · {run.session.agent}"
     return [_cell(name, href=reverse("run", args=[run.pk])), _cell(run.model or "–")]
 
 
-def _failed(run: Run, words: bool) -> list[Cell]:
-    when = _moment(run.ended_at or run.accepted_at)
-    return [*_run_cells(run), _cell(reason_words(run.reason) or "–", "bad"), _cell(run.error[:200] if words else ""), when]
+def _failed_run_cells(run: Run, words: bool) -> list[TableCell]:
+    when = _time_cell(run.ended_at or run.accepted_at)
+    return [*_run_cells(run), _cell(run_reason_label(run.reason) or "–", "bad"), _cell(run.error[:200] if words else ""), when]
 
 
-def _slow(run: Run) -> list[Cell]:
+def _slow_run_cells(run: Run) -> list[TableCell]:
     took = round(run.running_seconds * 1000)
-    when = _moment(run.ended_at or run.accepted_at)
-    return [*_run_cells(run), _cell(STATUS_WORDS[run.status], COLOURS.get(run.status, "")), _cell(duration(took)), when]
+    when = _time_cell(run.ended_at or run.accepted_at)
+    return [
+        *_run_cells(run),
+        _cell(STATUS_LABELS[run.status], STATUS_TONES.get(run.status, "")),
+        _cell(format_duration(took)),
+        when,
+    ]
 
 
-def _used(report: Usage) -> dict[str, Any]:
+def _usage_context(report: UsageReport) -> dict[str, Any]:
     """The plots and their tables."""
     # Translators: a day without its year, in the letters of Django's date filter
     day_format = _("j M")
     days = [(date_format(day, day_format), used) for day, used in report.days.items()]
-    tokens = [f"{day}: {_tokens(used)}" for day, used in days]
-    costs = [f"{day}: {_cost(used)}" for day, used in days]
+    tokens = [f"{day}: {_tokens_label(used)}" for day, used in days]
+    costs = [f"{day}: {_cost_label(used)}" for day, used in days]
     return {
-        "tokens": charts.columns([(used.input_tokens, used.output_tokens) for _day, used in days], tokens),
-        "costs": charts.columns([(used.cost_microusd,) for _day, used in days], costs),
-        "days": [{"day": day, **_figures(used)} for day, used in days],
+        "tokens": charts.build_columns([(used.input_tokens, used.output_tokens) for _day, used in days], tokens),
+        "costs": charts.build_columns([(used.cost_microusd,) for _day, used in days], costs),
+        "days": [{"day": day, **_usage_labels(used)} for day, used in days],
         "first": days[0][0],
         "last": days[-1][0],
-        "agents": _rows(report.agents.items()),
-        "models": _rows(report.models.items()),
-        "total": _figures(report.total),
+        "agents": _usage_rows(report.agents.items()),
+        "models": _usage_rows(report.models.items()),
+        "total": _usage_labels(report.total),
         "states": [
-            {"words": STATUS_WORDS[status], "tone": COLOURS.get(status, ""), "count": count(number)}
+            {"words": STATUS_LABELS[status], "tone": STATUS_TONES.get(status, ""), "count": format_count(number)}
             for status, number in report.states.most_common()
         ],
     }
 
 
-def _rows(named: Iterable[tuple[str, Used]]) -> list[dict[str, Any]]:
+def _usage_rows(named: Iterable[tuple[str, UsageTotals]]) -> list[dict[str, Any]]:
     """The first ten; bars by cost, or by tokens where nothing costs anything."""
     rows = list(named)[:10]
     dearest = max((used.cost_microusd for _name, used in rows), default=0)
@@ -232,20 +240,28 @@ def _rows(named: Iterable[tuple[str, Used]]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            **_figures(used),
-            "share": charts.share(*((used.cost_microusd, dearest) if dearest else (used.tokens, most))),
+            **_usage_labels(used),
+            "share": charts.to_percent(*((used.cost_microusd, dearest) if dearest else (used.tokens, most))),
         }
         for name, used in rows
     ]
 
 
-def _figures(used: Used) -> dict[str, str]:
-    return {"runs": count(used.runs), "failed": count(used.failed), "tokens": count(used.tokens), "cost": _cost(used)}
+def _usage_labels(used: UsageTotals) -> dict[str, str]:
+    return {
+        "runs": format_count(used.runs),
+        "failed": format_count(used.failed),
+        "tokens": format_count(used.tokens),
+        "cost": _cost_label(used),
+    }
 
 
-def _tokens(used: Used) -> str:
-    return _("%(input)s input, %(output)s output") % {"input": count(used.input_tokens), "output": count(used.output_tokens)}
+def _tokens_label(used: UsageTotals) -> str:
+    return _("%(input)s input, %(output)s output") % {
+        "input": format_count(used.input_tokens),
+        "output": format_count(used.output_tokens),
+    }
 
 
-def _cost(used: Used) -> str:
-    return money(used.cost_microusd / 1e6)
+def _cost_label(used: UsageTotals) -> str:
+    return format_money(used.cost_microusd / 1e6)

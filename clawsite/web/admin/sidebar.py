@@ -80,18 +80,18 @@ PAGES = {
 # A thing has one entry: its page, which links to the table behind it, or the table for who may only look at that.
 TABLES = {"stops": "sessions_app.freeze", "approvals": "tools_app.approval"}
 # A table that operators may not look at, and the page that tells them why and what to do: they would look for it in vain.
-TOLD_WHY_NOT = {"infra.auditentry": "audit"}
+EXPLAINED_PAGES = {"infra.auditentry": "audit"}
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """For unfold's setting SIDEBAR."""
     overview = {"title": _("Overview"), "icon": "space_dashboard", "link": reverse("admin:index")}
     overview["active"] = request.path == overview["link"]
-    groups = [{"title": title, "items": [item for row in rows if (item := _item(request, *row))]} for title, rows in MENU]
+    groups = [{"title": title, "items": [item for row in rows if (item := _menu_item(request, *row))]} for title, rows in MENU]
     return [{"title": "", "items": [overview]}, *(group for group in groups if group["items"])]
 
 
-def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any] | None:
+def _menu_item(request: HttpRequest, label: str, icon: str) -> dict[str, Any] | None:
     if label in PAGES:
         page_name, permission = PAGES[label]
         if request.user.has_perm(permission):
@@ -108,7 +108,7 @@ def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any] | None:
     table = admin.site.get_model_admin(model)
     name = capfirst(str(getattr(table, "list_name", "") or model._meta.verbose_name_plural))
     if not table.has_view_or_change_permission(request):
-        if label not in TOLD_WHY_NOT or not request.user.has_perm("accounts.administer_gateway"):
+        if label not in EXPLAINED_PAGES or not request.user.has_perm("accounts.administer_gateway"):
             return None
-        link = reverse(TOLD_WHY_NOT[label])
+        link = reverse(EXPLAINED_PAGES[label])
     return {"title": name, "icon": icon, "link": link, "active": request.path.startswith(link)}

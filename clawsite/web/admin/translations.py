@@ -2,7 +2,7 @@
 
 from django.utils.translation import gettext_noop as _
 
-WORDS = (
+UNFOLD_TEXTS = (
     _("Add row"),
     _("After you've created a user, you’ll be able to edit more user options."),
     _("Apply Filters"),

@@ -14,10 +14,10 @@ from django_htmx.middleware import HtmxDetails
 from clawsite.accounts.models import User
 
 APPROVE = "accounts.approve_commands"
-READ_ALONG = "accounts.view_any_session"
-RULES = "tools_app.change_execrule"
-LOOK_AT_RULES = "tools_app.view_execrule"
-LOOK_AT_GRANTS = "tools_app.view_grant"
+VIEW_ANY_SESSION = "accounts.view_any_session"
+CHANGE_RULES = "tools_app.change_execrule"
+VIEW_RULES = "tools_app.view_execrule"
+VIEW_GRANTS = "tools_app.view_grant"
 ADD_GRANT = "tools_app.add_grant"
 CHANGE_GRANT = "tools_app.change_grant"
 
@@ -31,7 +31,7 @@ class ApprovalRequest(HttpRequest):
     htmx: HtmxDetails
 
 
-def for_people(*any_of: str) -> Callable[[View], View]:
+def require_any_permission(*any_of: str) -> Callable[[View], View]:
     """For who is signed in and has one of these permissions, if there are any. Answers are not kept by the browser."""
 
     def make(view: View) -> View:

@@ -14,33 +14,33 @@ from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
-from clawsite.web.approvals.gate_reasons import reason_words
+from clawsite.web.approvals.gate_reasons import gate_reason_text
 from clawsite.web.approvals.labels import (
-    BADGE,
-    ENDED,
+    END_LABELS,
     REASONS,
-    TONE,
-    alarms,
-    did_words,
-    level_words,
-    outcome_words,
-    span,
-    touches,
-    wish_words,
+    STATUS_LABELS,
+    STATUS_TONES,
+    describe_access,
+    describe_decision,
+    describe_grant_terms,
+    describe_outcome,
+    format_span,
+    level_label,
+    list_alarms,
 )
-from clawsite.web.visible_text import command_html, quoted, seen
+from clawsite.web.visible_text import agent_text_html, command_html, to_visible_html
 from sessions_app.models import Session, SessionMember
 from tools_app.approvals import approvers, expiry
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.allowed_by import granted_with
+from tools_app.approvals.allowed_by import describe_granted
 from tools_app.models import Approval, ApprovalVote, Command
 
-SHORT_LINE = 80
-LONG_LINE = 1500  # characters; what is longer says how long it is
+SHORT_COMMAND_LENGTH = 80
+LONG_COMMAND_LENGTH = 1500  # characters; what is longer says how long it is
 
 
 @dataclass(frozen=True, slots=True)
-class Chat:
+class ChatLink:
     """The conversation it comes from; without an address for who may not read it."""
 
     title: str = ""
@@ -48,9 +48,9 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class ApprovalCard:
     approval: Approval
-    chat: Chat
+    chat: ChatLink
     why_not: str  # they may not answer it; empty when they may
     may_drop: bool
     needed: int = 1  # people who must agree
@@ -81,14 +81,18 @@ class Card:
     def size(self) -> str:
         """How much there is to read, where it is much."""
         line = self.plan["line"]
-        if len(line) <= LONG_LINE and line.count("\n") < 12:
+        if len(line) <= LONG_COMMAND_LENGTH and line.count("\n") < 12:
             return ""
         return _("%(characters)d characters in %(lines)d lines") % {"characters": len(line), "lines": line.count("\n") + 1}
 
     @property
     def programs(self) -> list[dict[str, Any]]:
         return [
-            {"name": seen(each["name"]), "realpath": seen(each["realpath"]), "distrust": each.get("distrust", "")}
+            {
+                "name": to_visible_html(each["name"]),
+                "realpath": to_visible_html(each["realpath"]),
+                "distrust": each.get("distrust", ""),
+            }
             for each in self.plan["executables"]
         ]
 
@@ -96,18 +100,18 @@ class Card:
     def scripts(self) -> list[dict[str, Any]]:
         """Files whose content it runs, by the beginning of their hash; what is not there is not named."""
         found = [each for each in self.plan.get("scripts", []) if each["identity"]]
-        return [{"path": seen(each["path"]), "identity": each["identity"][:12]} for each in found]
+        return [{"path": to_visible_html(each["path"]), "identity": each["identity"][:12]} for each in found]
 
     @property
     def about(self) -> SafeString:
         """The beginning of the command, in the list of those that are decided. Whoever decides sees all of it."""
         line = self.plan["line"].strip()
-        first = line.split("\n", 1)[0][:SHORT_LINE]
-        return seen(first if first == line else f"{first}…")
+        first = line.split("\n", 1)[0][:SHORT_COMMAND_LENGTH]
+        return to_visible_html(first if first == line else f"{first}…")
 
     @property
     def reasons(self) -> list[dict[str, str | SafeString]]:
-        return [reason_words(each["code"], each["words"]) for each in self.approval.shown["reasons"]]
+        return [gate_reason_text(each["code"], each["words"]) for each in self.approval.shown["reasons"]]
 
     @property
     def more_reasons(self) -> int:
@@ -116,31 +120,31 @@ class Card:
 
     @property
     def cwd(self) -> SafeString:
-        return seen(self.plan["cwd"])
+        return to_visible_html(self.plan["cwd"])
 
     @property
     def touches(self) -> list[dict[str, Any]]:
         shown = self.approval.shown
-        return touches(self.plan, shown["writes"], shown.get("touches", []))
+        return describe_access(self.plan, shown["writes"], shown.get("touches", []))
 
     @property
     def alarms(self) -> list[str]:
         """What must be seen also where the facts are folded."""
         shown = self.approval.shown
-        found = alarms(self.plan, shown["writes"], shown.get("touches", []))
+        found = list_alarms(self.plan, shown["writes"], shown.get("touches", []))
         return found + [each["name"] for each in self.programs if each["distrust"]]
 
     @property
     def why(self) -> SafeString:
-        return quoted(self.approval.why)
+        return agent_text_html(self.approval.why)
 
     @property
     def why_is_cut(self) -> bool:
-        return len(self.approval.why) >= approval_requests.LONGEST_WHY
+        return len(self.approval.why) >= approval_requests.MAX_EXPLANATION_LENGTH
 
     @property
     def level(self) -> str:
-        return level_words(self.plan["level"])
+        return level_label(self.plan["level"])
 
     @property
     def may(self) -> list[str]:
@@ -150,7 +154,10 @@ class Card:
     def stored_always(self) -> list[dict[str, Any]]:
         """What “allow always” would write down: a real path and the shape of its arguments."""
         return [
-            {"pattern": seen(each["pattern"]), "shape": None if each["shape"] is None else seen(" ".join(each["shape"]))}
+            {
+                "pattern": to_visible_html(each["pattern"]),
+                "shape": None if each["shape"] is None else to_visible_html(" ".join(each["shape"])),
+            }
             for each in self.approval.shown.get("narrow", [])
         ]
 
@@ -164,7 +171,7 @@ class Card:
 
     @property
     def left(self) -> str:
-        return span((self.approval.expires_at - clock.now()).total_seconds())
+        return format_span((self.approval.expires_at - clock.now()).total_seconds())
 
     @property
     def is_urgent(self) -> bool:
@@ -172,15 +179,15 @@ class Card:
 
     @property
     def agreed(self) -> list[dict[str, Any]]:
-        return [{"name": vote.user.get_full_name(), "at": vote.at, "what": wish_words(vote.wish)} for vote in self.votes]
+        return [{"name": vote.user.get_full_name(), "at": vote.at, "what": describe_grant_terms(vote.wish)} for vote in self.votes]
 
     @property
     def tone(self) -> str:
-        return TONE[self.approval.status]
+        return STATUS_TONES[self.approval.status]
 
     @property
     def badge(self) -> str:
-        return str(BADGE[self.approval.status])
+        return str(STATUS_LABELS[self.approval.status])
 
     @property
     def reason(self) -> str:
@@ -191,65 +198,65 @@ class Card:
         """Who decided and what, in one sentence without a time."""
         approval = self.approval
         if approval.decided_by is None:
-            return str(ENDED[approval.status])
-        did = did_words(approval.decision, granted_with(approval).get("granted"))
+            return str(END_LABELS[approval.status])
+        did = describe_decision(approval.decision, describe_granted(approval).get("granted"))
         words = _("%(who)s %(did)s") % {"who": approval.decided_by.get_full_name(), "did": did}
         return _("%(decided)s; canceled before it started") % {"decided": words} if approval.status == "void" else words
 
 
-def read(found: Any) -> list[Approval]:
+def load_approvals(found: Any) -> list[Approval]:
     """The rows of a query with what a card needs of others."""
     votes = Prefetch("votes", ApprovalVote.objects.select_related("user").order_by("at"))
     return list(found.select_related("session", "requester", "decided_by").prefetch_related(votes, "grants"))
 
 
-def cards(user: User, rows: Sequence[Approval]) -> list[Card]:
+def build_cards(user: User, rows: Sequence[Approval]) -> list[ApprovalCard]:
     """For one reader. The queries are the same for one row and for fifty."""
-    candidate, wanted = approvers.Candidate(user), approvers.quorums(rows)
+    candidate, wanted = approvers.ApproverCandidate(user), approvers.find_quorums(rows)
     sessions = {row.session_id for row in rows if row.session_id}
     readable = set(Session.objects.for_user(user).filter(pk__in=sessions).values_list("pk", flat=True)) if sessions else set()
-    writable = _writable(user, rows)
-    started = _started(rows)
-    running = _running(rows)
+    writable = _find_writable(user, rows)
+    started = _find_started_commands(rows)
+    running = _find_running_commands(rows)
     return [
-        Card(
+        ApprovalCard(
             approval=row,
-            chat=_chat(user, row, readable),
+            chat=_build_chat_link(user, row, readable),
             why_not=candidate.why_not(row.requester_id, wanted[row.pk]),
             needed=wanted[row.pk].people,
             may_drop=row.is_open and row.session_id in writable,
             votes=list(row.votes.all()),
-            typed_into=seen(running.get(row.plan.get("input_to", ""), row.plan.get("input_to", ""))),
-            outcome="" if row.is_open else outcome_words(row, started.get((row.run_id, row.call_id))),
+            typed_into=to_visible_html(running.get(row.plan.get("input_to", ""), row.plan.get("input_to", ""))),
+            outcome="" if row.is_open else describe_outcome(row, started.get((row.run_id, row.call_id))),
         )
         for row in rows
     ]
 
 
-def card(user: User, row: Approval) -> Card:
-    return cards(user, [row])[0]
+def build_card(user: User, row: Approval) -> ApprovalCard:
+    return build_cards(user, [row])[0]
 
 
-def _chat(user: User, row: Approval, readable: Collection[UUID]) -> Chat:
+def _build_chat_link(user: User, row: Approval, readable: Collection[UUID]) -> ChatLink:
     if row.session is None or row.session_id not in readable:
-        return Chat()  # the title is of somebody's words too
-    return chat_of(user, row.session)
+        return ChatLink()  # the title is of somebody's words too
+    return chat_link_for(user, row.session)
 
 
-def chat_of(user: User, session: Session) -> Chat:
+def chat_link_for(user: User, session: Session) -> ChatLink:
     """For somebody who may read it."""
     key = session.key_for(user.pk)
-    return Chat(session.label or session.title or key, f"{reverse('chat')}#{key}")
+    return ChatLink(session.label or session.title or key, f"{reverse('chat')}#{key}")
 
 
-def _writable(user: User, rows: Sequence[Approval]) -> set[UUID]:
+def _find_writable(user: User, rows: Sequence[Approval]) -> set[UUID]:
     own = {row.session.pk for row in rows if row.session and row.session.owner_id == user.pk}
     others = {row.session_id for row in rows if row.session_id} - own
     shared = SessionMember.objects.filter(session__in=others, user=user, role=SessionMember.Role.WRITER) if others else None
     return own | (set(shared.values_list("session_id", flat=True)) if shared is not None else set())
 
 
-def _started(rows: Sequence[Approval]) -> dict[tuple[int | None, str], Command]:
+def _find_started_commands(rows: Sequence[Approval]) -> dict[tuple[int | None, str], Command]:
     runs = {row.run_id for row in rows if row.run_id and row.status == Approval.Status.USED}
     if not runs:
         return {}
@@ -257,7 +264,7 @@ def _started(rows: Sequence[Approval]) -> dict[tuple[int | None, str], Command]:
     return {(each.run_id, each.call_id): each for each in Command.objects.filter(run__in=runs).only(*columns)}
 
 
-def _running(rows: Sequence[Approval]) -> dict[str, str]:
+def _find_running_commands(rows: Sequence[Approval]) -> dict[str, str]:
     """The names of commands that lines are to be typed into."""
     wanted = {target for row in rows if (target := row.plan.get("input_to"))}
     return {str(pk): name for pk, name in Command.objects.filter(pk__in=wanted).values_list("pk", "name")} if wanted else {}

@@ -17,70 +17,70 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from clawsite.infra.errors import ClawError, NotFound
-from clawsite.web.approvals.access import APPROVE, ApprovalRequest, for_people
-from clawsite.web.approvals.card import card, cards, read
+from clawsite.web.approvals.access import APPROVE, ApprovalRequest, require_any_permission
+from clawsite.web.approvals.card import build_card, build_cards, load_approvals
 from clawsite.web.approvals.filters import PER_PAGE
-from clawsite.web.approvals.queue import find, for_cards
-from clawsite.web.redirects import inside
+from clawsite.web.approvals.queue import card_context, find_approval
+from clawsite.web.redirects import safe_redirect_url
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.grants import Wish
+from tools_app.approvals.grants import GrantTerms
 from tools_app.models import Approval
 
-SCOPES = ("session", "agent", "directory")
+GRANT_SCOPES = ("session", "agent", "directory")
 
 
-@for_people()
+@require_any_permission()
 @require_POST
-def answer(request: ApprovalRequest, pk: UUID) -> HttpResponse:
+def decide_approval(request: ApprovalRequest, pk: UUID) -> HttpResponse:
     """Say yes or no to exactly what was shown."""
 
     def resolve() -> str:
-        settled = approval_requests.resolve(
+        settled = approval_requests.resolve_approval(
             pk,
             by=request.user,
             decision=request.POST.get("decision", ""),
             reason=request.POST.get("reason", "").strip(),
-            wish=_wish(request),
+            wish=_parse_grant_terms(request),
             seen_hash=request.POST.get("seen_hash", ""),
         )
         return _("Your decision was saved.") if not settled.is_open else _("One more approval is needed.")
 
-    return _done(request, pk, resolve)
+    return _apply_and_render(request, pk, resolve)
 
 
-@for_people()
+@require_any_permission()
 @require_POST
-def extend(request: ApprovalRequest, pk: UUID) -> HttpResponse:
+def extend_approval(request: ApprovalRequest, pk: UUID) -> HttpResponse:
     def prolong() -> str:
-        approval_requests.extend(pk, by=request.user)
+        approval_requests.extend_approval(pk, by=request.user)
         return _("The deadline was extended.")
 
-    return _done(request, pk, prolong)
+    return _apply_and_render(request, pk, prolong)
 
 
-@for_people()
+@require_any_permission()
 @require_POST
-def drop(request: ApprovalRequest, pk: UUID) -> HttpResponse:
+def skip_approval(request: ApprovalRequest, pk: UUID) -> HttpResponse:
     def give_up() -> str:
-        approval_requests.drop(pk, by=request.user)
+        approval_requests.skip_approval(pk, by=request.user)
         return _("The command was skipped; the agent continues without it.")
 
-    return _done(request, pk, give_up)
+    return _apply_and_render(request, pk, give_up)
 
 
-@for_people(APPROVE)
+@require_any_permission(APPROVE)
 @require_POST
-def several(request: ApprovalRequest) -> HttpResponse:
+def decide_many(request: ApprovalRequest) -> HttpResponse:
     """The same answer to many, each for itself: what one of them refuses does not hold up the others."""
     decision = request.POST.get("decision", "")
     if decision not in (Approval.Decision.ONCE, Approval.Decision.DENY):
         raise Http404
     reason = request.POST.get("reason", "").strip()
     problems: dict[UUID, str] = {}
-    chosen = [_chosen(each) for each in request.POST.getlist("chosen")[:PER_PAGE]]
+    chosen = [_parse_chosen(each) for each in request.POST.getlist("chosen")[:PER_PAGE]]
     for pk, seen_hash in chosen:
         try:
-            approval_requests.resolve(pk, by=request.user, decision=decision, reason=reason, seen_hash=seen_hash)
+            approval_requests.resolve_approval(pk, by=request.user, decision=decision, reason=reason, seen_hash=seen_hash)
         except ClawError as refused:
             problems[pk] = refused.message
     done = len(chosen) - len(problems)
@@ -90,13 +90,13 @@ def several(request: ApprovalRequest) -> HttpResponse:
         said += " " + ngettext("%(failed)d failed.", "%(failed)d failed.", failed) % {"failed": failed}
     if not request.htmx:
         (messages.warning if problems else messages.success)(request, said)
-        return redirect(inside(request, request.POST.get("next")))
-    rows = read(Approval.objects.for_user(request.user).filter(pk__in=[pk for pk, _hash in chosen]))
-    shown = [replace(each, problem=problems.get(each.approval.pk, "")) for each in cards(request.user, rows)]
-    return render(request, "approvals/_several.html", {**for_cards(request), "cards": shown, "said": said, "problems": problems})
+        return redirect(safe_redirect_url(request, request.POST.get("next")))
+    rows = load_approvals(Approval.objects.for_user(request.user).filter(pk__in=[pk for pk, _hash in chosen]))
+    shown = [replace(each, problem=problems.get(each.approval.pk, "")) for each in build_cards(request.user, rows)]
+    return render(request, "approvals/_several.html", {**card_context(request), "cards": shown, "said": said, "problems": problems})
 
 
-def _done(request: ApprovalRequest, pk: UUID, act: Callable[[], str]) -> HttpResponse:
+def _apply_and_render(request: ApprovalRequest, pk: UUID, act: Callable[[], str]) -> HttpResponse:
     """The card as it is afterwards, whoever won; what was refused stands on it in words."""
     problem, status, said = "", 200, ""
     try:
@@ -106,37 +106,37 @@ def _done(request: ApprovalRequest, pk: UUID, act: Callable[[], str]) -> HttpRes
     except ClawError as refused:
         problem, status = refused.message, refused.http_status
     if request.htmx:
-        shown = replace(card(request.user, find(request, pk)), problem=problem)
+        shown = replace(build_card(request.user, find_approval(request, pk)), problem=problem)
         template = "approvals/_chat.html" if request.POST.get("shape") == "chat" else "approvals/_card.html"
         solo = request.htmx.current_url_abs_path == reverse("approval", args=[pk])  # its own page keeps showing all of it
-        return render(request, template, {**for_cards(request), "card": shown, "solo": solo}, status=status)
+        return render(request, template, {**card_context(request), "card": shown, "solo": solo}, status=status)
     if problem:
-        shown = replace(card(request.user, find(request, pk)), problem=problem)
-        return render(request, "approvals/one.html", {**for_cards(request), "card": shown}, status=status)
+        shown = replace(build_card(request.user, find_approval(request, pk)), problem=problem)
+        return render(request, "approvals/one.html", {**card_context(request), "card": shown}, status=status)
     messages.success(request, said)
-    return redirect(inside(request, request.POST.get("next") or reverse("approvals")))
+    return redirect(safe_redirect_url(request, request.POST.get("next") or reverse("approvals")))
 
 
-def _wish(request: ApprovalRequest) -> Wish | None:
+def _parse_grant_terms(request: ApprovalRequest) -> GrantTerms | None:
     """For how long, how often and where; None where the answer is another one."""
     if request.POST.get("decision") != Approval.Decision.FOR:
         return None
     span, uses, scope = (request.POST.get(name, "")[:9] for name in ("for", "uses", "scope"))
-    if scope not in SCOPES:
+    if scope not in GRANT_SCOPES:
         raise Http404
     counted = span == "uses"
-    return Wish(
+    return GrantTerms(
         cast("Any", scope),
-        seconds=None if counted else _number(span),
-        uses=_number(uses) if counted else None,
+        seconds=None if counted else _parse_number(span),
+        uses=_parse_number(uses) if counted else None,
     )
 
 
-def _number(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _chosen(text: str) -> tuple[UUID, str]:
+def _parse_chosen(text: str) -> tuple[UUID, str]:
     """An id and the hash of the plan that was shown with it."""
     pk, _colon, seen_hash = text.partition(":")
     try:

@@ -11,39 +11,39 @@ from django.views.decorators.http import require_POST
 from agents.models import Agent
 from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError
-from clawsite.web.approvals.access import RULES, ApprovalRequest, for_people
-from clawsite.web.redirects import inside
-from tools_app.exec.rules import let_ask, rules_for
+from clawsite.web.approvals.access import CHANGE_RULES, ApprovalRequest, require_any_permission
+from clawsite.web.redirects import safe_redirect_url
+from tools_app.exec.rules import enable_asking, rules_for
 
-MAIN = "main"
+MAIN_AGENT = "main"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class EnableAgentOffer:
     agent: str
     may: bool  # this reader may switch it on
     said_by: str  # the rule that refuses commands; empty when nobody has said anything
 
 
-def offer_for(user: User, agent: str) -> Offer | None:
+def find_offer(user: User, agent: str) -> EnableAgentOffer | None:
     """None when the agent may ask already, or for who has nothing to do with it."""
-    wanted = agent[:64] if agent and Agent.objects.filter(slug=agent[:64]).exists() else MAIN
+    wanted = agent[:64] if agent and Agent.objects.filter(slug=agent[:64]).exists() else MAIN_AGENT
     rules = rules_for(wanted, "")
     if rules.security != "deny":
         return None
-    return Offer(wanted, user.has_perm(RULES), rules.said_by.get("security", ""))
+    return EnableAgentOffer(wanted, user.has_perm(CHANGE_RULES), rules.said_by.get("security", ""))
 
 
-@for_people(RULES)
+@require_any_permission(CHANGE_RULES)
 @require_POST
-def let(request: ApprovalRequest) -> HttpResponse:
+def enable_agent(request: ApprovalRequest) -> HttpResponse:
     agent = request.POST.get("agent", "")
     if not Agent.objects.filter(slug=agent).exists():
         raise Http404
     try:
-        let_ask(agent, request.user)
+        enable_asking(agent, request.user)
     except ClawError as refused:
         messages.error(request, refused.message)
     else:
         messages.success(request, _("Agent %(agent)s can now request commands. Its requests appear here.") % {"agent": agent})
-    return redirect(inside(request, request.POST.get("next"), "/approvals/"))
+    return redirect(safe_redirect_url(request, request.POST.get("next"), "/approvals/"))

@@ -13,11 +13,11 @@ from tools_app.models import Approval
 from tools_app.models.approval import ApprovalQuerySet
 
 PER_PAGE = 25  # cards, each with all there is to decide by: more of them take longer to draw than anybody reads
-LONGEST = 200
+MAX_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
+class ApprovalFilters:
     agent: str = ""
     person: str = ""
     chat: str = ""
@@ -25,8 +25,8 @@ class Filters:
     page: int = 1
 
     @classmethod
-    def read(cls, params: QueryDict) -> "Filters":
-        given = {name: params.get(name, "").strip()[:LONGEST] for name in ("agent", "person", "chat", "program")}
+    def read(cls, params: QueryDict) -> "ApprovalFilters":
+        given = {name: params.get(name, "").strip()[:MAX_LENGTH] for name in ("agent", "person", "chat", "program")}
         page = params.get("page", "1")
         if not (page.isdecimal() and 0 < int(page) < 100_000) or not _is_uuid(given["chat"]):
             raise BadRequest
@@ -61,26 +61,26 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class FilterChoices:
     """What can be chosen in the filters: only what waits."""
 
     agents: list[str]
     people: list[str]
 
 
-def pending(user: User) -> ApprovalQuerySet:
+def list_pending(user: User) -> ApprovalQuerySet:
     return Approval.objects.for_user(user).filter(status=Approval.Status.PENDING)
 
 
-def page_of(found: ApprovalQuerySet, page: int) -> ApprovalQuerySet:
+def paginate(found: ApprovalQuerySet, page: int) -> ApprovalQuerySet:
     """Oldest first; the id makes the order the same every time."""
     return found.order_by("created_at", "id")[(page - 1) * PER_PAGE : page * PER_PAGE]
 
 
-def choices(found: ApprovalQuerySet) -> Choices:
+def build_choices(found: ApprovalQuerySet) -> FilterChoices:
     agents = found.order_by("agent").values_list("agent", flat=True).distinct()
     people = found.order_by("requester__username").values_list("requester__username", flat=True).distinct()
-    return Choices(list(agents[:LONGEST]), list(people[:LONGEST]))
+    return FilterChoices(list(agents[:MAX_LENGTH]), list(people[:MAX_LENGTH]))
 
 
 def _is_uuid(text: str) -> bool:

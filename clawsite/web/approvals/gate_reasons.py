@@ -6,9 +6,9 @@ from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext_lazy
 
-from clawsite.web.visible_text import seen
+from clawsite.web.visible_text import to_visible_html
 
-SHORT: dict[str, str | Promise] = {
+SHORT_REASONS: dict[str, str | Promise] = {
     "arguments": gettext_lazy("These arguments are not known to be safe."),
     "arithmetic": gettext_lazy("Arithmetic expansion may run text as a command."),
     "ask-always": gettext_lazy("Every command here needs approval."),
@@ -58,7 +58,7 @@ SHORT: dict[str, str | Promise] = {
 }
 
 
-def reason_words(code: str, words: str) -> dict[str, str | SafeString]:
+def gate_reason_text(code: str, words: str) -> dict[str, str | SafeString]:
     """-> our short sentence, empty on an English page, and the gate's own."""
     is_english = (get_language() or "en").startswith("en")
-    return {"code": code, "short": "" if is_english else str(SHORT.get(code, "")), "words": seen(words)}
+    return {"code": code, "short": "" if is_english else str(SHORT_REASONS.get(code, "")), "words": to_visible_html(words)}

@@ -13,36 +13,36 @@ from django.views.decorators.http import require_POST, require_safe
 
 from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError, NotFound
-from clawsite.web.approvals.access import ADD_GRANT, APPROVE, CHANGE_GRANT, LOOK_AT_GRANTS, ApprovalRequest, for_people
-from clawsite.web.approvals.card import Chat, chat_of
-from clawsite.web.approvals.labels import where_words
-from clawsite.web.visible_text import seen
-from sessions_app.labels.admissions import lasting
+from clawsite.web.approvals.access import ADD_GRANT, APPROVE, CHANGE_GRANT, VIEW_GRANTS, ApprovalRequest, require_any_permission
+from clawsite.web.approvals.card import ChatLink, chat_link_for
+from clawsite.web.approvals.labels import describe_grant_scope
+from clawsite.web.visible_text import to_visible_html
+from sessions_app.labels.admissions import format_duration
 from sessions_app.models import Session
 from tools_app.approvals import grants
-from tools_app.approvals.allowed_by import told_grant
+from tools_app.approvals.allowed_by import to_wire_grant
 from tools_app.models import Grant
 
 PER_PAGE = 50
 
 
-@for_people(APPROVE, LOOK_AT_GRANTS)
+@require_any_permission(APPROVE, VIEW_GRANTS)
 @require_safe
-def listing(request: ApprovalRequest) -> HttpResponse:
+def list_grants(request: ApprovalRequest) -> HttpResponse:
     past = request.GET.get("past") == "1"
     page = request.GET.get("page", "1")
     if not (page.isdecimal() and 0 < int(page) < 100_000):
         raise BadRequest
-    found = Grant.objects.exclude(grants.living()) if past else Grant.objects.filter(grants.living())
+    found = Grant.objects.exclude(grants.is_active_filter()) if past else Grant.objects.filter(grants.is_active_filter())
     if program := request.GET.get("program", "").strip()[:200]:
         found = found.filter(Q(entries__icontains=program) | Q(line__icontains=program))
     start = (int(page) - 1) * PER_PAGE
     rows = list(
         found.select_related("owner", "seconded_by", "revoked_by").order_by("-created_at", "-id")[start : start + PER_PAGE + 1]
     )
-    chats = _chats(request.user, rows)
+    chats = _find_chats(request.user, rows)
     context = {
-        "grants": [_shown(row, chats.get(row.subject)) for row in rows[:PER_PAGE]],
+        "grants": [_grant_row(row, chats.get(row.subject)) for row in rows[:PER_PAGE]],
         "past": past,
         "program": program,
         "page": int(page),
@@ -53,11 +53,11 @@ def listing(request: ApprovalRequest) -> HttpResponse:
     return render(request, "approvals/grants.html", context)
 
 
-@for_people(APPROVE, CHANGE_GRANT)
+@require_any_permission(APPROVE, CHANGE_GRANT)
 @require_POST
-def revoke(request: ApprovalRequest, pk: int) -> HttpResponse:
+def revoke_grant(request: ApprovalRequest, pk: int) -> HttpResponse:
     try:
-        grants.revoke(pk, by=request.user)
+        grants.revoke_grant(pk, by=request.user)
     except NotFound as gone:
         raise Http404 from gone
     except ClawError as refused:
@@ -67,33 +67,36 @@ def revoke(request: ApprovalRequest, pk: int) -> HttpResponse:
     return redirect("grants")
 
 
-def _chats(user: User, rows: Sequence[Grant]) -> dict[str, Chat]:
+def _find_chats(user: User, rows: Sequence[Grant]) -> dict[str, ChatLink]:
     """By session id, the chats that grants are for and this person may read."""
     wanted = {row.subject for row in rows if row.scope == Grant.Scope.SESSION}
     found = Session.objects.for_user(user).filter(pk__in=wanted) if wanted else []
-    return {str(session.pk): chat_of(user, session) for session in found}
+    return {str(session.pk): chat_link_for(user, session) for session in found}
 
 
-def _shown(grant: Grant, chat: Chat | None) -> dict[str, Any]:
+def _grant_row(grant: Grant, chat: ChatLink | None) -> dict[str, Any]:
     entries = [
-        {"pattern": seen(each["pattern"]), "shape": None if each.get("shape") is None else seen(" ".join(each["shape"]))}
+        {
+            "pattern": to_visible_html(each["pattern"]),
+            "shape": None if each.get("shape") is None else to_visible_html(" ".join(each["shape"])),
+        }
         for each in grant.entries
     ]
     return {
         "row": grant,
         "entries": entries,
-        "line": seen(grant.line),
-        "where": where_words(grant),
+        "line": to_visible_html(grant.line),
+        "where": describe_grant_scope(grant),
         "chat": chat,
-        "lasts": lasting(told_grant(grant)["seconds"] or 0) if grant.approval_id else "",
-        "given_uses": told_grant(grant)["uses"],
-        "directory": seen(grant.subject) if grant.scope == Grant.Scope.DIRECTORY else "",
-        "ended": _ended(grant),
+        "lasts": format_duration(to_wire_grant(grant)["seconds"] or 0) if grant.approval_id else "",
+        "given_uses": to_wire_grant(grant)["uses"],
+        "directory": to_visible_html(grant.subject) if grant.scope == Grant.Scope.DIRECTORY else "",
+        "ended": _describe_end(grant),
         "ended_at": grant.revoked_at or (grant.last_used_at if grant.uses_left == 0 else grant.expires_at),
     }
 
 
-def _ended(grant: Grant) -> str:
+def _describe_end(grant: Grant) -> str:
     if grant.revoked_at:
         return _("revoked by %(who)s") % {"who": grant.revoked_by.get_full_name() if grant.revoked_by else "–"}
     return _("used up") if grant.uses_left == 0 else _("expired")

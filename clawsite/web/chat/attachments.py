@@ -20,18 +20,18 @@ from django.views.decorators.http import require_POST, require_safe
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError, Forbidden, InvalidRequest
-from clawsite.infra.request_body import BodyTooLarge, arrive
+from clawsite.infra.request_body import BodyTooLarge, read_body
 from sessions_app.sessions import attachments
-from sessions_app.sessions.file_types import size_words
+from sessions_app.sessions.file_types import format_size
 
-FORM_BYTES = 64 << 10  # of the form around the file
-POLICY = "sandbox; default-src 'none'"
-KEPT_SECONDS = 3600  # by the browser: the bytes never change, but who may see them does
+MAX_FORM_BYTES = 64 << 10  # of the form around the file
+CONTENT_SECURITY_POLICY = "sandbox; default-src 'none'"
+CACHE_SECONDS = 3600  # by the browser: the bytes never change, but who may see them does
 
 View = Callable[..., HttpResponseBase]
 
 
-def _answers_errors(view: View) -> View:
+def _json_errors(view: View) -> View:
     """For a script on the page: what went wrong, in words, as JSON."""
 
     @wraps(view)
@@ -60,16 +60,16 @@ async def upload(request: HttpRequest) -> HttpResponseBase:
     """
     if (await request.auser()).is_authenticated:
         try:
-            await arrive(request, attachments.LARGEST + FORM_BYTES)
+            await read_body(request, attachments.MAX_FILE_BYTES + MAX_FORM_BYTES)
         except BodyTooLarge as error:
-            words = _("The file exceeds the %s limit.") % size_words(attachments.LARGEST)
+            words = _("The file exceeds the %s limit.") % format_size(attachments.MAX_FILE_BYTES)
             return _error(error.code, words, error.http_status)
         except ClawError as error:
             return _error(error.code, error.message, error.http_status)
     return await sync_to_async(_upload)(request)
 
 
-@_answers_errors
+@_json_errors
 @csrf_protect
 def _upload(request: HttpRequest) -> HttpResponse:
     user = cast(User, request.user)
@@ -78,22 +78,22 @@ def _upload(request: HttpRequest) -> HttpResponse:
     given = request.FILES.get("file")
     if given is None:
         raise InvalidRequest(_("The form field “file” has no file."))
-    attachments.check_room(user)
-    stored = attachments.store(given.chunks(), given.name or "", given.content_type or "")
+    attachments.check_quota(user)
+    stored = attachments.store_file(given.chunks(), given.name or "", given.content_type or "")
     kept = attachments.register(user, stored)
     return JsonResponse({"id": str(kept.pk), "name": kept.name, "mimeType": kept.mime_type, "size": kept.size}, status=201)
 
 
 @require_safe
-@_answers_errors
+@_json_errors
 def download(request: HttpRequest, attachment_id: UUID) -> HttpResponse:
     """Images to look at, everything else to keep; for its uploader, and for those who may see its session."""
     found = attachments.find(cast(User, request.user), attachment_id)
     response = HttpResponse(content_type=found.mime_type if found.is_image else "application/octet-stream")
     response["Content-Disposition"] = content_disposition_header(not found.is_image, found.name) or "attachment"
-    response["Content-Security-Policy"] = POLICY
+    response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
     response["X-Content-Type-Options"] = "nosniff"
-    response["Cache-Control"] = f"private, max-age={KEPT_SECONDS}"
+    response["Cache-Control"] = f"private, max-age={CACHE_SECONDS}"
     try:
         response.content = attachments.path_of(found.sha256).read_bytes()
     except OSError:

@@ -11,30 +11,30 @@ from django.core.handlers.exception import convert_exception_to_response
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from clawsite.web.middleware.asgi_handler import Handler
+from clawsite.web.middleware.asgi_handler import LazyBodyHandler
 from clawsite.web.middleware.instrumentation import observing_middleware
 from clawsite.web.middleware.security_headers import ContentSecurityPolicyMiddleware
 
-PLACES = ("/v1/", "/responses")
+API_PREFIXES = ("/v1/", "/responses")
 
 
-class _Headers(ContentSecurityPolicyMiddleware):
-    async def _later(self, request: HttpRequest, response: Awaitable[HttpResponseBase]) -> HttpResponseBase:
-        answer = await super()._later(request, response)
+class _SecurityHeaders(ContentSecurityPolicyMiddleware):
+    async def _add_headers_async(self, request: HttpRequest, response: Awaitable[HttpResponseBase]) -> HttpResponseBase:
+        answer = await super()._add_headers_async(request, response)
         answer.headers.setdefault("X-Content-Type-Options", "nosniff")
         if isinstance(answer, HttpResponse):  # and no stream: whoever reads knows where it ends
             answer.headers.setdefault("Content-Length", str(len(answer.content)))
         return answer
 
 
-class ProgramHandler(Handler):
+class ApiHandler(LazyBodyHandler):
     def load_middleware(self, is_async: bool = False) -> None:
         self._view_middleware: list[Any] = []
         self._template_response_middleware: list[Any] = []
         self._exception_middleware: list[Any] = []
         view = convert_exception_to_response(self._get_response_async)  # type: ignore[attr-defined]  # not in the stubs
-        self._middleware_chain = observing_middleware(_Headers(view))
+        self._middleware_chain = observing_middleware(_SecurityHeaders(view))
 
 
-def is_for_programs(scope: dict[str, Any]) -> bool:
-    return scope["path"].startswith(PLACES) and any(name == b"authorization" for name, _ in scope["headers"])
+def is_api_request(scope: dict[str, Any]) -> bool:
+    return scope["path"].startswith(API_PREFIXES) and any(name == b"authorization" for name, _ in scope["headers"])

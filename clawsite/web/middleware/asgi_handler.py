@@ -6,16 +6,16 @@ from typing import Any
 
 from django.core.handlers.asgi import ASGIHandler
 
-from clawsite.infra.request_body import KEY, ComingBody
+from clawsite.infra.request_body import SCOPE_KEY, DeferredBody
 
 
-class Handler(ASGIHandler):
+class LazyBodyHandler(ASGIHandler):
     async def read_body(self, receive: Any) -> Any:
-        return io.BytesIO() if isinstance(receive, ComingBody) else await super().read_body(receive)
+        return io.BytesIO() if isinstance(receive, DeferredBody) else await super().read_body(receive)
 
     def create_request(self, scope: Mapping[str, Any], body_file: Any) -> Any:
         request, refusal = super().create_request(scope, body_file)
-        if request is not None and KEY in scope:
+        if request is not None and SCOPE_KEY in scope:
             # As if it had been read: nothing finds a form in it before it has come, the check of the CSRF token neither.
             request._read_started = True  # type: ignore[attr-defined]  # not in the stubs
         return request, refusal

@@ -31,4 +31,4 @@ def acting_middleware(get_response: Callable[[HttpRequest], Any]) -> Callable[[H
 
 def _actor(request: HttpRequest) -> Actor:
     """Somebody, even if not signed in: what a page does is not the system's own doing."""
-    return actor.account(request.user) if request.user.is_authenticated else Actor("person")
+    return actor.actor_for_user(request.user) if request.user.is_authenticated else Actor("person")

@@ -8,42 +8,45 @@ from typing import Any
 
 import orjson
 
-from clawsite.infra.request_body import BodyTooLarge, Message, Receive, Send, announced
+from clawsite.infra.request_body import AsgiMessage, AsgiReceive, AsgiSend, BodyTooLarge, announced_length
 
-FORMS = 2 << 20  # bytes: the admin's longest forms have a tenth of it
+MAX_FORM_BYTES = 2 << 20  # bytes: the admin's longest forms have a tenth of it
 
 
-async def within_limit(
-    app: Callable[[dict[str, Any], Receive, Send], Awaitable[None]], scope: dict[str, Any], receive: Receive, send: Send
+async def limit_body(
+    app: Callable[[dict[str, Any], AsgiReceive, AsgiSend], Awaitable[None]],
+    scope: dict[str, Any],
+    receive: AsgiReceive,
+    send: AsgiSend,
 ) -> None:
     """Let the application answer, unless the body is longer than a form may be: then it is 413, as early as it is known."""
-    if (announced(scope) or 0) > FORMS:
-        await _refuse(send)
+    if (announced_length(scope) or 0) > MAX_FORM_BYTES:
+        await _send_too_large(send)
         return
     came = 0
     refused = begun = False
 
-    async def counted() -> Message:
+    async def counted() -> AsgiMessage:
         nonlocal came, refused
         message = await receive()
         came += len(message.get("body", b""))
-        if came <= FORMS:
+        if came <= MAX_FORM_BYTES:
             return message
         refused = True
         return {"type": "http.disconnect"}  # Django lets go of what it has kept
 
-    async def noted(message: Message) -> None:
+    async def noted(message: AsgiMessage) -> None:
         nonlocal begun
         begun = True
         await send(message)
 
     await app(scope, counted, noted)
     if refused and not begun:
-        await _refuse(send)
+        await _send_too_large(send)
 
 
-async def _refuse(send: Send) -> None:
-    refusal = BodyTooLarge(FORMS)
+async def _send_too_large(send: AsgiSend) -> None:
+    refusal = BodyTooLarge(MAX_FORM_BYTES)
     told = {"error": {"code": refusal.code, "message": refusal.message}}
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": refusal.http_status, "headers": headers})

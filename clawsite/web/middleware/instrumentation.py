@@ -12,8 +12,8 @@ from django.utils.decorators import sync_and_async_middleware
 from clawsite.infra.observability import metrics, tracing
 from clawsite.infra.observability.tracing import Span
 
-VERBS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-PROBES = ("/healthz", "/readyz", "/metrics", "/static/")  # asked all the time, and nothing follows from them
+HTTP_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+UNTRACED_PATHS = ("/healthz", "/readyz", "/metrics", "/static/")  # asked all the time, and nothing follows from them
 
 # Finding the series of some labels takes longer than counting; there are as many as routes and statuses.
 _requests = functools.cache(functools.partial(metrics.requests.labels, "http"))
@@ -27,37 +27,39 @@ def observing_middleware(get_response: Callable[[HttpRequest], Any]) -> Callable
 
         async def answer_later(request: HttpRequest) -> Any:
             began = time.perf_counter()
-            if request.path.startswith(PROBES):
-                return _seen(request, await get_response(request), began)
-            with tracing.request(_verb(request), request.headers.get("traceparent")) as span:
-                return _seen(request, await get_response(request), began, span)
+            if request.path.startswith(UNTRACED_PATHS):
+                return _record_response(request, await get_response(request), began)
+            with tracing.trace_request(_http_method(request), request.headers.get("traceparent")) as span:
+                return _record_response(request, await get_response(request), began, span)
 
         return answer_later
 
     def answer(request: HttpRequest) -> Any:
         began = time.perf_counter()
-        with tracing.request(_verb(request), request.headers.get("traceparent")) as span:
-            return _seen(request, get_response(request), began, span)
+        with tracing.trace_request(_http_method(request), request.headers.get("traceparent")) as span:
+            return _record_response(request, get_response(request), began, span)
 
     return answer
 
 
-def _seen(request: HttpRequest, response: Any, began: float, span: Span | None = None) -> Any:
-    name, status = f"{_verb(request)} {_route(request)}", response.status_code
+def _record_response(request: HttpRequest, response: Any, began: float, span: Span | None = None) -> Any:
+    name, status = f"{_http_method(request)} {_route(request)}", response.status_code
     _requests(name, status).inc()
     _seconds.observe(time.perf_counter() - began)
     if status == 429:
         metrics.rate_limited.labels("http").inc()
     if span:
         span.rename(name)
-        span.note({"http.request.method": _verb(request), "http.route": _route(request), "http.response.status_code": status})
+        span.note(
+            {"http.request.method": _http_method(request), "http.route": _route(request), "http.response.status_code": status}
+        )
         if status >= 500:
             span.failed(str(status))
     return response
 
 
-def _verb(request: HttpRequest) -> str:
-    return request.method if request.method in VERBS else "OTHER"
+def _http_method(request: HttpRequest) -> str:
+    return request.method if request.method in HTTP_METHODS else "OTHER"
 
 
 def _route(request: HttpRequest) -> str:

@@ -30,28 +30,28 @@ class ContentSecurityPolicyMiddleware:
         response = self.get_response(request)
         if isinstance(response, HttpResponseBase):
             return add_headers(request, response)
-        return self._later(request, response)
+        return self._add_headers_async(request, response)
 
-    async def _later(self, request: HttpRequest, response: Awaitable[HttpResponseBase]) -> HttpResponseBase:
+    async def _add_headers_async(self, request: HttpRequest, response: Awaitable[HttpResponseBase]) -> HttpResponseBase:
         return add_headers(request, await response)
 
 
 def add_headers(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     """A view that needs another policy sets its own header, which stays."""
-    response.headers.setdefault("Content-Security-Policy", policy_for(request))
+    response.headers.setdefault("Content-Security-Policy", build_policy(request))
     response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
     response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
     return response
 
 
-def policy_for(request: HttpRequest) -> str:
+def build_policy(request: HttpRequest) -> str:
     return (
         "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        f"connect-src 'self'{_own_socket(request)}; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+        f"connect-src 'self'{_socket_source(request)}; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
     )
 
 
-def _own_socket(request: HttpRequest) -> str:
+def _socket_source(request: HttpRequest) -> str:
     """Some browsers do not count a WebSocket to the page's own origin as 'self', so it is named."""
     try:
         return f" {'wss' if request.is_secure() else 'ws'}://{request.get_host()}"

@@ -6,7 +6,7 @@ from django.utils import translation
 from django.utils.deprecation import MiddlewareMixin
 
 from clawsite.accounts.sign_in import browsers
-from clawsite.web.preferences import language_of
+from clawsite.web.preferences import chosen_language
 
 
 class SignedInMiddleware(MiddlewareMixin):
@@ -18,7 +18,7 @@ class SignedInMiddleware(MiddlewareMixin):
         user = request.user
         if not user.is_authenticated:
             return
-        browsers.note(request, user)
-        if language := language_of(request):
+        browsers.record_browser(request, user)
+        if language := chosen_language(request):
             translation.activate(language)
             request.LANGUAGE_CODE = translation.get_language()

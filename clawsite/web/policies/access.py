@@ -13,10 +13,10 @@ from django_htmx.middleware import HtmxDetails
 
 from clawsite.accounts.models import User
 
-LOOK = "tools_app.view_toolpolicy"
-CHANGE = "tools_app.change_toolpolicy"
-DELETE = "tools_app.delete_toolpolicy"
-CALLS = "sessions_app.view_toolcall"
+VIEW_POLICY = "tools_app.view_toolpolicy"
+CHANGE_POLICY = "tools_app.change_toolpolicy"
+DELETE_POLICY = "tools_app.delete_toolpolicy"
+VIEW_CALLS = "sessions_app.view_toolcall"
 
 View = Callable[..., HttpResponse]
 
@@ -28,7 +28,7 @@ class PolicyRequest(HttpRequest):
     htmx: HtmxDetails
 
 
-def needs(*permissions: str) -> Callable[[View], View]:
+def require_permissions(*permissions: str) -> Callable[[View], View]:
     """For people who may look at the policy and have these permissions too. Answers are not kept by the browser."""
 
     def make(view: View) -> View:
@@ -37,7 +37,7 @@ def needs(*permissions: str) -> Callable[[View], View]:
             user = cast("User", request.user)
             if not user.is_authenticated and cast("PolicyRequest", request).htmx:
                 return HttpResponseClientRefresh()  # a sign-in form in the middle of a page would help nobody
-            if user.is_authenticated and not user.has_perms([LOOK, *permissions]):
+            if user.is_authenticated and not user.has_perms([VIEW_POLICY, *permissions]):
                 raise PermissionDenied
             return signed_in(request, *args, **kwargs)
 
@@ -47,13 +47,13 @@ def needs(*permissions: str) -> Callable[[View], View]:
     return make
 
 
-def needs_or_not_found(view: View) -> View:
+def require_permission_or_404(view: View) -> View:
     """The same for pages about one thing: whoever may not look at the policy does not learn whether it is there."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         user = cast("User", request.user)
-        if user.is_authenticated and not user.has_perm(LOOK):
+        if user.is_authenticated and not user.has_perm(VIEW_POLICY):
             raise Http404
         return signed_in(request, *args, **kwargs)
 

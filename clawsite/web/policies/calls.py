@@ -11,20 +11,20 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from agents.prepare.effective_tools import not_offered
+from agents.prepare.effective_tools import find_unavailable_tools
 from clawsite.infra.admin.display import pretty_json
 from clawsite.infra.errors import NotFound
-from clawsite.web.policies.access import PolicyRequest, needs_or_not_found
-from clawsite.web.policies.diff import changes
-from clawsite.web.policies.labels import missing_words, why_words
-from clawsite.web.policies.query import Question, clean
-from clawsite.web.policies.table import told_steps
-from clawsite.web.runs.labels import CALL_WORDS
-from sessions_app.admin.display import decision
+from clawsite.web.policies.access import PolicyRequest, require_permission_or_404
+from clawsite.web.policies.diff import diff_rules
+from clawsite.web.policies.labels import explain_denial, unavailable_text
+from clawsite.web.policies.query import ExplainQuery, clean_text
+from clawsite.web.policies.table import build_trace_cells
+from clawsite.web.runs.labels import CALL_STATUS_LABELS
+from sessions_app.admin.display import format_decision
 from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
 from sessions_app.reports import runs as run_reports
-from sessions_app.verdicts import ADMISSION
+from sessions_app.verdicts import ADMISSION_KEY
 from tools_app.authorize import EXEC
 from tools_app.policy.chain import Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
@@ -32,23 +32,23 @@ from tools_app.policy.rules import PolicyRules
 from tools_app.policy_store import policies
 
 
-@needs_or_not_found
+@require_permission_or_404
 @require_safe
-def look_up(request: PolicyRequest) -> HttpResponse:
+def find_call(request: PolicyRequest) -> HttpResponse:
     """From a tool card, which knows its run and its call by the names they have on the wire."""
-    run_id, call_id = (clean(request.GET.get(name, "")) for name in ("run", "call"))
+    run_id, call_id = (clean_text(request.GET.get(name, "")) for name in ("run", "call"))
     found = ToolCall.objects.filter(run__run_id=run_id, call_id=call_id).order_by("-pk").values_list("pk", "run_id")
     for pk, run_pk in found[:10]:  # the same key may have been chosen by several people
-        if _look(request, run_pk):
+        if _find_run(request, run_pk):
             return redirect("policy-call", pk)
     raise Http404
 
 
-@needs_or_not_found
+@require_permission_or_404
 @require_safe
-def call(request: PolicyRequest, pk: int) -> HttpResponse:
+def show_call(request: PolicyRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(ToolCall.objects.select_related("run", "session"), pk=pk)
-    look = _look(request, row.run_id)
+    look = _find_run(request, row.run_id)
     if look is None:
         raise Http404
     rules = policies.current_rules()
@@ -56,61 +56,61 @@ def call(request: PolicyRequest, pk: int) -> HttpResponse:
     steps = Verdict.from_json(row.verdict).trace.get(row.name, ()) if row.verdict else ()
     context: dict[str, Any] = {
         "call": row,
-        "state": CALL_WORDS.get(row.status, row.status),
+        "state": CALL_STATUS_LABELS.get(row.status, row.status),
         "refused": row.status == ToolCall.Status.REFUSED,
-        "why": _why(row, steps),
+        "why": _explain_call(row, steps),
         "unheard_of": row.refused_by == NOT_OFFERED and not (query and any(facts.name == row.name for facts in query.tools)),
-        "asked": _asked(query) if query else [],
-        "cells": told_steps(steps, query, rules),
-        "now": _now(row, query, rules),
+        "asked": _describe_query(query) if query else [],
+        "cells": build_trace_cells(steps, query, rules),
+        "now": _evaluate_now(row, query, rules),
         "rules": rules,
-        "since": _since(row.policy_version, rules),
+        "since": _changes_since(row.policy_version, rules),
         "words": look.words,
         "arguments": pretty_json(row.arguments) if look.words else "",
-        "everything": Question.of_query(query).address() if query else "",
-        "this_tool": Question.of_query(query, row.name).address() if query else "",
+        "everything": ExplainQuery.from_query(query).address() if query else "",
+        "this_tool": ExplainQuery.from_query(query, row.name).address() if query else "",
     }
     return render(request, "policies/call.html", context)
 
 
-def _look(request: PolicyRequest, run_pk: int) -> run_reports.Look | None:
+def _find_run(request: PolicyRequest, run_pk: int) -> run_reports.RunAccess | None:
     try:
-        return run_reports.look_at(request.user, pk=run_pk)
+        return run_reports.find_viewable_run(request.user, pk=run_pk)
     except NotFound:
         return None
 
 
-def _why(row: ToolCall, steps: Any) -> str:
-    if row.refused_by in (NOT_OFFERED, EXEC) or ADMISSION in row.verdict:
-        return capfirst(decision(row))
-    return why_words(next((step for step in steps if step.effect == "deny"), None))
+def _explain_call(row: ToolCall, steps: Any) -> str:
+    if row.refused_by in (NOT_OFFERED, EXEC) or ADMISSION_KEY in row.verdict:
+        return capfirst(format_decision(row))
+    return explain_denial(next((step for step in steps if step.effect == "deny"), None))
 
 
-def _now(row: ToolCall, query: PolicyQuery | None, rules: PolicyRules) -> dict[str, Any] | None:
+def _evaluate_now(row: ToolCall, query: PolicyQuery | None, rules: PolicyRules) -> dict[str, Any] | None:
     """The same question put to the rules of now; None where it cannot be asked."""
     verdict = evaluate(query, rules) if query else None
     if verdict is None or row.name not in verdict.trace:
         return None
     refused = verdict.refused_by(row.name)
-    missing = not_offered(query, row.session.owner_id).get(row.name, "") if query else ""
-    return {"kept": refused is None, "missing": missing_words(missing), "why": why_words(refused)}
+    missing = find_unavailable_tools(query, row.session.owner_id).get(row.name, "") if query else ""
+    return {"kept": refused is None, "missing": unavailable_text(missing), "why": explain_denial(refused)}
 
 
-def _since(version: int, rules: PolicyRules) -> Any:
+def _changes_since(version: int, rules: PolicyRules) -> Any:
     if version == rules.version:
         return None
     try:
-        return changes(policies.rules_at(version), rules)
+        return diff_rules(policies.rules_at(version), rules)
     except NotFound:
         return None
 
 
-def _asked(query: PolicyQuery) -> list[tuple[str, str]]:
+def _describe_query(query: PolicyQuery) -> list[tuple[str, str]]:
     """The question, name by name; what says nothing is left out."""
     sender = ", ".join(filter(None, (query.sender.id, query.sender.e164, query.sender.username, query.sender.name)))
     told = [
         (_("Agent"), query.agent),
-        (_("Model"), query.model_words),
+        (_("Model"), query.model_label),
         (_("Requested by"), _("Session owner") if query.is_owner else _("Another user")),
         (_("Channel"), query.channel),
         (_("Group"), query.group),

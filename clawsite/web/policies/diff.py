@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 from django.utils.translation import gettext as _
 
-from clawsite.web.policies.labels import FIELD_WORDS, place_words
+from clawsite.web.policies.labels import FIELD_LABELS, scope_label
 from tools_app.models import PolicyTest
-from tools_app.policy.rules import LISTS, PolicyRules, RuleRow
+from tools_app.policy.rules import LIST_FIELDS, PolicyRules, RuleRow
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DiffLine:
     sign: Literal["+", "-"]
     field: str
     words: str
@@ -24,14 +24,14 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RuleChange:
     key: str
     place: str
     kind: Literal["new", "gone", "changed"]
-    lines: tuple[Line, ...]
+    lines: tuple[DiffLine, ...]
 
 
-def changes(before: PolicyRules, after: PolicyRules) -> list[Change]:
+def diff_rules(before: PolicyRules, after: PolicyRules) -> list[RuleChange]:
     """Those places that do not say the same; in the order of their keys."""
     old, new = ({row.key: row for row in rules.rows} for rules in (before, after))
     found = []
@@ -42,19 +42,19 @@ def changes(before: PolicyRules, after: PolicyRules) -> list[Change]:
         kind: Literal["new", "gone", "changed"] = "new" if was is None else "gone" if now is None else "changed"
         row = now or was
         if row is not None:
-            found.append(Change(key, place_words(row), kind, tuple(_lines(was or RuleRow(""), now or RuleRow("")))))
+            found.append(RuleChange(key, scope_label(row), kind, tuple(_diff_lines(was or RuleRow(""), now or RuleRow("")))))
     return found
 
 
-def changes_of_tests(before: Sequence[dict[str, Any]] | None, after: Sequence[dict[str, Any]] | None) -> list[Line]:
+def diff_tests(before: Sequence[dict[str, Any]] | None, after: Sequence[dict[str, Any]] | None) -> list[DiffLine]:
     """The policy tests that came and went; none where a version was made before they were kept."""
     if before is None or after is None:
         return []
-    gone = [Line("-", "", _test_words(test)) for test in before if test not in after]
-    return gone + [Line("+", "", _test_words(test)) for test in after if test not in before]
+    gone = [DiffLine("-", "", _describe_test(test)) for test in before if test not in after]
+    return gone + [DiffLine("+", "", _describe_test(test)) for test in after if test not in before]
 
 
-def _test_words(test: dict[str, Any]) -> str:
+def _describe_test(test: dict[str, Any]) -> str:
     expected = PolicyTest.Expected(test["expected"]).label
     said = [
         test["name"],
@@ -68,13 +68,13 @@ def _test_words(test: dict[str, Any]) -> str:
     return " · ".join(filter(None, said))
 
 
-def _lines(was: RuleRow, now: RuleRow) -> Iterator[Line]:
+def _diff_lines(was: RuleRow, now: RuleRow) -> Iterator[DiffLine]:
     if was.profile != now.profile:
         if was.profile:
-            yield Line("-", str(FIELD_WORDS["profile"]), was.profile)
+            yield DiffLine("-", str(FIELD_LABELS["profile"]), was.profile)
         if now.profile:
-            yield Line("+", str(FIELD_WORDS["profile"]), now.profile)
-    for name in LISTS:
+            yield DiffLine("+", str(FIELD_LABELS["profile"]), now.profile)
+    for name in LIST_FIELDS:
         old, new = getattr(was, name), getattr(now, name)
-        yield from (Line("-", str(FIELD_WORDS[name]), entry) for entry in old if entry not in new)
-        yield from (Line("+", str(FIELD_WORDS[name]), entry) for entry in new if entry not in old)
+        yield from (DiffLine("-", str(FIELD_LABELS[name]), entry) for entry in old if entry not in new)
+        yield from (DiffLine("+", str(FIELD_LABELS[name]), entry) for entry in new if entry not in old)

@@ -16,22 +16,22 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect, replace_url
 
 from agents.models import Agent
-from agents.prepare.model_choice import offered_models
+from agents.prepare.model_choice import list_offered_models
 from clawsite.infra.errors import ClawError, Conflict, NotFound
-from clawsite.web.policies.access import CALLS, CHANGE, DELETE, PolicyRequest, needs
-from clawsite.web.policies.diff import Change, changes
-from clawsite.web.policies.draft import CONTENT, Draft
-from clawsite.web.policies.query import Question
-from clawsite.web.policies.table import answer
+from clawsite.web.policies.access import CHANGE_POLICY, DELETE_POLICY, VIEW_CALLS, PolicyRequest, require_permissions
+from clawsite.web.policies.diff import RuleChange, diff_rules
+from clawsite.web.policies.draft import CONTENT_FIELDS, PolicyDraft
+from clawsite.web.policies.query import ExplainQuery
+from clawsite.web.policies.table import build_table
 from tools_app.models import PolicyVersion, ToolPolicy
 from tools_app.policy.catalog import PROFILES
-from tools_app.policy.rules import PLACE, PolicyRules
+from tools_app.policy.rules import SCOPE_FIELDS, PolicyRules
 from tools_app.policy_store import known_agents, policies
-from tools_app.policy_store.replay import Replayed, replay
-from tools_app.policy_store.vocabulary import entry_words
+from tools_app.policy_store.replay import ReplayReport, replay_calls
+from tools_app.policy_store.vocabulary import suggest_entries
 
-DAYS = {"1": gettext_lazy("Last day"), "7": gettext_lazy("Last 7 days"), "30": gettext_lazy("Last 30 days")}
-SHOW = (
+DAY_CHOICES = {"1": gettext_lazy("Last day"), "7": gettext_lazy("Last 7 days"), "30": gettext_lazy("Last 30 days")}
+SHOW_CHOICES = (
     ("", gettext_lazy("All")),
     ("refused", gettext_lazy("Denied only")),
     ("kept", gettext_lazy("Allowed only")),
@@ -40,71 +40,71 @@ SHOW = (
 )
 
 
-@needs()
+@require_permissions()
 @require_safe
-def explain(request: PolicyRequest) -> HttpResponse:
-    return _page(request, request.GET)
+def show_explanation(request: PolicyRequest) -> HttpResponse:
+    return _render_page(request, request.GET)
 
 
-@needs(CHANGE)
+@require_permissions(CHANGE_POLICY)
 @require_POST
-def save(request: PolicyRequest) -> HttpResponse:
+def save_draft(request: PolicyRequest) -> HttpResponse:
     """Store the draft. Without scripts it comes as one field, the way it was last shown; with them, as it stands in the form."""
     params = request.POST if "scope" in request.POST else QueryDict(request.POST.get("draft", ""))
-    question, rules = Question.read(params), policies.current_rules()
-    draft = Draft.read(params, question, rules)
+    question, rules = ExplainQuery.read(params), policies.current_rules()
+    draft = PolicyDraft.read(params, question, rules)
     if draft is None or draft.is_faulty:
-        return _page(request, params, status=422)
+        return _render_page(request, params, status=422)
     # `over` names the version whose changes the writer was shown.
     expected = int(over) if (over := request.POST.get("over", "")[:9]).isdecimal() else draft.seen
     try:
         policies.save_policy(**draft.row.to_json(), changed_by=request.user, expected_version=expected)
     except Conflict:
-        return _page(request, params, status=409)
+        return _render_page(request, params, status=409)
     except ClawError as refused:
-        return _page(request, params, status=422, problem=refused.message)
+        return _render_page(request, params, status=422, problem=refused.message)
     messages.success(request, _("Saved. This is policy version %d.") % policies.current_rules().version)
     for finding in draft.findings:
         messages.warning(request, finding.words)
-    return _go(request, question)
+    return _redirect_to(request, question)
 
 
-@needs(DELETE)
+@require_permissions(DELETE_POLICY)
 @require_POST
-def delete(request: PolicyRequest) -> HttpResponse:
+def delete_rule(request: PolicyRequest) -> HttpResponse:
     """Take the rule of the draft's place away."""
     params = QueryDict(request.POST.get("draft", ""))
-    question = Question.read(params)
-    draft = Draft.read(params, question, policies.current_rules())
+    question = ExplainQuery.read(params)
+    draft = PolicyDraft.read(params, question, policies.current_rules())
     if draft is None:
-        return _go(request, question)
-    place = {name: getattr(draft.row, name) for name in PLACE}
+        return _redirect_to(request, question)
+    place = {name: getattr(draft.row, name) for name in SCOPE_FIELDS}
     try:
         policies.delete_policy(**place, changed_by=request.user, expected_version=draft.seen)
     except Conflict:
-        return _page(request, params, status=409)
+        return _render_page(request, params, status=409)
     except ClawError as refused:
-        return _page(request, params, status=422, problem=refused.message)
+        return _render_page(request, params, status=422, problem=refused.message)
     messages.success(request, _("The rule was deleted. This is policy version %d.") % policies.current_rules().version)
-    return _go(request, question)
+    return _redirect_to(request, question)
 
 
-def _go(request: PolicyRequest, question: Question) -> HttpResponse:
+def _redirect_to(request: PolicyRequest, question: ExplainQuery) -> HttpResponse:
     return HttpResponseClientRedirect(question.address()) if request.htmx else redirect(question.address())
 
 
-def _page(request: PolicyRequest, params: Any, *, status: int = 200, problem: str = "") -> HttpResponse:
+def _render_page(request: PolicyRequest, params: Any, *, status: int = 200, problem: str = "") -> HttpResponse:
     """All of it, or, for htmx, the parts that depend on the fields."""
-    question, rules = Question.read(params), policies.current_rules()
-    draft = Draft.read(params, question, rules)
-    drafted = draft.rules_with_it() if draft and not draft.is_faulty else None
-    found = answer(question, rules, drafted, reader_id=request.user.pk)
+    question, rules = ExplainQuery.read(params), policies.current_rules()
+    draft = PolicyDraft.read(params, question, rules)
+    drafted = draft.apply_to_rules() if draft and not draft.is_faulty else None
+    found = build_table(question, rules, drafted, reader_id=request.user.pk)
     drafting = draft.params() if draft else {}
     address = question.address(drafting)
     unfiltered = replace(question, tool="", of="", show="").address(drafting)
     context: dict[str, Any] = {
         "question": question,
-        "no_such_agent": known_agents.is_missing(question.agent),
+        "no_such_agent": known_agents.is_missing_agent(question.agent),
         "rules": rules,
         "draft": draft,
         "answer": found,
@@ -116,48 +116,52 @@ def _page(request: PolicyRequest, params: Any, *, status: int = 200, problem: st
         "only": f"{unfiltered}{'&' if '?' in unfiltered else '?'}tool=",
         "start_over": question.edit_address(draft.row) if draft else "",
         "problem": problem,
-        "meanwhile": _meanwhile(draft, rules) if draft and draft.outdated else None,
-        "broken": [policies.broken_words(fault) for fault in policies.broken_tests(drafted)] if drafted else [],
-        "replayed": _replayed(request, params, drafted or rules),
-        "may_replay": request.user.has_perm(CALLS),
-        "may_change": request.user.has_perm(CHANGE),
-        "may_delete": request.user.has_perm(DELETE),
-        "days": DAYS.items(),
+        "meanwhile": _list_later_changes(draft, rules) if draft and draft.outdated else None,
+        "broken": [policies.describe_broken_test(fault) for fault in policies.find_broken_tests(drafted)] if drafted else [],
+        "replayed": _replay_calls(request, params, drafted or rules),
+        "may_replay": request.user.has_perm(VIEW_CALLS),
+        "may_change": request.user.has_perm(CHANGE_POLICY),
+        "may_delete": request.user.has_perm(DELETE_POLICY),
+        "days": DAY_CHOICES.items(),
     }
     if draft:
-        context["said"] = {name: [each for each in draft.findings if each.field == name] for name in (*PLACE, *CONTENT)}
+        context["said"] = {
+            name: [each for each in draft.findings if each.field == name] for name in (*SCOPE_FIELDS, *CONTENT_FIELDS)
+        }
     if not request.htmx or (draft and draft.renewed):
-        context |= _choices(rules, draft)
+        context |= _field_choices(rules, draft)
     if request.htmx:
         return replace_url(render(request, "policies/_live.html", context, status=status), address)
     context["version"] = PolicyVersion.objects.select_related("changed_by").first()
     return render(request, "policies/page.html", context, status=status)
 
 
-def _choices(rules: PolicyRules, draft: Draft | None) -> dict[str, Any]:
+def _field_choices(rules: PolicyRules, draft: PolicyDraft | None) -> dict[str, Any]:
     """What can be picked in the fields; any other word may be typed."""
     return {
         "agents": sorted({*Agent.objects.values_list("slug", flat=True), *(row.subject for row in rules.rows if row.subject)}),
-        "models": dict.fromkeys([*(row.provider for row in rules.rows if row.provider), *(row["id"] for row in offered_models())]),
+        "models": dict.fromkeys(
+            [*(row.provider for row in rules.rows if row.provider), *(row["id"] for row in list_offered_models())]
+        ),
         "channels": sorted({row.channel for row in rules.rows if row.channel}),
         "chat_groups": sorted({row.group for row in rules.rows if row.group}),
         "senders": sorted({row.sender for row in rules.rows if row.sender}),
         "scopes": ToolPolicy.Scope.choices,
         "profiles": list(PROFILES),
-        "entries": entry_words(),
-        "show": SHOW,
+        "entries": suggest_entries(),
+        "show": SHOW_CHOICES,
         "values": draft.values() if draft else {},
     }
 
 
-def _meanwhile(draft: Draft, rules: PolicyRules) -> list[Change]:
+def _list_later_changes(draft: PolicyDraft, rules: PolicyRules) -> list[RuleChange]:
     """What others have changed since the draft was begun."""
     try:
-        return changes(policies.rules_at(draft.seen), rules)
+        return diff_rules(policies.rules_at(draft.seen), rules)
     except NotFound:
         return []
 
 
-def _replayed(request: PolicyRequest, params: Any, rules: PolicyRules) -> Replayed | None:
+def _replay_calls(request: PolicyRequest, params: Any, rules: PolicyRules) -> ReplayReport | None:
     days = params.get("replay", "")
-    return replay(rules, days=int(days)) if days in DAYS and request.user.has_perm(CALLS) else None
+    return replay_calls(rules, days=int(days)) if days in DAY_CHOICES and request.user.has_perm(VIEW_CALLS) else None

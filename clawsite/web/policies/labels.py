@@ -7,14 +7,14 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from sessions_app.labels.rules import rule_words
-from tools_app.policy.chain import KEY, OWNER_GATE, Step
+from sessions_app.labels.rules import translate_rule
+from tools_app.policy.chain import OWNER_LAYER, TOKEN_LAYER, PolicyStep
 from tools_app.policy.rules import AGENT, GLOBAL, GROUP, SANDBOX, SUBAGENT, RuleRow
 
-Words = str | Promise
+Label = str | Promise
 
-LAYER_WORDS: dict[str, Words] = {
-    OWNER_GATE: gettext_lazy("Owner"),
+LAYER_LABELS: dict[str, Label] = {
+    OWNER_LAYER: gettext_lazy("Owner"),
     "profile": gettext_lazy("Tool profile"),
     "provider_profile": gettext_lazy("Tool profile, by model"),
     "global": gettext_lazy("Global"),
@@ -25,18 +25,18 @@ LAYER_WORDS: dict[str, Words] = {
     "sandbox": gettext_lazy("Sandbox"),
     "subagent": gettext_lazy("Subagent"),
 }
-EFFECT_WORDS: dict[str, Words] = {
+EFFECT_LABELS: dict[str, Label] = {
     "allow": gettext_lazy("allowed"),
     "deny": gettext_lazy("denied"),
     "none": gettext_lazy("not set"),
 }
-FIELD_WORDS: dict[str, Words] = {
+FIELD_LABELS: dict[str, Label] = {
     "profile": gettext_lazy("tool profile"),
     "allow": gettext_lazy("allow"),
     "deny": gettext_lazy("deny"),
     "also_allow": gettext_lazy("also allow"),
 }
-SHORT: dict[str, Words] = {
+SHORT: dict[str, Label] = {
     "no allow entry matches": gettext_lazy("not listed"),
     "only for the owner": gettext_lazy("owner only"),
     "allow list ignored, as it names only plugins": gettext_lazy("list ignored"),
@@ -44,14 +44,14 @@ SHORT: dict[str, Words] = {
 
 
 # Of some runs only, so the table of the policy has no column for it.
-KEY_WORDS = gettext_lazy("Access token")
+ACCESS_TOKEN_LABEL = gettext_lazy("Access token")
 
 
-def layer_words(layer: str) -> str:
-    return str(KEY_WORDS if layer == KEY else LAYER_WORDS.get(layer, layer))
+def layer_label(layer: str) -> str:
+    return str(ACCESS_TOKEN_LABEL if layer == TOKEN_LAYER else LAYER_LABELS.get(layer, layer))
 
 
-def place_words(row: RuleRow) -> str:
+def scope_label(row: RuleRow) -> str:
     """Where a row applies, as one would say it."""
     facts = {"agent": row.subject, "model": row.provider, "channel": row.channel, "group": row.group, "sender": row.sender}
     if row.scope == GLOBAL:
@@ -69,7 +69,7 @@ def place_words(row: RuleRow) -> str:
     return row.key
 
 
-def short_rule(step: Step) -> str:
+def short_rule(step: PolicyStep) -> str:
     """What fits into a cell: the entry that decided, or two words."""
     if step.effect == "none" and "ignored" not in step.rule:
         return ""
@@ -77,23 +77,23 @@ def short_rule(step: Step) -> str:
     if last in SHORT:
         return str(SHORT[last])
     named = re.findall(r"`([^`]+)`", last)
-    return named[-1] if named else rule_words(last)
+    return named[-1] if named else translate_rule(last)
 
 
-def step_words(step: Step) -> str:
-    return rule_words(step.rule)
+def step_text(step: PolicyStep) -> str:
+    return translate_rule(step.rule)
 
 
-def missing_words(reason: str) -> str:
+def unavailable_text(reason: str) -> str:
     """Why a tool is not offered, as its factory says it."""
-    return capfirst(rule_words(reason))
+    return capfirst(translate_rule(reason))
 
 
-def why_words(refused: Step | None) -> str:
+def explain_denial(refused: PolicyStep | None) -> str:
     """The sentence about a tool."""
     if refused is None:
         return _("all layers allow it")
-    words = step_words(refused)
+    words = step_text(refused)
     if ": " in refused.rule and refused.layer != "provider_profile":
         return capfirst(words)  # its source, such as a profile or the sandbox's list, names the layer already
-    return _("%(layer)s: %(rule)s") % {"layer": layer_words(refused.layer), "rule": words}
+    return _("%(layer)s: %(rule)s") % {"layer": layer_label(refused.layer), "rule": words}

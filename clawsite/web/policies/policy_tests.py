@@ -11,15 +11,15 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from agents.models import Agent
 from clawsite.infra.errors import ClawError, Conflict, NotFound
-from clawsite.web.policies.access import PolicyRequest, needs
+from clawsite.web.policies.access import PolicyRequest, require_permissions
 from tools_app.admin.policy_test_form import PolicyTestForm
 from tools_app.models import PolicyTest
 from tools_app.policy.expectations import Expectation
 from tools_app.policy_store.policies import current_rules
-from tools_app.policy_store.policy_tests import checked_tests, delete_test, save_test
-from tools_app.policy_store.vocabulary import entry_words
+from tools_app.policy_store.policy_tests import check_all_tests, delete_test, save_test
+from tools_app.policy_store.vocabulary import suggest_entries
 
-ADD, EDIT, DELETE = "tools_app.add_policytest", "tools_app.change_policytest", "tools_app.delete_policytest"
+ADD_TEST, CHANGE_TEST, DELETE_TEST = "tools_app.add_policytest", "tools_app.change_policytest", "tools_app.delete_policytest"
 
 
 class SuggestingForm(PolicyTestForm):
@@ -32,11 +32,15 @@ class SuggestingForm(PolicyTestForm):
         }
 
 
-@needs()
+@require_permissions()
 @require_safe
-def tests(request: PolicyRequest) -> HttpResponse:
-    checked = checked_tests()
-    may = {"add": request.user.has_perm(ADD), "edit": request.user.has_perm(EDIT), "delete": request.user.has_perm(DELETE)}
+def list_tests(request: PolicyRequest) -> HttpResponse:
+    checked = check_all_tests()
+    may = {
+        "add": request.user.has_perm(ADD_TEST),
+        "edit": request.user.has_perm(CHANGE_TEST),
+        "delete": request.user.has_perm(DELETE_TEST),
+    }
     counts = Counter(each.state for each in checked)
     context = {
         "checked": checked,
@@ -49,21 +53,21 @@ def tests(request: PolicyRequest) -> HttpResponse:
     return render(request, "policies/tests.html", context)
 
 
-@needs(ADD)
+@require_permissions(ADD_TEST)
 @require_http_methods(["GET", "HEAD", "POST"])
 def new_test(request: PolicyRequest) -> HttpResponse:
-    return _form(request, None)
+    return _handle_form(request, None)
 
 
-@needs(EDIT)
+@require_permissions(CHANGE_TEST)
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit_test(request: PolicyRequest, pk: int) -> HttpResponse:
-    return _form(request, get_object_or_404(PolicyTest, pk=pk))
+    return _handle_form(request, get_object_or_404(PolicyTest, pk=pk))
 
 
-@needs(DELETE)
+@require_permissions(DELETE_TEST)
 @require_POST
-def remove_test(request: PolicyRequest, pk: int) -> HttpResponse:
+def delete_policy_test(request: PolicyRequest, pk: int) -> HttpResponse:
     seen = request.POST.get("seen", "")[:9]
     try:
         delete_test(pk, changed_by=request.user, expected_version=int(seen) if seen.isdecimal() else None)
@@ -76,7 +80,7 @@ def remove_test(request: PolicyRequest, pk: int) -> HttpResponse:
     return redirect("policy-tests")
 
 
-def _form(request: PolicyRequest, test: PolicyTest | None) -> HttpResponse:
+def _handle_form(request: PolicyRequest, test: PolicyTest | None) -> HttpResponse:
     """The form, and what became of it."""
     asked = {name: request.GET[name][:200] for name in ("agent", "tool", "expected") if name in request.GET}
     form = SuggestingForm(request.POST or None, instance=test, initial=asked)
@@ -96,7 +100,7 @@ def _form(request: PolicyRequest, test: PolicyTest | None) -> HttpResponse:
     context = {
         "form": form,
         "test": PolicyTest.objects.filter(pk=test.pk).first() if test else None,  # the form has changed the one it was given
-        "entries": entry_words(),
+        "entries": suggest_entries(),
         "agents": Agent.objects.values_list("slug", flat=True),
     }
     return render(request, "policies/test_form.html", context, status=400 if form.errors else 200)

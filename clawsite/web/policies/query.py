@@ -7,18 +7,18 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from agents.prepare.effective_tools import with_own_model
+from agents.prepare.effective_tools import with_agent_model
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import AGENT, GLOBAL, GROUP, SANDBOX, SUBAGENT, RuleRow
-from tools_app.policy_store.vocabulary import about_all_tools
+from tools_app.policy_store.vocabulary import with_all_tools
 
-LONGEST = 200  # characters of a field, as in the rows
+MAX_LENGTH = 200  # characters of a field, as in the rows
 DEFAULT_AGENT = "main"
 OWNER, OTHER = "owner", "other"
-SHOW = ("", "refused", "kept", "missing", "changed")
+SHOW_VALUES = ("", "refused", "kept", "missing", "changed")
 
 # How the fields of a rule's place are named in an address that has the question's own `agent`, `channel`, `group` already.
-PLACE_FIELDS = {
+SCOPE_FIELDS = {
     "scope": "scope",
     "subject": "for_agent",
     "provider": "for_model",
@@ -28,13 +28,13 @@ PLACE_FIELDS = {
 }
 
 
-def clean(value: Any) -> str:
+def clean_text(value: Any) -> str:
     """What somebody typed or an address brought: one line, not endless, without what a database does not take."""
-    return str(value).replace("\0", "").strip()[:LONGEST]
+    return str(value).replace("\0", "").strip()[:MAX_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ExplainQuery:
     agent: str = DEFAULT_AGENT
     model: str = ""
     who: str = OWNER
@@ -52,23 +52,23 @@ class Question:
     show: str = ""
 
     @classmethod
-    def read(cls, params: Mapping[str, Any]) -> "Question":
+    def read(cls, params: Mapping[str, Any]) -> "ExplainQuery":
         """From an address or a form. What makes no sense is left out: a question is never an error."""
-        words = {name: clean(params.get(name, "")) for name in WORDS}
+        words = {name: clean_text(params.get(name, "")) for name in TEXT_FIELDS}
         return cls(
             **words | {"agent": words["agent"].lower() or DEFAULT_AGENT},
             who=OTHER if params.get("who") == OTHER else OWNER,
             sandboxed=bool(params.get("sandboxed")),
             subagent=bool(params.get("subagent")),
-            show=show if (show := params.get("show", "")) in SHOW else "",
+            show=show if (show := params.get("show", "")) in SHOW_VALUES else "",
         )
 
     @classmethod
-    def of_query(cls, query: PolicyQuery, tool: str = "") -> "Question":
+    def from_query(cls, query: PolicyQuery, tool: str = "") -> "ExplainQuery":
         """The question of a recorded call."""
         return cls(
             agent=query.agent,
-            model=query.model_words,
+            model=query.model_label,
             who=OWNER if query.is_owner else OTHER,
             channel=query.channel,
             group=query.group,
@@ -105,7 +105,7 @@ class Question:
             sender=Sender(self.sender, self.sender_e164, self.sender_username, self.sender_name),
             sandboxed=self.sandboxed,
         )
-        return about_all_tools(with_own_model(asked))
+        return with_all_tools(with_agent_model(asked))
 
     def address(self, more: Mapping[str, Any] | None = None, anchor: str = "") -> str:
         given = urlencode({**self.params(), **(more or {})})
@@ -113,10 +113,10 @@ class Question:
 
     def edit_address(self, place: RuleRow) -> str:
         """The same question with the rule of that place opened as a draft."""
-        said = {field: value for name, field in PLACE_FIELDS.items() if (value := getattr(place, name))}
+        said = {field: value for name, field in SCOPE_FIELDS.items() if (value := getattr(place, name))}
         return self.address(said, "draft")
 
-    def place_of(self, layer: str, model: str) -> RuleRow | None:
+    def scope_for_layer(self, layer: str, model: str) -> RuleRow | None:
         """Where a rule would stand that speaks in this layer to this question, asked with that model; None where no rule can."""
         model = model.lower()
         match layer:
@@ -137,7 +137,7 @@ class Question:
         return None
 
 
-WORDS = (
+TEXT_FIELDS = (
     *("agent", "model", "channel", "group"),
     *("sender", "sender_e164", "sender_username", "sender_name"),
     *("tool", "of"),

@@ -3,34 +3,34 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agents.prepare.effective_tools import not_offered
+from agents.prepare.effective_tools import find_unavailable_tools
 from clawsite.web.policies.labels import (
-    EFFECT_WORDS,
-    LAYER_WORDS,
-    Words,
-    layer_words,
-    missing_words,
-    place_words,
+    EFFECT_LABELS,
+    LAYER_LABELS,
+    Label,
+    explain_denial,
+    layer_label,
+    scope_label,
     short_rule,
-    step_words,
-    why_words,
+    step_text,
+    unavailable_text,
 )
-from clawsite.web.policies.query import Question
-from tools_app.policy.chain import OWNER_GATE, Step, Verdict, evaluate
+from clawsite.web.policies.query import ExplainQuery
+from tools_app.policy.chain import OWNER_LAYER, PolicyStep, Verdict, evaluate
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_store.vocabulary import first_group
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class LayerCell:
     """What one layer says about one tool. `edit` leads to the rule behind it, `add` to where one could be written."""
 
     layer: str
     title: str
     number: int
     effect: str
-    effect_words: Words
+    effect_words: Label
     short: str
     words: str
     row: str
@@ -38,7 +38,7 @@ class Cell:
     edit: str
     add: str
     deciding: bool
-    was: Words = ""  # the effect without the draft, where it is another one
+    was: Label = ""  # the effect without the draft, where it is another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ToolRow:
     was_kept: bool
     missing: str  # why it would not be offered, whatever the policy says
     why: str
-    cells: tuple[Cell, ...]
+    cells: tuple[LayerCell, ...]
 
     @property
     def changed(self) -> bool:
@@ -57,17 +57,17 @@ class ToolRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class LayerColumn:
     layer: str
-    title: Words
+    title: Label
     number: int
     address: str  # to edit or to add the rule of this place; empty where there can be none
     exists: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    columns: tuple[Column, ...]
+class ExplainTable:
+    columns: tuple[LayerColumn, ...]
     rows: tuple[ToolRow, ...]  # those that are shown
     total: int
     kept: int
@@ -79,17 +79,17 @@ class Answer:
     model: str  # that it was asked with
 
 
-def answer(question: Question, rules: PolicyRules, drafted: PolicyRules | None = None, *, reader_id: int) -> Answer:
+def build_table(question: ExplainQuery, rules: PolicyRules, drafted: PolicyRules | None = None, *, reader_id: int) -> ExplainTable:
     """By the rules in force, or by the drafted ones beside them; as if the reader owned the session."""
     query = question.query()
     before = evaluate(query, rules)
     after = evaluate(query, drafted) if drafted else before
-    linked = _Links(question, drafted or rules, query.model_words if query.provider else "")
-    missing = {name: missing_words(reason) for name, reason in not_offered(query, reader_id).items()}
-    rows = [_row(facts, before, after, linked, missing.get(facts.name, "")) for facts in query.tools]
-    return Answer(
+    linked = _RuleLinks(question, drafted or rules, query.model_label if query.provider else "")
+    missing = {name: unavailable_text(reason) for name, reason in find_unavailable_tools(query, reader_id).items()}
+    rows = [_build_row(facts, before, after, linked, missing.get(facts.name, "")) for facts in query.tools]
+    return ExplainTable(
         columns=tuple(linked.columns()),
-        rows=tuple(row for row in rows if _is_shown(row, question)),
+        rows=tuple(row for row in rows if _matches_filter(row, question)),
         total=len(rows),
         kept=sum(row.kept for row in rows),
         missing=sum(row.kept and bool(row.missing) for row in rows),
@@ -97,23 +97,23 @@ def answer(question: Question, rules: PolicyRules, drafted: PolicyRules | None =
         closed=sum(row.was_kept and not row.kept for row in rows),
         groups=tuple(dict.fromkeys(row.group for row in rows if row.group)),
         flipped=tuple(row for row in rows if row.changed),
-        model=query.model_words,
+        model=query.model_label,
     )
 
 
-def told_steps(steps: Iterable[Step], query: PolicyQuery | None, rules: PolicyRules) -> tuple[Cell, ...]:
+def build_trace_cells(steps: Iterable[PolicyStep], query: PolicyQuery | None, rules: PolicyRules) -> tuple[LayerCell, ...]:
     """A recorded trace, with links to the rules as they stand now."""
-    linked = _Links(Question.of_query(query) if query else Question(), rules, query.model_words if query else "")
-    return _cells(tuple(steps), (), linked)
+    linked = _RuleLinks(ExplainQuery.from_query(query) if query else ExplainQuery(), rules, query.model_label if query else "")
+    return _build_cells(tuple(steps), (), linked)
 
 
-class _Links:
+class _RuleLinks:
     """From a step to the rule behind it, or to where one could be."""
 
-    def __init__(self, question: Question, rules: PolicyRules, model: str) -> None:
+    def __init__(self, question: ExplainQuery, rules: PolicyRules, model: str) -> None:
         self.question = question
         self.rows = {row.key: row for row in rules.rows}
-        self.places = {layer: question.place_of(layer, model) for layer in LAYER_WORDS}
+        self.places = {layer: question.scope_for_layer(layer, model) for layer in LAYER_LABELS}
         self.adds = {layer: question.edit_address(place) if place else "" for layer, place in self.places.items()}
 
     def edit(self, key: str) -> str:
@@ -122,15 +122,15 @@ class _Links:
 
     def place(self, key: str) -> str:
         row = self.rows.get(key)
-        return place_words(row) if row else ""
+        return scope_label(row) if row else ""
 
-    def columns(self) -> Iterable[Column]:
-        for number, (layer, title) in enumerate(LAYER_WORDS.items()):
+    def columns(self) -> Iterable[LayerColumn]:
+        for number, (layer, title) in enumerate(LAYER_LABELS.items()):
             place: RuleRow | None = self.places[layer]
-            yield Column(layer, title, number, self.adds[layer], place is not None and place.key in self.rows)
+            yield LayerColumn(layer, title, number, self.adds[layer], place is not None and place.key in self.rows)
 
 
-def _row(facts: ToolFacts, before: Verdict, after: Verdict, linked: _Links, missing: str) -> ToolRow:
+def _build_row(facts: ToolFacts, before: Verdict, after: Verdict, linked: _RuleLinks, missing: str) -> ToolRow:
     refused = after.refused_by(facts.name)
     return ToolRow(
         name=facts.name,
@@ -138,35 +138,35 @@ def _row(facts: ToolFacts, before: Verdict, after: Verdict, linked: _Links, miss
         kept=refused is None,
         was_kept=before.refused_by(facts.name) is None,
         missing=missing,
-        why=missing if missing and refused is None else why_words(refused),
-        cells=_cells(after.trace[facts.name], before.trace[facts.name], linked),
+        why=missing if missing and refused is None else explain_denial(refused),
+        cells=_build_cells(after.trace[facts.name], before.trace[facts.name], linked),
     )
 
 
-def _cells(steps: tuple[Step, ...], before: tuple[Step, ...], linked: _Links) -> tuple[Cell, ...]:
+def _build_cells(steps: tuple[PolicyStep, ...], before: tuple[PolicyStep, ...], linked: _RuleLinks) -> tuple[LayerCell, ...]:
     deciding = next((step.layer for step in steps if step.effect == "deny"), "")
     was = {step.layer: step.effect for step in before}
     return tuple(
-        Cell(
+        LayerCell(
             layer=step.layer,
-            title=layer_words(step.layer),
+            title=layer_label(step.layer),
             number=number,
             effect=step.effect,
-            effect_words=EFFECT_WORDS[step.effect],
+            effect_words=EFFECT_LABELS[step.effect],
             short=short_rule(step),
-            words=step_words(step),
+            words=step_text(step),
             row=step.row,
             place=linked.place(step.row),
             edit=linked.edit(step.row),
-            add="" if step.layer == OWNER_GATE else linked.adds.get(step.layer, ""),
+            add="" if step.layer == OWNER_LAYER else linked.adds.get(step.layer, ""),
             deciding=step.layer == deciding,
-            was=EFFECT_WORDS[was[step.layer]] if was.get(step.layer, step.effect) != step.effect else "",
+            was=EFFECT_LABELS[was[step.layer]] if was.get(step.layer, step.effect) != step.effect else "",
         )
         for number, step in enumerate(steps)
     )
 
 
-def _is_shown(row: ToolRow, question: Question) -> bool:
+def _matches_filter(row: ToolRow, question: ExplainQuery) -> bool:
     filters = {"refused": not row.kept, "kept": row.kept, "missing": row.kept and bool(row.missing), "changed": row.changed}
     wanted = filters.get(question.show, True)
     return wanted and question.tool.lower() in row.name.lower() and question.of in ("", row.group)

@@ -3,7 +3,7 @@
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
-STATUS_WORDS = {
+STATUS_LABELS = {
     "accepted": gettext_lazy("queued"),
     "running": gettext_lazy("running"),
     "waiting": gettext_lazy("waiting"),
@@ -11,9 +11,9 @@ STATUS_WORDS = {
     "error": gettext_lazy("failed"),
     "aborted": gettext_lazy("stopped"),
 }
-COLOURS = {"running": "busy", "waiting": "warn", "completed": "good", "error": "bad"}
+STATUS_TONES = {"running": "busy", "waiting": "warn", "completed": "good", "error": "bad"}
 
-CALL_WORDS = {
+CALL_STATUS_LABELS = {
     "allowed": gettext_lazy("allowed"),
     "refused": gettext_lazy("denied"),
     "waiting": gettext_lazy("waiting"),
@@ -22,7 +22,7 @@ CALL_WORDS = {
     "failed": gettext_lazy("failed"),
     "interrupted": gettext_lazy("interrupted"),
 }
-EFFECT_WORDS = {"allow": gettext_lazy("allows"), "deny": gettext_lazy("denies"), "none": gettext_lazy("no limit")}
+EFFECT_LABELS = {"allow": gettext_lazy("allows"), "deny": gettext_lazy("denies"), "none": gettext_lazy("no limit")}
 
 REASONS = {
     "timeout": gettext_lazy("it timed out"),
@@ -50,6 +50,6 @@ REASONS = {
 }
 
 
-def reason_words(reason: str | None) -> str | Promise:
+def run_reason_label(reason: str | None) -> str | Promise:
     """Why a run ended or waits; a code that is not known here stays as it is."""
     return REASONS.get(reason or "", reason or "")

@@ -14,18 +14,18 @@ from django.views.decorators.http import require_safe
 
 from clawsite.accounts.models import User
 from clawsite.infra.errors import NotFound
-from clawsite.infra.observability.tracing import trace_id
+from clawsite.infra.observability.tracing import parse_trace_id
 from clawsite.infra.version import version
-from clawsite.web.formatting import count, duration, money, shown_run
-from clawsite.web.freezes import shown_stops
-from clawsite.web.runs.labels import CALL_WORDS, COLOURS, EFFECT_WORDS, STATUS_WORDS, reason_words
-from sessions_app.labels.rules import decision_words, rule_words
+from clawsite.web.formatting import format_count, format_duration, format_money, format_run_row
+from clawsite.web.freezes import freeze_banners
+from clawsite.web.runs.labels import CALL_STATUS_LABELS, EFFECT_LABELS, STATUS_LABELS, STATUS_TONES, run_reason_label
+from sessions_app.labels.rules import translate_decision, translate_rule
 from sessions_app.models import Run
 from sessions_app.reports import runs as run_reports
-from sessions_app.reports.runs import Look
+from sessions_app.reports.runs import RunAccess
 from sessions_app.runs import freezes
 
-FILTERS = (
+FILTER_CHOICES = (
     ("", _("All")),
     ("unfinished", _("Unfinished")),
     ("completed", _("Completed")),
@@ -38,18 +38,18 @@ PER_PAGE = 50
 @never_cache
 @require_safe
 @login_required
-def runs(request: HttpRequest) -> HttpResponse:
+def list_runs(request: HttpRequest) -> HttpResponse:
     """One's own runs, newest first."""
     status = request.GET.get("status", "")
     before = request.GET.get("before", "")
-    if status not in dict(FILTERS) or not (before.isdecimal() or not before) or len(before) > 18:
+    if status not in dict(FILTER_CHOICES) or not (before.isdecimal() or not before) or len(before) > 18:
         raise Http404
     page = run_reports.list_runs(_user(request), status=status, limit=PER_PAGE, before=int(before) if before else None)
     context = {
-        "runs": [_shown(row) for row in page.runs],
+        "runs": [_run_row(row) for row in page.runs],
         "older": page.cursor,
         "status": status,
-        "filters": FILTERS,
+        "filters": FILTER_CHOICES,
         "before": before,
     }
     return render(request, "runs/list.html", context)
@@ -58,36 +58,43 @@ def runs(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 @login_required
-def run(request: HttpRequest, pk: int) -> HttpResponse:
+def show_run(request: HttpRequest, pk: int) -> HttpResponse:
     """What is known of a run now. The recorder below is filled by js/runs/page.js."""
-    look = _look(request, pk)
-    report = run_reports.summary(look)
-    kept = run_reports.events_are_kept(look.run)
+    look = _find_run(request, pk)
+    report = run_reports.summarize_run(look)
+    kept = run_reports.has_stored_events(look.run)
     own = look.run.session.owner_id == request.user.pk and look.run.session.deleted_at is None
     seen = look.words and look.run.session.deleted_at is None
-    context = {"run": _shown(report["run"]), "figures": _figures(report), "report": report, "own": own, "seen": seen, "kept": kept}
+    context = {
+        "run": _run_row(report["run"]),
+        "figures": _run_figures(report),
+        "report": report,
+        "own": own,
+        "seen": seen,
+        "kept": kept,
+    }
     row = look.run
-    holding = [] if row.status in Run.ENDED else [stop for stop in freezes.active() if stop.covers(row.session.agent, row.pk)]
-    context |= {"stops": shown_stops(_user(request), holding), "may_stop": freezes.may_stop(_user(request))}
-    context["calls"] = [_shown_call(call) for call in report["toolCalls"]]
+    holding = [] if row.status in Run.ENDED else [stop for stop in freezes.list_active() if stop.covers(row.session.agent, row.pk)]
+    context |= {"stops": freeze_banners(_user(request), holding), "may_stop": freezes.may_freeze(_user(request))}
+    context["calls"] = [_call_row(call) for call in report["toolCalls"]]
     return render(request, "runs/page.html", context)
 
 
 @never_cache
 @require_safe
 @login_required
-def export(request: HttpRequest, pk: int) -> HttpResponse:
+def export_run(request: HttpRequest, pk: int) -> HttpResponse:
     """Summary and events as JSON, to look at them elsewhere. The page reads it where it has no socket for it."""
-    look = _look(request, pk)
+    look = _find_run(request, pk)
     name = content_disposition_header(True, f"run-{pk}.json") or ""
     headers = {"Content-Disposition": name, "X-Content-Type-Options": "nosniff"}
-    return HttpResponse(b"".join(_pieces(look)), content_type="application/json", headers=headers)
+    return HttpResponse(b"".join(_stream_export(look)), content_type="application/json", headers=headers)
 
 
-def _pieces(look: Look) -> Iterator[bytes]:
-    head = {"clawsite": version(), **run_reports.summary(look)}
+def _stream_export(look: RunAccess) -> Iterator[bytes]:
+    head = {"clawsite": version(), **run_reports.summarize_run(look)}
     yield orjson.dumps(head)[:-1] + b',"events":['
-    for place, event in enumerate(run_reports.all_events(look)):
+    for place, event in enumerate(run_reports.iterate_events(look)):
         yield (b",\n" if place else b"\n") + orjson.dumps(event)
     yield b"\n]}\n"
 
@@ -96,55 +103,55 @@ def _user(request: HttpRequest) -> User:
     return cast("User", request.user)  # login_required
 
 
-def _look(request: HttpRequest, pk: int) -> Look:
+def _find_run(request: HttpRequest, pk: int) -> RunAccess:
     try:
-        return run_reports.look_at(_user(request), pk=pk)
+        return run_reports.find_viewable_run(_user(request), pk=pk)
     except NotFound as gone:
         raise Http404 from gone
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def _run_row(row: dict[str, Any]) -> dict[str, Any]:
     status = row["status"]
     return {
-        **shown_run(row),
-        "status_words": STATUS_WORDS[status],
-        "colour": COLOURS.get(status, ""),
-        "why": reason_words(row["reason"]),
+        **format_run_row(row),
+        "status_words": STATUS_LABELS[status],
+        "colour": STATUS_TONES.get(status, ""),
+        "why": run_reason_label(row["reason"]),
     }
 
 
-def _shown_step(step: dict[str, str]) -> dict[str, Any]:
-    return {**step, "words": EFFECT_WORDS.get(step["effect"], step["effect"]), "rule": rule_words(step["rule"])}
+def _step_row(step: dict[str, str]) -> dict[str, Any]:
+    return {**step, "words": EFFECT_LABELS.get(step["effect"], step["effect"]), "rule": translate_rule(step["rule"])}
 
 
-def _shown_call(call: dict[str, Any]) -> dict[str, Any]:
+def _call_row(call: dict[str, Any]) -> dict[str, Any]:
     return {
         **call,
-        "took": duration(call["durationMs"]),
-        "status_words": CALL_WORDS.get(call["status"], call["status"]),
-        "why": decision_words(call["verdict"]),
-        "steps": [_shown_step(step) for step in call["trace"]],
+        "took": format_duration(call["durationMs"]),
+        "status_words": CALL_STATUS_LABELS.get(call["status"], call["status"]),
+        "why": translate_decision(call["verdict"]),
+        "steps": [_step_row(step) for step in call["trace"]],
     }
 
 
-def _figures(report: dict[str, Any]) -> list[tuple[Any, str, Any]]:
+def _run_figures(report: dict[str, Any]) -> list[tuple[Any, str, Any]]:
     """Name, value and a remark, in the order of the page."""
     row, times = report["run"], report["timings"]
     usage = row["usage"]
-    waits_for = reason_words(row["reason"]) if row["status"] == Run.Status.WAITING else ""  # else it says how the run ended
+    waits_for = run_reason_label(row["reason"]) if row["status"] == Run.Status.WAITING else ""  # else it says how the run ended
     return [
-        (_("Total"), duration(times["totalMs"]), ""),
-        (_("Queued"), duration(times["queuedMs"]), ""),
-        (_("First output"), duration(times["firstWordMs"]), _("after sending")),
-        (_("Model"), duration(times["modelMs"]), row["model"] or ""),
-        (_("Tools"), duration(times["toolsMs"]), _("tool calls: %d") % len(report["toolCalls"])),
-        *([(_("Waited"), duration(times["waitingMs"]), waits_for)] if times["waitingMs"] else []),
+        (_("Total"), format_duration(times["totalMs"]), ""),
+        (_("Queued"), format_duration(times["queuedMs"]), ""),
+        (_("First output"), format_duration(times["firstWordMs"]), _("after sending")),
+        (_("Model"), format_duration(times["modelMs"]), row["model"] or ""),
+        (_("Tools"), format_duration(times["toolsMs"]), _("tool calls: %d") % len(report["toolCalls"])),
+        *([(_("Waited"), format_duration(times["waitingMs"]), waits_for)] if times["waitingMs"] else []),
         (
             _("Tokens"),
-            count(usage["input"] + usage["output"]),
-            _("%(input)s input, %(output)s output") % {k: count(usage[k]) for k in ("input", "output")},
+            format_count(usage["input"] + usage["output"]),
+            _("%(input)s input, %(output)s output") % {k: format_count(usage[k]) for k in ("input", "output")},
         ),
-        (_("Cost"), money(usage["costUsd"]), ""),
-        *([(_("Trace"), "", trace_id(row["traceparent"]))] if row["traceparent"] else []),
-        (_("Attempts"), count(report["attempts"]), _("recovered: %d") % row["rescues"] if row["rescues"] else ""),
+        (_("Cost"), format_money(usage["costUsd"]), ""),
+        *([(_("Trace"), "", parse_trace_id(row["traceparent"]))] if row["traceparent"] else []),
+        (_("Attempts"), format_count(report["attempts"]), _("recovered: %d") % row["rescues"] if row["rescues"] else ""),
     ]

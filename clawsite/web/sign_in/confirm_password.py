@@ -19,13 +19,22 @@ from clawsite.accounts.sign_in import recent_password, throttle
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import Unavailable
-from clawsite.web.redirects import inside
-from clawsite.web.sign_in.pages import waiting_time
+from clawsite.web.redirects import safe_redirect_url
+from clawsite.web.sign_in.pages import describe_wait
 
 # Everything that is sent in the admin, and what pages of ours change of the same things.
-GUARDED = {"policy-save", "policy-delete", "policy-restore", "let-ask", "make-token", "approve-pairing", "agree-to-hook", "resume"}
-HELD = "held-"  # before the names of the fields that wait for the password
-TARGET = "to"
+GUARDED_URLS = {
+    "policy-save",
+    "policy-delete",
+    "policy-restore",
+    "let-ask",
+    "make-token",
+    "approve-pairing",
+    "agree-to-hook",
+    "resume",
+}
+HELD_PREFIX = "held-"  # before the names of the fields that wait for the password
+TARGET_FIELD = "to"
 
 
 class ConfirmationMiddleware(MiddlewareMixin):
@@ -37,43 +46,45 @@ class ConfirmationMiddleware(MiddlewareMixin):
             return None
         if recent_password.is_recent(request.session):
             return None
-        return _ask(request, request.get_full_path(), request.POST)
+        return _render_form(request, request.get_full_path(), request.POST)
 
 
 @sensitive_post_parameters("password")
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-def confirm(request: HttpRequest) -> HttpResponse:
+def confirm_password(request: HttpRequest) -> HttpResponse:
     """GET before a change over the socket, POST with the password; then what was held is sent on."""
     if not isinstance(request.user, User):
         return redirect("sign-in")
-    to = inside(request, request.POST.get(TARGET) or request.GET.get("next"))
+    to = safe_redirect_url(request, request.POST.get(TARGET_FIELD) or request.GET.get("next"))
     if request.method != "POST":
-        return _ask(request, to, QueryDict())
-    held = _held(request.POST)
-    if held and not _is_guarded(_match(to)):
+        return _render_form(request, to, QueryDict())
+    held = _read_held(request.POST)
+    if held and not _is_guarded(_resolve_path(to)):
         raise PermissionDenied
-    address, name = throttle.address_of(request), request.user.get_username()
+    address, name = throttle.address_of_request(request), request.user.get_username()
     try:
-        throttle.admit(address, name)
+        throttle.check_and_count(address, name)
     except Unavailable as wait:
-        return _ask(request, to, held, trouble=waiting_time(wait)[1], status=429)
+        return _render_form(request, to, held, trouble=describe_wait(wait)[1], status=429)
     if not request.user.check_password(request.POST.get("password", "")):
         audit_log.record(
-            "sign_in.failed", actor=acting.account(request.user), subject=("account", request.user.pk), address=address
+            "sign_in.failed", actor=acting.actor_for_user(request.user), subject=("account", request.user.pk), address=address
         )
-        return _ask(request, to, held, trouble=_("Wrong password. Passwords are case-sensitive."), status=400)
-    throttle.succeeded(address, name, admitted=True)
-    recent_password.confirm(request.session)
-    audit_log.record("sign_in.confirmed", actor=acting.account(request.user), subject=("account", request.user.pk), address=address)
+        return _render_form(request, to, held, trouble=_("Wrong password. Passwords are case-sensitive."), status=400)
+    throttle.record_success(address, name, admitted=True)
+    recent_password.record_confirmation(request.session)
+    audit_log.record(
+        "sign_in.confirmed", actor=acting.actor_for_user(request.user), subject=("account", request.user.pk), address=address
+    )
     if not held:
         return redirect(to)
-    return render(request, "entry/go_on.html", {"to": to, "fields": _pairs(held)})
+    return render(request, "entry/go_on.html", {"to": to, "fields": _held_pairs(held)})
 
 
-def _ask(request: HttpRequest, to: str, held: QueryDict, *, trouble: str = "", status: int = 403) -> HttpResponse:
-    back = inside(request, request.headers.get("Referer"))
-    context = {"to": to, "fields": _pairs(held), "trouble": trouble, "prefix": HELD, "back": back}
+def _render_form(request: HttpRequest, to: str, held: QueryDict, *, trouble: str = "", status: int = 403) -> HttpResponse:
+    back = safe_redirect_url(request, request.headers.get("Referer"))
+    context = {"to": to, "fields": _held_pairs(held), "trouble": trouble, "prefix": HELD_PREFIX, "back": back}
     by_htmx = request.headers.get("HX-Request") == "true"
     page = render(request, "entry/confirm.html", context, status=200 if by_htmx or request.method == "GET" else status)
     if by_htmx:  # it shows no answer but a good one, and would put it into a corner of the page
@@ -82,23 +93,23 @@ def _ask(request: HttpRequest, to: str, held: QueryDict, *, trouble: str = "", s
 
 
 def _is_guarded(match: ResolverMatch) -> bool:
-    return "admin" in match.namespaces or match.url_name in GUARDED
+    return "admin" in match.namespaces or match.url_name in GUARDED_URLS
 
 
-def _match(path: str) -> ResolverMatch:
+def _resolve_path(path: str) -> ResolverMatch:
     try:
         return resolve(path.partition("?")[0])
     except Resolver404:
         raise Http404 from None
 
 
-def _held(sent: QueryDict) -> QueryDict:
+def _read_held(sent: QueryDict) -> QueryDict:
     held = QueryDict(mutable=True)
     for name, values in sent.lists():
-        if name.startswith(HELD):
-            held.setlist(name.removeprefix(HELD), values)
+        if name.startswith(HELD_PREFIX):
+            held.setlist(name.removeprefix(HELD_PREFIX), values)
     return held
 
 
-def _pairs(held: QueryDict) -> list[tuple[str, str]]:
+def _held_pairs(held: QueryDict) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, values in held.lists() if name != "csrfmiddlewaretoken" for value in values]

@@ -26,12 +26,12 @@ from clawsite.accounts.models import User
 from clawsite.accounts.sign_in import first_admin, throttle
 from clawsite.infra.errors import Conflict, NotFound, Unavailable
 from clawsite.web import preferences
-from clawsite.web.redirects import inside
+from clawsite.web.redirects import safe_redirect_url
 
 FIRST_ADMIN_KEY = "first_admin_digest"
 BACKEND = "django.contrib.auth.backends.ModelBackend"
-NAME_IS_TAKEN = _("This username is already taken; choose another.")
-LINK_IS_SPENT = _("This link has been used, has expired, or was replaced by a newer one.")
+NAME_TAKEN = _("This username is already taken; choose another.")
+LINK_INVALID = _("This link has been used, has expired, or was replaced by a newer one.")
 
 
 class SignInForm(AuthenticationForm):
@@ -62,24 +62,24 @@ class FirstAdminForm(BaseUserCreationForm):  # type: ignore[type-arg]  # generic
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
-    wanted = inside(request, request.POST.get("next") or request.GET.get("next"))
+    wanted = safe_redirect_url(request, request.POST.get("next") or request.GET.get("next"))
     if request.method != "POST":
         if request.user.is_authenticated:
             return redirect(wanted)
         return _sign_in_page(request, SignInForm(request), wanted)
-    address, name = throttle.address_of(request), request.POST.get("username", "")
+    address, name = throttle.address_of_request(request), request.POST.get("username", "")
     try:
-        throttle.admit(address, name)
+        throttle.check_and_count(address, name)
     except Unavailable as wait:
         return _wait_page(request, wait, wanted)
     form = SignInForm(request, data=request.POST)
     if not form.is_valid():
         return _sign_in_page(request, form, wanted, status=400)
-    throttle.succeeded(address, name, admitted=True)
+    throttle.record_success(address, name, admitted=True)
     user = form.get_user()
     login(request, user)
     response = redirect(wanted)
-    preferences.remember(response, theme=user.theme, language=user.language or None)
+    preferences.set_preference_cookies(response, theme=user.theme, language=user.language or None)
     return response
 
 
@@ -88,14 +88,14 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     user_pk = request.user.pk
     logout(request)
     if user_pk is not None:
-        change_notices.account_changed(user_pk)  # open sockets of this browser close
+        change_notices.notify_account_changed(user_pk)  # open sockets of this browser close
     return redirect(settings.LOGOUT_REDIRECT_URL)
 
 
 @require_safe
 def admin_sign_in(request: HttpRequest) -> HttpResponse:
     """In place of the admin's own form, which knows no waiting times."""
-    wanted = inside(request, request.GET.get("next"), default=reverse("admin:index"))
+    wanted = safe_redirect_url(request, request.GET.get("next"), default=reverse("admin:index"))
     if not request.user.is_authenticated:
         return redirect(f"{settings.LOGIN_URL}?{urlencode({'next': wanted})}")
     if not request.user.is_staff:
@@ -107,9 +107,9 @@ def admin_sign_in(request: HttpRequest) -> HttpResponse:
 @require_safe
 def first_admin_link(request: HttpRequest, token: str) -> HttpResponse:
     """Exchange the link for a session at once, so that the token stands in no later address, referrer or log line."""
-    digest = first_admin.digest_of(token)
-    if not first_admin.link_is_open(digest):
-        return _no_link(request)
+    digest = first_admin.hash_token(token)
+    if not first_admin.is_link_open(digest):
+        return _render_invalid_link(request)
     request.session[FIRST_ADMIN_KEY] = digest
     return redirect("first-admin")
 
@@ -119,14 +119,14 @@ def first_admin_link(request: HttpRequest, token: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def first_admin_page(request: HttpRequest) -> HttpResponse:
     digest = request.session.get(FIRST_ADMIN_KEY, "")
-    if not first_admin.link_is_open(digest):
-        return _no_link(request)
+    if not first_admin.is_link_open(digest):
+        return _render_invalid_link(request)
     form = FirstAdminForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         try:
             user = first_admin.use_link(digest, form.cleaned_data["username"], form.cleaned_data["password1"])
         except (Conflict, NotFound) as error:
-            form.add_error(None, NAME_IS_TAKEN if isinstance(error, Conflict) else LINK_IS_SPENT)
+            form.add_error(None, NAME_TAKEN if isinstance(error, Conflict) else LINK_INVALID)
         else:
             login(request, user, backend=BACKEND)
             return redirect("chat")
@@ -138,14 +138,14 @@ def _sign_in_page(request: HttpRequest, form: forms.Form, wanted: str, status: i
 
 
 def _wait_page(request: HttpRequest, wait: Unavailable, wanted: str) -> HttpResponse:
-    seconds, told = waiting_time(wait)
+    seconds, told = describe_wait(wait)
     form = SignInForm(request, initial={"username": request.POST.get("username", "")})
     response = _sign_in_page(request, form, wanted, status=429, wait=told)
     response["Retry-After"] = str(seconds)
     return response
 
 
-def waiting_time(wait: Unavailable) -> tuple[int, str]:
+def describe_wait(wait: Unavailable) -> tuple[int, str]:
     """How long somebody has to wait: in seconds, and in words."""
     seconds = math.ceil((wait.retry_after_ms or 0) / 1000)
     told = ngettext(
@@ -154,5 +154,5 @@ def waiting_time(wait: Unavailable) -> tuple[int, str]:
     return seconds, told % seconds
 
 
-def _no_link(request: HttpRequest) -> HttpResponse:
+def _render_invalid_link(request: HttpRequest) -> HttpResponse:
     return render(request, "entry/no_link.html", {"admin_exists": first_admin.admin_exists()}, status=404)

@@ -22,12 +22,12 @@ def covered(row: str, names: set[str]) -> set[str]:
 
 
 def test_every_method_of_openclaw_exists_or_is_told_to_be_absent():
-    absent = published()["methods"].keys() - registry.methods().keys() - HANDSHAKE
+    absent = published()["methods"].keys() - registry.list_methods().keys() - HANDSHAKE
     assert sorted(absent - {name for row in rows() for name in covered(row, absent)}) == []
 
 
 def test_nothing_is_told_to_be_absent_that_exists_or_was_never_there():
-    ours, theirs = set(registry.methods()), set(published()["methods"])
+    ours, theirs = set(registry.list_methods()), set(published()["methods"])
     told = rows()
     assert sorted(told) == sorted(set(told))
     assert [row for row in told if covered(row, ours) or not covered(row, theirs)] == []

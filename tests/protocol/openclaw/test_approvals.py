@@ -34,9 +34,9 @@ async def end(how: str, question: Approval, approver: Any) -> Any:
     if decision:
         return await approver.call("approval.resolve", {"id": str(question.pk), "kind": "exec", "decision": decision, **more})
     if how == "void":
-        await db.write(approval_requests.void_of_run, question.run_id, "stopped", alone=True)
+        await db.write(approval_requests.void_for_run, question.run_id, "stopped", alone=True)
     else:
-        await db.write(approval_requests.settle, question, Approval.Status.EXPIRED, "", by=None, alone=True)
+        await db.write(approval_requests.close_approval, question, Approval.Status.EXPIRED, "", by=None, alone=True)
     return None
 
 
@@ -49,7 +49,7 @@ async def test_a_question_is_told_from_its_beginning_to_its_end(how, people, soc
     back = await ada.call("sessions.messages.subscribe", {"key": KEY, "includeApprovals": True})
     found = list(faults("SessionApprovalReplay", back["approvalReplay"]))
     assert len(back["approvalReplay"]["approvals"]) == 1
-    await db.write(approval_requests.extend, question.pk, by=people["ben"], alone=True)
+    await db.write(approval_requests.extend_approval, question.pk, by=people["ben"], alone=True)
     found += faults("PendingSessionApprovalEvent", await ada.event("session.approval", phase="pending"))
     found += faults("ApprovalGetResult", await ben.call("approval.get", {"id": str(question.pk)}))
     answer = await end(how, question, ben)
@@ -64,7 +64,9 @@ async def test_a_question_is_told_from_its_beginning_to_its_end(how, people, soc
 
 
 async def test_a_question_from_outside_is_told_too(people, sockets, token_of):
-    question = await db.write(external.ask, by=people["ada"], name="x", command="make", cwd="", agent="", seconds=600, alone=True)
+    question = await db.write(
+        external.request_external_approval, by=people["ada"], name="x", command="make", cwd="", agent="", seconds=600, alone=True
+    )
     ben = await sockets.connect(token_of(people["ben"]))
     found = list(faults("ApprovalGetResult", await ben.call("approval.get", {"id": str(question.pk)})))
     await end("denied", question, ben)
@@ -78,8 +80,8 @@ async def test_pages_and_grants_are_as_openclaw_publishes_them(people, sockets, 
         session = await db.write(session_of, people["ada"])
         await end(how, await db.write(asked, people["ada"], session, line, alone=True), ben)
     hand: dict[str, Any] = {"by": people["ben"], "expires_at": clock.now().replace(year=2100)}
-    await db.write(grants.add_by_hand, ["/usr/bin/" + "y" * 600], scope="directory", subject="/srv", **hand, alone=True)
-    await db.write(grants.add_by_hand, ["ls"], scope="installation", by=people["ben"], alone=True)
+    await db.write(grants.add_manually, ["/usr/bin/" + "y" * 600], scope="directory", subject="/srv", **hand, alone=True)
+    await db.write(grants.add_manually, ["ls"], scope="installation", by=people["ben"], alone=True)
     page = await ben.call("approval.history", {"limit": 2})
     found = list(faults("ApprovalHistoryResult", page))
     assert page["nextCursor"]

@@ -229,7 +229,7 @@ async def test_a_missing_scope_is_told_as_openclaw_publishes_it(sockets, person,
 
 
 async def test_ticks_and_the_end_are_told_as_openclaw_publishes_them(client):
-    gateway = await runtime.running()
+    gateway = await runtime.get_runtime()
     await gateway._tick()  # 15 s are too long for a test
     assert list(faults("TickEvent", await client.event("tick"))) == []
     await runtime.stop()
@@ -238,7 +238,9 @@ async def test_ticks_and_the_end_are_told_as_openclaw_publishes_them(client):
 
 def shared_methods() -> list[tuple[str, str]]:
     definitions = published()["definitions"]
-    named = {name: PARAMS.get(name) or _camel(name) + "Params" for name in registry.methods() if name in published()["methods"]}
+    named = {
+        name: PARAMS.get(name) or _camel(name) + "Params" for name in registry.list_methods() if name in published()["methods"]
+    }
     return [(name, shape) for name, shape in sorted(named.items()) if shape in definitions]
 
 
@@ -252,7 +254,7 @@ def test_every_parameter_of_openclaw_is_known_here_or_refused_with_a_reason():
     assert len(shared) > 30
     for name, shape in shared:
         theirs = published()["definitions"][shape].get("properties", {})
-        params = registry.methods()[name].params
+        params = registry.list_methods()[name].params
         ours = {*params.refused, *(word for field in params.model_fields.values() for word in _words(field))}
         if missing := set(theirs) - ours:
             unknown[name] = sorted(missing)

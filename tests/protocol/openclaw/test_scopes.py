@@ -27,14 +27,14 @@ OTHERS = {
 
 
 def shared() -> dict[str, str]:
-    return {name: published()["methods"][name]["scope"] for name in registry.methods() if name in published()["methods"]}
+    return {name: published()["methods"][name]["scope"] for name in registry.list_methods() if name in published()["methods"]}
 
 
 def test_every_scope_is_openclaws_or_is_named_with_a_reason():
     assert len(shared()) > 60
     differ = {}
     for name, theirs in shared().items():
-        method = registry.methods()[name]
+        method = registry.list_methods()[name]
         ours = {scope.value for scope in method.scopes} or {method.role}
         if ours != {theirs}:
             differ[name] = ours

@@ -13,19 +13,29 @@ from pydantic import Field
 
 from tools_app.builtin.files.patterns import BadPattern, FilePattern
 from tools_app.builtin.files.workspace import Workspace
-from tools_app.core.definition import Call, Execute, MayBeBlank, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
+from tools_app.core.definition import (
+    BlankAllowedStr,
+    CallContext,
+    ToolArgs,
+    ToolEnv,
+    ToolFailed,
+    ToolFunction,
+    ToolResult,
+    text_result,
+    tool,
+)
 
-DEADLINE_S = 10.0
+TIMEOUT_S = 10.0
 MAX_PATTERN_CHARS = 2000
 MAX_ANSWER_BYTES = 1024 * 1024  # a line of the worker: a path and 300 characters fit many times over
 CODE_ROOT = str(Path(__file__).parents[3])
 # Isolated, without site-packages and with few imports: a search of a small tree takes 27 ms in all.
-BOOT = "import sys; sys.path.append(sys.argv[1]); from tools_app.builtin.files.grep_worker import main; main()"
-WORKER = ("-I", "-S", "-c", BOOT, CODE_ROOT)
+BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from tools_app.builtin.files.grep_worker import main; main()"
+WORKER_ARGV = ("-I", "-S", "-c", BOOTSTRAP, CODE_ROOT)
 
 
 class GrepArgs(ToolArgs):
-    pattern: MayBeBlank = Field(description="Python regular expression, matched within each line")
+    pattern: BlankAllowedStr = Field(description="Python regular expression, matched within each line")
     path: str = Field(".", description="File or directory to search, relative to the workspace")
     include: str = Field("*", description="Which files, such as `*.py` or `src/**/*.ts`; a pattern without / looks at names only")
     ignore_case: bool = Field(False, description="Take upper and lower case as the same")
@@ -33,17 +43,20 @@ class GrepArgs(ToolArgs):
 
 
 @tool("grep", group="fs", args=GrepArgs, read_only=True)
-def make_grep(env: ToolEnv) -> Execute[GrepArgs]:
+def make_grep(env: ToolEnv) -> ToolFunction[GrepArgs]:
     """Find lines that match a regular expression in the text files of the workspace. Answers `path:line: text`.
     Binary files, files over 10 MB, links and `.git` are passed over; a search ends after 10 seconds."""
     workspace = Workspace.of(env)
 
-    async def grep(args: GrepArgs, call: Call) -> ToolResult:
+    async def grep(args: GrepArgs, call: CallContext) -> ToolResult:
         if not args.pattern or len(args.pattern) > MAX_PATTERN_CHARS:
             raise ToolFailed(f"the pattern must have 1 to {MAX_PATTERN_CHARS} characters")
-        above, file = await asyncio.to_thread(_where, workspace, args.path)
-        request = args.model_dump(include={"pattern", "ignore_case", "max_matches"}) | {"include": _include(args), "file": file}
-        async with _opened(workspace, "/".join(above)) as directory:
+        above, file = await asyncio.to_thread(_resolve_target, workspace, args.path)
+        request = args.model_dump(include={"pattern", "ignore_case", "max_matches"}) | {
+            "include": _include_pattern(args),
+            "file": file,
+        }
+        async with _open_directory(workspace, "/".join(above)) as directory:
             found, ending = await _search(request | {"directory": directory}, directory)
         prefix = "".join(f"{name}/" for name in above)
         text = "\n".join(f"{prefix}{each['path']}:{each['line']}: {each['text']}" for each in found) or "no line matches"
@@ -54,13 +67,13 @@ def make_grep(env: ToolEnv) -> Execute[GrepArgs]:
     return grep
 
 
-def _where(workspace: Workspace, path: str) -> tuple[list[str], str]:
+def _resolve_target(workspace: Workspace, path: str) -> tuple[list[str], str]:
     """The directory to search, and the one file in it if the path names a file."""
     parts = workspace.parts(path)
     return (parts[:-1], parts[-1]) if workspace.is_file(path) else (parts, "")
 
 
-def _include(args: GrepArgs) -> str:
+def _include_pattern(args: GrepArgs) -> str:
     include = args.include if "/" in args.include else f"**/{args.include}"
     try:
         FilePattern(include)
@@ -70,7 +83,7 @@ def _include(args: GrepArgs) -> str:
 
 
 @asynccontextmanager
-async def _opened(workspace: Workspace, path: str) -> AsyncGenerator[int, None]:
+async def _open_directory(workspace: Workspace, path: str) -> AsyncGenerator[int, None]:
     """The descriptor of a directory, opened on a thread: a disk that does not answer must not stop the event loop."""
 
     def opened() -> int:
@@ -99,7 +112,7 @@ async def _search(request: dict[str, Any], directory: int) -> tuple[list[dict[st
     found: list[dict[str, Any]] = []
     worker = await asyncio.create_subprocess_exec(
         sys.executable,
-        *WORKER,
+        *WORKER_ARGV,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -109,7 +122,7 @@ async def _search(request: dict[str, Any], directory: int) -> tuple[list[dict[st
     )
     asked, answers = cast(asyncio.StreamWriter, worker.stdin), cast(asyncio.StreamReader, worker.stdout)
     try:
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             asked.write(json.dumps(request).encode())
             asked.close()
             async for line in answers:
@@ -121,7 +134,7 @@ async def _search(request: dict[str, Any], directory: int) -> tuple[list[dict[st
                 found.append(answer)
         raise ToolFailed("the search broke off: it needed too much memory or time; use a simpler pattern")
     except TimeoutError:
-        return found, f"stopped after {DEADLINE_S:g} s; use a simpler pattern or a narrower path"
+        return found, f"stopped after {TIMEOUT_S:g} s; use a simpler pattern or a narrower path"
     finally:
         with suppress(ProcessLookupError):
             worker.kill()

@@ -20,7 +20,7 @@ MEMORY_BYTES = 512 * 1024 * 1024
 MAX_FILE_BYTES = 10 * 1024 * 1024
 MAX_WALKED = 1_000_000  # the deadline comes first
 BINARY_PROBE = 8192
-LINE_SHOWN = 300  # characters
+MAX_LINE_SHOWN = 300  # characters
 
 
 def main() -> None:
@@ -40,8 +40,8 @@ def search(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         return
     left = request["max_matches"]
     directory, file = request["directory"], request["file"]
-    walk = tree.Walk(FilePattern(request["include"]), max_entries=MAX_WALKED)
-    for found in [tree.Found(file, directory, file)] if file else walk.below(directory):
+    walk = tree.FileWalk(FilePattern(request["include"]), max_entries=MAX_WALKED)
+    for found in [tree.FoundFile(file, directory, file)] if file else walk.walk_below(directory):
         for number, line in _matching_lines(found, expression):
             if not left:
                 yield {"done": True, "complete": False}
@@ -51,7 +51,7 @@ def search(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"done": True, "complete": walk.complete}
 
 
-def _matching_lines(found: tree.Found, expression: re.Pattern[str]) -> Iterator[tuple[int, str]]:
+def _matching_lines(found: tree.FoundFile, expression: re.Pattern[str]) -> Iterator[tuple[int, str]]:
     try:
         content, _ = tree.read_at_most(found.parent, found.name, MAX_FILE_BYTES)
     except OSError:  # gone, unreadable, or no regular file by now
@@ -61,5 +61,5 @@ def _matching_lines(found: tree.Found, expression: re.Pattern[str]) -> Iterator[
     for number, line in enumerate(content.decode(errors="replace").split("\n"), start=1):
         match = expression.search(line)
         if match:
-            begin = max(0, min(match.start() - LINE_SHOWN // 3, len(line) - LINE_SHOWN))
-            yield number, line[begin : begin + LINE_SHOWN]
+            begin = max(0, min(match.start() - MAX_LINE_SHOWN // 3, len(line) - MAX_LINE_SHOWN))
+            yield number, line[begin : begin + MAX_LINE_SHOWN]

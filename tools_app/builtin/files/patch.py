@@ -7,13 +7,23 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from tools_app.builtin.files.patch_format import AddFile, BadPatch, DeleteFile, FileChange, UpdateFile, apply_hunks, read_patch
-from tools_app.builtin.files.read_write import encoded, text_of
+from tools_app.builtin.files.patch_format import AddFile, BadPatch, DeleteFile, FileChange, UpdateFile, apply_hunks, parse_patch
+from tools_app.builtin.files.read_write import decode_text, encode_text
 from tools_app.builtin.files.workspace import Workspace
-from tools_app.core.definition import Call, Declined, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
+from tools_app.core.definition import (
+    CallContext,
+    ToolArgs,
+    ToolEnv,
+    ToolFailed,
+    ToolFunction,
+    ToolResult,
+    ToolUnavailable,
+    text_result,
+    tool,
+)
 
 MAX_FILES = 100
-TRAINED_ON_IT = frozenset({"openai", "openai-codex"})  # others write better `edit` calls than patches
+PROVIDERS_TRAINED_ON_PATCHES = frozenset({"openai", "openai-codex"})  # others write better `edit` calls than patches
 
 
 class PatchArgs(ToolArgs):
@@ -21,7 +31,7 @@ class PatchArgs(ToolArgs):
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class FileOperation:
     """One thing to do, in the words for when it is done."""
 
     words: str
@@ -29,7 +39,7 @@ class Deed:
 
 
 @tool("apply_patch", group="fs", args=PatchArgs)
-def make_apply_patch(env: ToolEnv) -> Execute[PatchArgs]:
+def make_apply_patch(env: ToolEnv) -> ToolFunction[PatchArgs]:
     """Add, change, move and delete files of the workspace with one patch:
 
     *** Begin Patch
@@ -47,24 +57,24 @@ def make_apply_patch(env: ToolEnv) -> Execute[PatchArgs]:
     Three unchanged lines before and after a change are enough to find its place; where they are not unique, an `@@` line
     names a line further up. `*** End of File` behind a hunk means that it stands at the end. Nothing is written
     unless the whole patch fits."""
-    if not TRAINED_ON_IT & set(env.model.lower().split("/")[:-1]):
-        raise Declined(f"made for models of OpenAI, and this one is `{env.model}`")
+    if not PROVIDERS_TRAINED_ON_PATCHES & set(env.model.lower().split("/")[:-1]):
+        raise ToolUnavailable(f"made for models of OpenAI, and this one is `{env.model}`")
     workspace = Workspace.of(env)
 
-    async def apply_patch(args: PatchArgs, call: Call) -> ToolResult:
-        done, notes = await asyncio.to_thread(_apply, workspace, args.input)
+    async def apply_patch(args: PatchArgs, call: CallContext) -> ToolResult:
+        done, notes = await asyncio.to_thread(_apply_patch, workspace, args.input)
         return text_result("\n".join([*done, *notes]), details={"changes": done})
 
     return apply_patch
 
 
-def _apply(workspace: Workspace, patch: str) -> tuple[list[str], list[str]]:
+def _apply_patch(workspace: Workspace, patch: str) -> tuple[list[str], list[str]]:
     """What was done, and what the model should know about it."""
     notes: list[str] = []
     try:
-        changes = read_patch(patch)
+        changes = parse_patch(patch)
         _check_names(workspace, changes)
-        deeds = [deed for change in changes for deed in _planned(workspace, change, notes)]
+        deeds = [deed for change in changes for deed in _plan_change(workspace, change, notes)]
     except BadPatch as error:
         raise ToolFailed(f"nothing was changed: {error}") from error
     except ToolFailed as failure:
@@ -93,37 +103,37 @@ def _check_names(workspace: Workspace, changes: Sequence[FileChange]) -> None:
             named.add(place)
 
 
-def _planned(workspace: Workspace, change: FileChange, notes: list[str]) -> list[Deed]:
+def _plan_change(workspace: Workspace, change: FileChange, notes: list[str]) -> list[FileOperation]:
     match change:
         case AddFile(path=path):
             if workspace.look(path):
                 raise BadPatch(f"`{path}` exists already: use Update File")
-            content = encoded(change.content)
-            return [Deed(f"added `{path}`", lambda: workspace.write(path, content, must_be_new=True))]
+            content = encode_text(change.content)
+            return [FileOperation(f"added `{path}`", lambda: workspace.write(path, content, must_be_new=True))]
         case DeleteFile(path=path):
             if (seen := workspace.look(path)) is None:
                 raise BadPatch(f"`{path}` does not exist")
-            return [Deed(f"deleted `{path}`", lambda: workspace.delete(path, unchanged_since=seen))]
+            return [FileOperation(f"deleted `{path}`", lambda: workspace.delete(path, unchanged_since=seen))]
         case UpdateFile():
-            return _planned_update(workspace, change, notes)
+            return _plan_update(workspace, change, notes)
 
 
-def _planned_update(workspace: Workspace, change: UpdateFile, notes: list[str]) -> list[Deed]:
+def _plan_update(workspace: Workspace, change: UpdateFile, notes: list[str]) -> list[FileOperation]:
     path, place = change.path, change.move_to or change.path
     content, seen = workspace.read(path)
     deeds = []
     if change.move_to:
         if workspace.look(place):
             raise BadPatch(f"`{place}` exists already: nothing can be moved there")
-        deeds.append(Deed(f"moved `{path}` to `{place}`", lambda: workspace.move(path, place, unchanged_since=seen)))
+        deeds.append(FileOperation(f"moved `{path}` to `{place}`", lambda: workspace.move(path, place, unchanged_since=seen)))
     if change.hunks:
-        text, fuzzy = apply_hunks(text_of(content, path), change)
+        text, fuzzy = apply_hunks(decode_text(content, path), change)
         if fuzzy:
             lines = ", ".join(map(str, fuzzy))
             notes.append(f"[`{place}` fitted at line {lines} only without regard to blanks at the ends of lines]")
-        deeds.append(Deed(f"updated `{place}`", _writing(workspace, place, encoded(text), seen)))
+        deeds.append(FileOperation(f"updated `{place}`", _make_write(workspace, place, encode_text(text), seen)))
     return deeds
 
 
-def _writing(workspace: Workspace, path: str, content: bytes, seen: os.stat_result) -> Callable[[], object]:
+def _make_write(workspace: Workspace, path: str, content: bytes, seen: os.stat_result) -> Callable[[], object]:
     return lambda: workspace.write(path, content, unchanged_since=seen)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 ADD, DELETE, UPDATE, MOVE, AT_END = "*** Add File: ", "*** Delete File: ", "*** Update File: ", "*** Move to: ", "*** End of File"
 LINE_NUMBERS = re.compile(r"@@ *-\d+")
-LINES_TOLD = 3  # of a place that was not found
+MAX_LINES_SHOWN = 3  # of a place that was not found
 
 
 class BadPatch(Exception):
@@ -67,7 +67,7 @@ class UpdateFile:
 FileChange = AddFile | DeleteFile | UpdateFile
 
 
-def read_patch(text: str) -> list[FileChange]:
+def parse_patch(text: str) -> list[FileChange]:
     lines = text.strip().replace("\r\n", "\n").split("\n")
     if lines[0].strip() != BEGIN:
         raise BadPatch(f"the first line must be `{BEGIN}`")
@@ -76,13 +76,13 @@ def read_patch(text: str) -> list[FileChange]:
     changes: list[FileChange] = []
     for number, line in enumerate(lines[1:-1], start=2):
         if line.startswith((ADD, DELETE, UPDATE)):
-            changes.append(_begun(line, number))
+            changes.append(_start_change(line, number))
         elif line.startswith("*** ") and not line.startswith((MOVE, AT_END)):
             raise BadPatch(
                 f"line {number} is `{line}`, which is no part of a patch: use Add File, Delete File, Update File or Move to"
             )
         elif changes:
-            _take(changes[-1], line, number)
+            _add_line(changes[-1], line, number)
         elif line.strip():
             raise BadPatch(f"line {number} stands before any file: begin with `{UPDATE}path`, `{ADD}path` or `{DELETE}path`")
     if not changes:
@@ -99,7 +99,7 @@ def read_patch(text: str) -> list[FileChange]:
     return changes
 
 
-def _begun(line: str, number: int) -> FileChange:
+def _start_change(line: str, number: int) -> FileChange:
     kinds: dict[str, Callable[[str], FileChange]] = {ADD: AddFile, DELETE: DeleteFile, UPDATE: UpdateFile}
     prefix = next(each for each in kinds if line.startswith(each))
     path = line.removeprefix(prefix).strip()
@@ -108,7 +108,7 @@ def _begun(line: str, number: int) -> FileChange:
     return kinds[prefix](path)
 
 
-def _take(change: FileChange, line: str, number: int) -> None:
+def _add_line(change: FileChange, line: str, number: int) -> None:
     """One line of the section of a file."""
     match change:
         case AddFile():
@@ -120,10 +120,10 @@ def _take(change: FileChange, line: str, number: int) -> None:
             if line.strip():
                 raise BadPatch(f"line {number}: nothing may stand behind `{DELETE}{change.path}`")
         case UpdateFile():
-            _take_update(change, line, number)
+            _add_update_line(change, line, number)
 
 
-def _take_update(change: UpdateFile, line: str, number: int) -> None:
+def _add_update_line(change: UpdateFile, line: str, number: int) -> None:
     hunk = change.hunks[-1] if change.hunks else None
     if line.startswith(MOVE):
         if hunk or change.move_to:
@@ -168,7 +168,7 @@ def apply_hunks(text: str, change: UpdateFile) -> tuple[str, list[int]]:
     result: list[str] = []
     done, fuzzy = 0, []
     for hunk in change.hunks:
-        begin, is_exact = _place(hunk, bare, done, change.path)
+        begin, is_exact = _find_position(hunk, bare, done, change.path)
         result += lines[done:begin]
         done = begin
         for sign, words in hunk.changes:
@@ -183,7 +183,7 @@ def apply_hunks(text: str, change: UpdateFile) -> tuple[str, list[int]]:
     return mark + (changed.removesuffix(f"{end}\n") if is_open else changed), fuzzy
 
 
-def _place(hunk: Hunk, lines: Sequence[str], begin: int, path: str) -> tuple[int, bool]:
+def _find_position(hunk: Hunk, lines: Sequence[str], begin: int, path: str) -> tuple[int, bool]:
     """Where the hunk belongs, at or behind `begin`, and whether its lines stand there exactly."""
     for anchor in hunk.anchors:
         found = next((at for at in range(begin, len(lines)) if lines[at].strip() == anchor), None)
@@ -195,7 +195,9 @@ def _place(hunk: Hunk, lines: Sequence[str], begin: int, path: str) -> tuple[int
         return (begin if hunk.anchors else len(lines)), True
     for is_exact, same in ((True, _same), (False, _same_but_for_blanks)):
         last = len(lines) - len(old)
-        places = [at for at in ([last] if hunk.at_end else range(begin, last + 1)) if at >= begin and _stands(old, lines, at, same)]
+        places = [
+            at for at in ([last] if hunk.at_end else range(begin, last + 1)) if at >= begin and _matches_at(old, lines, at, same)
+        ]
         if len(places) > 1 and not hunk.anchors:
             told = ", ".join(str(at + 1) for at in places[:5])
             raise BadPatch(
@@ -203,12 +205,12 @@ def _place(hunk: Hunk, lines: Sequence[str], begin: int, path: str) -> tuple[int
             )
         if places:
             return places[0], is_exact
-    shown = "\n".join(old[:LINES_TOLD])
+    shown = "\n".join(old[:MAX_LINES_SHOWN])
     where = "at its end" if hunk.at_end else f"at or behind line {begin + 1}"
     raise BadPatch(f"`{path}` does not have these lines {where}; read the file again:\n{shown}")
 
 
-def _stands(old: Sequence[str], lines: Sequence[str], at: int, same: Callable[[str, str], bool]) -> bool:
+def _matches_at(old: Sequence[str], lines: Sequence[str], at: int, same: Callable[[str, str], bool]) -> bool:
     return all(same(wanted, lines[at + number]) for number, wanted in enumerate(old))
 
 

@@ -24,8 +24,8 @@ class FilePattern:
             raise BadPattern(f"the pattern must have 1 to {MAX_PATTERN_CHARS} characters")
         if pattern.startswith("/"):
             raise BadPattern("the pattern is relative to the directory that is searched: leave out the leading /")
-        self._alternatives = [_parts(each) for each in _without_braces(pattern)]
-        self.start = self._reach({(number, 0) for number in range(len(self._alternatives))})
+        self._alternatives = [_compile_parts(each) for each in _expand_braces(pattern)]
+        self.start = self._expand_double_stars({(number, 0) for number in range(len(self._alternatives))})
 
     def step(self, states: States, name: str) -> States:
         """Where one more directory or file name leads."""
@@ -39,12 +39,12 @@ class FilePattern:
                 after.add((number, place))
             elif part.match(name):
                 after.add((number, place + 1))
-        return self._reach(after)
+        return self._expand_double_stars(after)
 
     def is_match(self, states: States) -> bool:
         return any(place == len(self._alternatives[number]) for number, place in states)
 
-    def _reach(self, states: set[tuple[int, int]]) -> States:
+    def _expand_double_stars(self, states: set[tuple[int, int]]) -> States:
         """Add the places reached by letting a `**` stand for no directory at all."""
         reached = set(states)
         for number, place in states:
@@ -62,7 +62,7 @@ def matches_file(pattern: FilePattern, path: str) -> bool:
     return pattern.is_match(states)
 
 
-def _parts(pattern: str) -> list[re.Pattern[str] | None]:
+def _compile_parts(pattern: str) -> list[re.Pattern[str] | None]:
     """One compiled name each; None stands for `**`. fnmatch's expressions are atomic, so they cannot backtrack for long."""
     names = [name for name in pattern.split("/") if name not in ("", ".")]
     if ".." in names:
@@ -70,16 +70,16 @@ def _parts(pattern: str) -> list[re.Pattern[str] | None]:
     return [None if name == "**" else re.compile(fnmatch.translate(name)) for name in names]
 
 
-def _without_braces(pattern: str) -> list[str]:
+def _expand_braces(pattern: str) -> list[str]:
     found = [pattern]
     while any(BRACES.search(each) for each in found):
-        found = [spelled for each in found for spelled in _spell_out_first(each)]
+        found = [spelled for each in found for spelled in _expand_first_brace(each)]
         if len(found) > MAX_ALTERNATIVES:
             raise BadPattern(f"the pattern has more than {MAX_ALTERNATIVES} alternatives")
     return found
 
 
-def _spell_out_first(pattern: str) -> list[str]:
+def _expand_first_brace(pattern: str) -> list[str]:
     braces = BRACES.search(pattern)
     if braces is None:
         return [pattern]

@@ -7,14 +7,24 @@ from pydantic import Field
 from tools_app.builtin.files import tree
 from tools_app.builtin.files.patterns import BadPattern, FilePattern
 from tools_app.builtin.files.workspace import Workspace
-from tools_app.core.definition import Call, Execute, MayBeBlank, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
+from tools_app.core.definition import (
+    BlankAllowedStr,
+    CallContext,
+    ToolArgs,
+    ToolEnv,
+    ToolFailed,
+    ToolFunction,
+    ToolResult,
+    text_result,
+    tool,
+)
 
 MAX_SHOWN_BYTES = 50 * 1024  # of a file in one call: half of what a result may hold
 MAX_WALKED = 200_000  # directory entries; about a second of work
 BINARY_PROBE = 8192  # bytes; a NUL among the first ones is how git and grep know binary files too
 
 
-def text_of(content: bytes, path: str) -> str:
+def decode_text(content: bytes, path: str) -> str:
     if b"\0" in content[:BINARY_PROBE]:
         raise ToolFailed(f"`{path}` is a binary file of {len(content)} bytes; only text can be shown or edited")
     try:
@@ -30,18 +40,18 @@ class ReadArgs(ToolArgs):
 
 
 @tool("read", group="fs", args=ReadArgs, read_only=True)
-def make_read(env: ToolEnv) -> Execute[ReadArgs]:
+def make_read(env: ToolEnv) -> ToolFunction[ReadArgs]:
     """Show a text file from the workspace, or part of it: `limit` lines from line `offset` on, at most 50 KB at once.
     When there is more, the last line says where to go on."""
     workspace = Workspace.of(env)
 
-    async def read(args: ReadArgs, call: Call) -> ToolResult:
+    async def read(args: ReadArgs, call: CallContext) -> ToolResult:
         content, _ = await asyncio.to_thread(workspace.read, args.path)
-        lines = text_of(content, args.path).removeprefix("\ufeff").removesuffix("\n").split("\n")
+        lines = decode_text(content, args.path).removeprefix("\ufeff").removesuffix("\n").split("\n")
         if args.offset > len(lines):
             raise ToolFailed(f"`{args.path}` has {len(lines)} lines; line {args.offset} does not exist")
         asked = lines[args.offset - 1 : args.offset - 1 + args.limit]
-        shown = _first_that_fit(asked)
+        shown = _fit_lines(asked)
         last = args.offset + len(shown) - 1
         text = "\n".join(shown)
         if len(shown) == 1 and len(shown[0]) < len(asked[0]):
@@ -53,7 +63,7 @@ def make_read(env: ToolEnv) -> Execute[ReadArgs]:
     return read
 
 
-def _first_that_fit(lines: list[str]) -> list[str]:
+def _fit_lines(lines: list[str]) -> list[str]:
     """As many whole lines as fit in one answer, or a piece of the first if not even that one does."""
     room = MAX_SHOWN_BYTES
     for number, line in enumerate(lines):
@@ -65,17 +75,17 @@ def _first_that_fit(lines: list[str]) -> list[str]:
 
 class WriteArgs(ToolArgs):
     path: str = Field(description="File to write, relative to the workspace")
-    content: MayBeBlank = Field(description="The whole new content of the file")
+    content: BlankAllowedStr = Field(description="The whole new content of the file")
 
 
 @tool("write", group="fs", args=WriteArgs)
-def make_write(env: ToolEnv) -> Execute[WriteArgs]:
+def make_write(env: ToolEnv) -> ToolFunction[WriteArgs]:
     """Create a file in the workspace or replace its whole content. Missing directories are created.
     To change a part of a file, use `edit`."""
     workspace = Workspace.of(env)
 
-    async def write(args: WriteArgs, call: Call) -> ToolResult:
-        content = encoded(args.content)
+    async def write(args: WriteArgs, call: CallContext) -> ToolResult:
+        content = encode_text(args.content)
         new = await asyncio.to_thread(workspace.write, args.path, content)
         words = f"{'created' if new else 'replaced'} `{args.path}` ({len(content)} bytes)"
         return text_result(words, details={"path": args.path, "bytes": len(content), "created": new})
@@ -83,7 +93,7 @@ def make_write(env: ToolEnv) -> Execute[WriteArgs]:
     return write
 
 
-def encoded(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -92,32 +102,32 @@ def encoded(text: str) -> bytes:
 
 class EditArgs(ToolArgs):
     path: str = Field(description="File to change, relative to the workspace")
-    old_text: MayBeBlank = Field(description="Exact text to replace, with its blanks and line breaks")
-    new_text: MayBeBlank = Field(description="Text to put in its place")
+    old_text: BlankAllowedStr = Field(description="Exact text to replace, with its blanks and line breaks")
+    new_text: BlankAllowedStr = Field(description="Text to put in its place")
     replace_all: bool = Field(False, description="Replace every place where old_text stands, not just one")
 
 
 @tool("edit", group="fs", args=EditArgs)
-def make_edit(env: ToolEnv) -> Execute[EditArgs]:
+def make_edit(env: ToolEnv) -> ToolFunction[EditArgs]:
     """Replace a piece of text in a file of the workspace. `old_text` must stand in the file exactly once,
     unless `replace_all` is set: give enough of the surrounding lines to make it unique."""
     workspace = Workspace.of(env)
 
-    async def edit(args: EditArgs, call: Call) -> ToolResult:
-        count = await asyncio.to_thread(_edit, workspace, args)
+    async def edit(args: EditArgs, call: CallContext) -> ToolResult:
+        count = await asyncio.to_thread(_apply_edit, workspace, args)
         words = f"changed {count} place{'s' if count > 1 else ''} in `{args.path}`"
         return text_result(words, details={"path": args.path, "replacements": count})
 
     return edit
 
 
-def _edit(workspace: Workspace, args: EditArgs) -> int:
+def _apply_edit(workspace: Workspace, args: EditArgs) -> int:
     if not args.old_text:
         raise ToolFailed("old_text is empty: to create a file or replace all of it, use `write`")
     if args.old_text == args.new_text:
         raise ToolFailed("old_text and new_text are the same: nothing would change")
     content, found = workspace.read(args.path)
-    before = text_of(content, args.path)
+    before = decode_text(content, args.path)
     old, new = args.old_text, args.new_text
     if "\r\n" in before and "\r" not in old:  # `read` shows \n for every line end
         old, new = old.replace("\n", "\r\n"), new.replace("\r\n", "\n").replace("\n", "\r\n")
@@ -126,7 +136,7 @@ def _edit(workspace: Workspace, args: EditArgs) -> int:
         raise ToolFailed(f"old_text does not stand in `{args.path}`: it must match exactly, blanks included; read the file again")
     if count > 1 and not args.replace_all:
         raise ToolFailed(f"old_text stands {count} times in `{args.path}`: give more of the lines around it, or set replace_all")
-    workspace.write(args.path, encoded(before.replace(old, new)), unchanged_since=found)
+    workspace.write(args.path, encode_text(before.replace(old, new)), unchanged_since=found)
     return count
 
 
@@ -137,18 +147,18 @@ class GlobArgs(ToolArgs):
 
 
 @tool("glob", group="fs", args=GlobArgs, read_only=True)
-def make_glob(env: ToolEnv) -> Execute[GlobArgs]:
+def make_glob(env: ToolEnv) -> ToolFunction[GlobArgs]:
     """List the files in the workspace whose paths fit a pattern. To list all files, use the pattern `**/*`.
     `*` and `?` stand for characters of one name, `**` for any number of directories, `{a,b}` for either:
     `*.py` finds files in the directory itself, `**/*.py` also in all below. Links and `.git` are left out."""
     workspace = Workspace.of(env)
 
-    async def glob(args: GlobArgs, call: Call) -> ToolResult:
+    async def glob(args: GlobArgs, call: CallContext) -> ToolResult:
         try:
             pattern = FilePattern(args.pattern)
         except BadPattern as error:
             raise ToolFailed(str(error)) from error
-        paths, more = await asyncio.to_thread(_glob, workspace, pattern, args)
+        paths, more = await asyncio.to_thread(_find_files, workspace, pattern, args)
         text = "\n".join(paths) or "no files match"
         if more:
             text += f"\n[{len(paths)} files are named, there may be more: narrow the pattern or the path]"
@@ -157,12 +167,12 @@ def make_glob(env: ToolEnv) -> Execute[GlobArgs]:
     return glob
 
 
-def _glob(workspace: Workspace, pattern: FilePattern, args: GlobArgs) -> tuple[list[str], bool]:
+def _find_files(workspace: Workspace, pattern: FilePattern, args: GlobArgs) -> tuple[list[str], bool]:
     prefix = "".join(f"{name}/" for name in workspace.parts(args.path))
-    walk = tree.Walk(pattern, max_entries=MAX_WALKED)
+    walk = tree.FileWalk(pattern, max_entries=MAX_WALKED)
     paths: list[str] = []
     with workspace.directory(args.path) as top:
-        for found in walk.below(top):
+        for found in walk.walk_below(top):
             if len(paths) == args.limit:
                 return paths, True
             paths.append(prefix + found.path)

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from tools_app.builtin.files.patterns import FilePattern, States
 
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: should a FIFO take the place of the file we looked at, opening it must not wait for a writer.
-REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 MAX_DEPTH = 64  # a descriptor is held open for each level
-SKIPPED = frozenset({".git"})  # thousands of objects that nobody wants to read
+SKIPPED_NAMES = frozenset({".git"})  # thousands of objects that nobody wants to read
 
 
 class NotARegularFile(OSError):
@@ -26,7 +26,7 @@ class NotARegularFile(OSError):
 
 
 @contextmanager
-def directory(top: int, parts: Sequence[str], *, create: bool = False) -> Iterator[int]:
+def open_directory(top: int, parts: Sequence[str], *, create: bool = False) -> Iterator[int]:
     """The descriptor of a directory below `top`, entered one name at a time."""
     current = os.dup(top)
     try:
@@ -41,7 +41,7 @@ def directory(top: int, parts: Sequence[str], *, create: bool = False) -> Iterat
 
 def _enter(parent: int, name: str, *, create: bool) -> int:
     try:
-        return os.open(name, DIRECTORY, dir_fd=parent)
+        return os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
     except FileNotFoundError:
         if not create:
             raise
@@ -50,7 +50,7 @@ def _enter(parent: int, name: str, *, create: bool) -> int:
         raise
     with suppress(FileExistsError):  # somebody else was quicker; whatever it is, opening it decides
         os.mkdir(name, dir_fd=parent)
-    return os.open(name, DIRECTORY, dir_fd=parent)
+    return os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
 
 
 def raise_if_link(parent: int, name: str) -> None:
@@ -61,17 +61,17 @@ def raise_if_link(parent: int, name: str) -> None:
 
 def open_regular(parent: int, name: str) -> int:
     """Open a regular file for reading; links, directories and special files are refused."""
-    must_be_regular(os.lstat(name, dir_fd=parent), name)  # before opening: that alone can act on a device
-    opened = os.open(name, REGULAR, dir_fd=parent)
+    check_is_regular(os.lstat(name, dir_fd=parent), name)  # before opening: that alone can act on a device
+    opened = os.open(name, FILE_FLAGS, dir_fd=parent)
     try:
-        must_be_regular(os.fstat(opened), name)
+        check_is_regular(os.fstat(opened), name)
     except BaseException:
         os.close(opened)
         raise
     return opened
 
 
-def must_be_regular(found: os.stat_result, name: str) -> None:
+def check_is_regular(found: os.stat_result, name: str) -> None:
     if stat.S_ISLNK(found.st_mode):
         raise OSError(errno.ELOOP, "symbolic link", name)
     if stat.S_ISDIR(found.st_mode):
@@ -87,7 +87,7 @@ def read_at_most(parent: int, name: str, limit: int) -> tuple[bytes, os.stat_res
         return file.read(limit + 1), found
 
 
-class Found(NamedTuple):
+class FoundFile(NamedTuple):
     """A regular file; `parent` is open only until the walk goes on."""
 
     path: str
@@ -95,7 +95,7 @@ class Found(NamedTuple):
     name: str
 
 
-class Walk:
+class FileWalk:
     """Every regular file below a directory that fits the pattern, by name. Links are passed over."""
 
     def __init__(self, pattern: FilePattern, *, max_entries: int) -> None:
@@ -103,10 +103,10 @@ class Walk:
         self._left = max_entries
         self.complete = True  # False once something was left out for its depth or number
 
-    def below(self, top: int) -> Iterator[Found]:
+    def walk_below(self, top: int) -> Iterator[FoundFile]:
         return self._below(top, "", self._pattern.start, depth=0)
 
-    def _below(self, current: int, prefix: str, states: States, depth: int) -> Iterator[Found]:
+    def _below(self, current: int, prefix: str, states: States, depth: int) -> Iterator[FoundFile]:
         with os.scandir(current) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
         for entry in entries:
@@ -115,18 +115,18 @@ class Walk:
                 self.complete = False
                 return
             reached = self._pattern.step(states, entry.name)
-            if not reached or entry.name in SKIPPED:
+            if not reached or entry.name in SKIPPED_NAMES:
                 continue
             path = prefix + entry.name
             if entry.is_file(follow_symlinks=False):
                 if self._pattern.is_match(reached):
-                    yield Found(path, current, entry.name)
+                    yield FoundFile(path, current, entry.name)
             elif entry.is_dir(follow_symlinks=False):
                 if depth == MAX_DEPTH:
                     self.complete = False
                     continue
                 try:
-                    below = os.open(entry.name, DIRECTORY, dir_fd=current)
+                    below = os.open(entry.name, DIRECTORY_FLAGS, dir_fd=current)
                 except OSError:  # gone, unreadable, or a link by now
                     continue
                 try:

@@ -13,15 +13,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tools_app.builtin.files import tree
-from tools_app.core.definition import Declined, ToolEnv, ToolFailed
+from tools_app.core.definition import ToolEnv, ToolFailed, ToolUnavailable
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
 MAX_PATH_BYTES = 4096
 MAX_NAME_BYTES = 255
 FILE_MODE = 0o666  # less the process's umask
 
-CHANGED = "`{}` was changed by somebody else in the meantime: read it again"
-WORDS = {
+CHANGED_MESSAGE = "`{}` was changed by somebody else in the meantime: read it again"
+ERROR_MESSAGES = {
     errno.ENOENT: "does not exist",
     errno.ELOOP: "is, or lies behind, a symbolic link, and the file tools do not follow links",
     errno.EEXIST: "exists already",
@@ -36,9 +36,9 @@ WORDS = {
 }
 
 
-def root_of(env: ToolEnv) -> Path:
+def find_root(env: ToolEnv) -> Path:
     if env.workspace is None:
-        raise Declined("there is no workspace")
+        raise ToolUnavailable("there is no workspace")
     return env.workspace
 
 
@@ -49,12 +49,12 @@ class Workspace:
     @classmethod
     def of(cls, env: ToolEnv) -> "Workspace":
         """That of the run; without one the tool declines."""
-        return cls(root_of(env))
+        return cls(find_root(env))
 
     def read(self, path: str) -> tuple[bytes, os.stat_result]:
         """Content and identity of a regular file of at most 10 MiB."""
         *above, name = self._file_parts(path)
-        with self._guarded(path) as root, tree.directory(root, above) as parent:
+        with self._open_root(path) as root, tree.open_directory(root, above) as parent:
             content, found = tree.read_at_most(parent, name, MAX_FILE_BYTES)
         if len(content) > MAX_FILE_BYTES:
             raise ToolFailed(f"`{path}` has {found.st_size} bytes; files over {MAX_FILE_BYTES} bytes cannot be opened")
@@ -69,15 +69,15 @@ class Workspace:
         if len(content) > MAX_FILE_BYTES:
             raise ToolFailed(f"the content has {len(content)} bytes; at most {MAX_FILE_BYTES} can be written")
         *above, name = self._file_parts(path)
-        with self._guarded(path) as root, tree.directory(root, above, create=True) as parent:
+        with self._open_root(path) as root, tree.open_directory(root, above, create=True) as parent:
             before = _regular_or_absent(parent, name)
             temporary = f".clawsite-{secrets.token_hex(8)}.tmp"
             try:
                 _write_new(parent, temporary, content, like=before)
-                if unchanged_since and not _same(unchanged_since, _regular_or_absent(parent, name)):
-                    raise ToolFailed(CHANGED.format(path))
+                if unchanged_since and not _is_same_file(unchanged_since, _regular_or_absent(parent, name)):
+                    raise ToolFailed(CHANGED_MESSAGE.format(path))
                 if must_be_new:
-                    _put_new(parent, temporary, parent, name)
+                    _link_new(parent, temporary, parent, name)
                     return True
                 # Were a link put here since the look at it, the link itself is replaced, not what it points to.
                 os.replace(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
@@ -90,9 +90,9 @@ class Workspace:
     def delete(self, path: str, *, unchanged_since: os.stat_result) -> None:
         """Remove a regular file, if it is still the one that was looked at. Its directory stays."""
         *above, name = self._file_parts(path)
-        with self._guarded(path) as root, tree.directory(root, above) as parent:
-            if not _same(unchanged_since, _regular_or_absent(parent, name)):
-                raise ToolFailed(CHANGED.format(path))
+        with self._open_root(path) as root, tree.open_directory(root, above) as parent:
+            if not _is_same_file(unchanged_since, _regular_or_absent(parent, name)):
+                raise ToolFailed(CHANGED_MESSAGE.format(path))
             # Were a link put here since the look at it, the link itself is removed, not what it points to.
             os.unlink(name, dir_fd=parent)
 
@@ -100,17 +100,17 @@ class Workspace:
         """Give a regular file another place, where nothing may be yet. Missing directories are made."""
         *above, name = self._file_parts(path)
         *above_new, new_name = self._file_parts(to)
-        with self._guarded(path) as root, tree.directory(root, above) as parent:
-            if not _same(unchanged_since, _regular_or_absent(parent, name)):
-                raise ToolFailed(CHANGED.format(path))
-            with self._guarded(to), tree.directory(root, above_new, create=True) as new_parent:
-                _put_new(parent, name, new_parent, new_name)
+        with self._open_root(path) as root, tree.open_directory(root, above) as parent:
+            if not _is_same_file(unchanged_since, _regular_or_absent(parent, name)):
+                raise ToolFailed(CHANGED_MESSAGE.format(path))
+            with self._open_root(to), tree.open_directory(root, above_new, create=True) as new_parent:
+                _link_new(parent, name, new_parent, new_name)
 
     def look(self, path: str) -> os.stat_result | None:
         """The identity of a regular file, or None where there is nothing. Only for choosing what to do next; doing it decides."""
         *above, name = self._file_parts(path)
         try:
-            with self._guarded(path) as root, tree.directory(root, above) as parent:
+            with self._open_root(path) as root, tree.open_directory(root, above) as parent:
                 return _regular_or_absent(parent, name)
         except ToolFailed as failure:
             if isinstance(failure.__cause__, FileNotFoundError):  # a directory above it is missing
@@ -120,7 +120,7 @@ class Workspace:
     @contextmanager
     def directory(self, path: str) -> Iterator[int]:
         """The descriptor of a directory in the workspace; "." is the workspace itself."""
-        with self._guarded(path) as root, tree.directory(root, self.parts(path)) as found:
+        with self._open_root(path) as root, tree.open_directory(root, self.parts(path)) as found:
             yield found
 
     def is_file(self, path: str) -> bool:
@@ -128,7 +128,7 @@ class Workspace:
         parts = self.parts(path)
         if not parts:
             return False
-        with self._guarded(path) as root, tree.directory(root, parts[:-1]) as parent:
+        with self._open_root(path) as root, tree.open_directory(root, parts[:-1]) as parent:
             return stat.S_ISREG(os.lstat(parts[-1], dir_fd=parent).st_mode)
 
     def parts(self, path: str) -> list[str]:
@@ -166,7 +166,7 @@ class Workspace:
         return parts
 
     @contextmanager
-    def _guarded(self, path: str) -> Iterator[int]:
+    def _open_root(self, path: str) -> Iterator[int]:
         """The workspace's own descriptor; the operator chose that place, so here, and only here, links are followed."""
         try:
             root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -177,13 +177,13 @@ class Workspace:
         except tree.NotARegularFile as error:
             raise ToolFailed(f"`{path}` is a device, FIFO or socket, not a regular file") from error
         except OSError as error:
-            words = WORDS.get(error.errno or 0) or f"cannot be used: {error.strerror}"
+            words = ERROR_MESSAGES.get(error.errno or 0) or f"cannot be used: {error.strerror}"
             raise ToolFailed(f"`{path}` {words}") from error
         finally:
             os.close(root)
 
 
-def _put_new(parent: int, name: str, new_parent: int, new_name: str) -> None:
+def _link_new(parent: int, name: str, new_parent: int, new_name: str) -> None:
     """A move that fails when the new name is taken, where a rename would replace what is there. Links are not followed."""
     os.link(name, new_name, src_dir_fd=parent, dst_dir_fd=new_parent, follow_symlinks=False)
     os.unlink(name, dir_fd=parent)
@@ -194,7 +194,7 @@ def _regular_or_absent(parent: int, name: str) -> os.stat_result | None:
         found = os.lstat(name, dir_fd=parent)
     except FileNotFoundError:
         return None
-    tree.must_be_regular(found, name)
+    tree.check_is_regular(found, name)
     return found
 
 
@@ -208,5 +208,5 @@ def _write_new(parent: int, name: str, content: bytes, *, like: os.stat_result |
         os.fsync(file.fileno())  # else a power cut after the rename may leave an empty file and no old one
 
 
-def _same(before: os.stat_result, now: os.stat_result | None) -> bool:
+def _is_same_file(before: os.stat_result, now: os.stat_result | None) -> bool:
     return now is not None and (before.st_ino, before.st_mtime_ns, before.st_size) == (now.st_ino, now.st_mtime_ns, now.st_size)

@@ -14,7 +14,7 @@ from tools_app.builtin.web import page_whole
 
 CPU_LIMIT_S = 30
 MEMORY_LIMIT = 1024 * 1024 * 1024  # bytes of address space; the largest page that is fetched takes a third of it
-MAIN_SHARE = 0.25  # of the whole: a page of which less is an article is a list of links or the like
+MIN_MAIN_SHARE = 0.25  # of the whole: a page of which less is an article is a list of links or the like
 
 
 def main() -> None:
@@ -22,21 +22,21 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     request = json.loads(sys.stdin.buffer.readline())
     html, url, markdown = sys.stdin.buffer.read(), request["url"], request["markdown"]
-    title, whole = whole_page(html, url, markdown=markdown)
-    _say({"title": title, "text": whole})
-    found = main_text(html, url, markdown=markdown) if whole else ""
-    _say({"text": found if len(found) >= len(whole) * MAIN_SHARE else ""})
+    title, whole = extract_whole_page(html, url, markdown=markdown)
+    _write_answer({"title": title, "text": whole})
+    found = extract_main_text(html, url, markdown=markdown) if whole else ""
+    _write_answer({"text": found if len(found) >= len(whole) * MIN_MAIN_SHARE else ""})
 
 
-def whole_page(html: bytes, url: str, *, markdown: bool) -> tuple[str, str]:
-    tree = _parsed(html)
+def extract_whole_page(html: bytes, url: str, *, markdown: bool) -> tuple[str, str]:
+    tree = _parse_html(html)
     if tree is None:
         return "", ""
     title = " ".join((tree.findtext(".//title") or "").split())
-    return title, page_whole.text_of(tree, url, links=markdown)
+    return title, page_whole.extract_page_text(tree, url, links=markdown)
 
 
-def main_text(html: bytes, url: str, *, markdown: bool) -> str:
+def extract_main_text(html: bytes, url: str, *, markdown: bool) -> str:
     """What trafilatura takes for the article; "" if it finds none."""
     from trafilatura import extract
     from trafilatura.settings import use_config
@@ -44,10 +44,10 @@ def main_text(html: bytes, url: str, *, markdown: bool) -> str:
     config = use_config()
     config.set("DEFAULT", "MIN_EXTRACTED_SIZE", "0")  # by default short pages lose their layout
     output = "markdown" if markdown else "txt"
-    return extract(_parsed(html), url=url, output_format=output, include_links=markdown, favor_recall=True, config=config) or ""
+    return extract(_parse_html(html), url=url, output_format=output, include_links=markdown, favor_recall=True, config=config) or ""
 
 
-def _parsed(html: bytes) -> Any:
+def _parse_html(html: bytes) -> Any:
     """The page as a tree, in UTF-8 whatever it declares; None if there is nothing but blanks and comments."""
     from lxml.etree import ParserError
     from lxml.html import HTMLParser, document_fromstring
@@ -58,6 +58,6 @@ def _parsed(html: bytes) -> Any:
         return None
 
 
-def _say(answer: dict[str, str]) -> None:
+def _write_answer(answer: dict[str, str]) -> None:
     sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
     sys.stdout.buffer.flush()

@@ -6,47 +6,47 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from tools_app.exec.gate.programs.registry import MULTI_CALL, READERS, meanings
+from tools_app.exec.gate.programs.registry import MULTI_CALL, READ_ONLY_PROGRAMS, canonical_names
 from tools_app.exec.gate.shell.words import Word
-from tools_app.exec.gate.types import AllowEntry, Executable, Program, Reason
+from tools_app.exec.gate.types import AllowEntry, Executable, GateReason, Program
 
-MAGIC = re.compile(r"[*?\[]")
-REST = "…"  # in a shape: any operands of a program that only reads
+GLOB_CHARACTERS = re.compile(r"[*?\[]")
+ANY_OPERANDS = "…"  # in a shape: any operands of a program that only reads
 
 
-def settled(entry: AllowEntry) -> AllowEntry:
+def resolve_entry(entry: AllowEntry) -> AllowEntry:
     """The entry with its path made real as far as it is literal, so that /bin/ls means /usr/bin/ls where it is the same file."""
     pattern = entry.pattern.strip()
     if not pattern.startswith("/"):
         return replace(entry, pattern=pattern)
-    found = MAGIC.search(pattern)
+    found = GLOB_CHARACTERS.search(pattern)
     if found is None:
         return replace(entry, pattern=os.path.realpath(pattern))
     directory, _, rest = pattern[: found.start()].rpartition("/")
     return replace(entry, pattern=f"{os.path.realpath(directory or '/').rstrip('/')}/{rest}{pattern[found.start() :]}")
 
 
-def miss(program: Program, allow: Iterable[AllowEntry]) -> tuple[Reason, ...]:
+def find_misses(program: Program, allow: Iterable[AllowEntry]) -> tuple[GateReason, ...]:
     """Why the allowlist does not let it start; empty when it does."""
     found = program.executable
     if found is None:
-        return (Reason("not-found", f"{program.name} was not found on the fixed PATH, or it is not certain which file it is."),)
+        return (GateReason("not-found", f"{program.name} was not found on the fixed PATH, or it is not certain which file it is."),)
     if found.distrust:
-        return (Reason("not-trusted", f"{program.name}: {found.distrust}, so it may be another program tomorrow."),)
+        return (GateReason("not-trusted", f"{program.name}: {found.distrust}, so it may be another program tomorrow."),)
     entries = [entry for entry in allow if matches(entry.pattern, found)]
     if not entries:
-        return (Reason("not-allowlisted", f"{program.name} ({found.realpath}) is not on the allowlist."),)
-    if program.shape is not None and any(entry.shape is not None and fits(program, entry.shape) for entry in entries):
+        return (GateReason("not-allowlisted", f"{program.name} ({found.realpath}) is not on the allowlist."),)
+    if program.shape is not None and any(entry.shape is not None and matches_shape(program, entry.shape) for entry in entries):
         return program.standing  # a person has seen these very arguments, and not the files
     if all(entry.shape is not None for entry in entries):
-        return (Reason("other-arguments", f"{program.name} is on the allowlist with other arguments only."),)
+        return (GateReason("other-arguments", f"{program.name} is on the allowlist with other arguments only."),)
     return (*program.standing, *program.doubts)
 
 
 def covers(entry: AllowEntry, program: Program) -> bool:
     """Whether the entry means this program, and with these arguments where it names any."""
     means = program.executable is not None and matches(entry.pattern, program.executable)
-    return means and (entry.shape is None or (program.shape is not None and fits(program, entry.shape)))
+    return means and (entry.shape is None or (program.shape is not None and matches_shape(program, entry.shape)))
 
 
 def matches(pattern: str, executable: Executable) -> bool:
@@ -55,11 +55,11 @@ def matches(pattern: str, executable: Executable) -> bool:
         return bool(pattern) and pattern == executable.bare
     if os.path.basename(executable.realpath) in MULTI_CALL:
         return False  # its path says nothing about which of its programs is meant
-    return _pattern(pattern).fullmatch(executable.realpath) is not None
+    return _compile_glob(pattern).fullmatch(executable.realpath) is not None
 
 
 @lru_cache(maxsize=4096)
-def _pattern(glob: str) -> re.Pattern[str]:
+def _compile_glob(glob: str) -> re.Pattern[str]:
     if ".." in glob.split("/"):
         return re.compile(r"(?!)")
     pieces: list[str] = []
@@ -78,16 +78,16 @@ def _pattern(glob: str) -> re.Pattern[str]:
     return re.compile("".join(pieces))
 
 
-def shape_of(bases: Sequence[str], words: Iterable[Word], *, certain: bool) -> tuple[str, ...] | None:
+def make_shape(bases: Sequence[str], words: Iterable[Word], *, certain: bool) -> tuple[str, ...] | None:
     """The arguments as "allow always" stores them. Exactly these words; only of programs that read by all names, any operands."""
     texts = [word.text for word in words]
-    if certain and meanings(*bases) <= READERS:
+    if certain and canonical_names(*bases) <= READ_ONLY_PROGRAMS:
         chosen = [text for text in texts if text is not None and text.startswith("-")]
         if len(chosen) == len(texts):
             return tuple(chosen)
-        return None if any(word is None for word in texts) else (*chosen, REST)
+        return None if any(word is None for word in texts) else (*chosen, ANY_OPERANDS)
     return None if None in texts else tuple(text for text in texts if text is not None)
 
 
-def fits(program: Program, shape: tuple[str, ...]) -> bool:
-    return program.shape == shape or (shape[-1:] == (REST,) and program.shape == shape[:-1])
+def matches_shape(program: Program, shape: tuple[str, ...]) -> bool:
+    return program.shape == shape or (shape[-1:] == (ANY_OPERANDS,) and program.shape == shape[:-1])

@@ -11,21 +11,23 @@ from dataclasses import dataclass
 
 from tools_app.exec.gate.programs.code import INTERPRETERS
 from tools_app.exec.gate.programs.invocation import real_paths
-from tools_app.exec.gate.programs.registry import SHELLS, WRAPPERS, known_as
-from tools_app.exec.gate.shell.findings import Command, Redirection
-from tools_app.exec.gate.types import Place, Reason, names
+from tools_app.exec.gate.programs.registry import SHELLS, WRAPPERS, canonical_name
+from tools_app.exec.gate.shell.findings import Redirection, ShellCommand
+from tools_app.exec.gate.types import ExecContext, GateReason, split_names
 
-SYSTEM = names("/ /bin /boot /dev /etc /home /lib /lib64 /opt /proc /root /run /sbin /srv /sys /usr /var /Users /System")
-HOME_WORDS = re.compile(r"~[A-Za-z0-9_-]*/?\*?|/\*|/\.\*|\.\./\*")
-RAW_DEVICE = re.compile(
+SYSTEM_DIRECTORIES = split_names(
+    "/ /bin /boot /dev /etc /home /lib /lib64 /opt /proc /root /run /sbin /srv /sys /usr /var /Users /System"
+)
+HOME_PATTERN = re.compile(r"~[A-Za-z0-9_-]*/?\*?|/\*|/\.\*|\.\./\*")
+RAW_DEVICE_PATTERN = re.compile(
     r"/dev/(sd|hd|vd|xvd|nvme|mmcblk|loop|dm-|md|disk|mapper/|mem|kmem|port|ram).*|/proc/(sysrq-trigger|sys/.*)|/sys/.*"
 )
-DOWNLOADERS = names("curl wget fetch aria2c axel http https lynx w3m ftp nc ncat socat")
-RUNS_TEXT = SHELLS | frozenset(INTERPRETERS) | {"eval", "source", ".", "deno", "bun"}
+DOWNLOADERS = split_names("curl wget fetch aria2c axel http https lynx w3m ftp nc ncat socat")
+CODE_RUNNERS = SHELLS | frozenset(INTERPRETERS) | {"eval", "source", ".", "deno", "bun"}
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class CommandWords:
     """A command with everything that is literal about it; what is not known is its spelling's literal beginning."""
 
     name: str
@@ -46,155 +48,184 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Danger:
+class BlockRule:
     code: str
     words: str
     names: frozenset[str]  # of the programs; empty: any
-    when: Callable[[Words, Place], bool]
+    when: Callable[[CommandWords, ExecContext], bool]
 
 
-def _always(command: Words, place: Place) -> bool:
+def _always(command: CommandWords, place: ExecContext) -> bool:
     return not command.arguments or command.arguments[0] not in ("--version", "--help")
 
 
-def _hits_something_dear(command: Words, place: Place) -> bool:
+def _hits_protected_path(command: CommandWords, place: ExecContext) -> bool:
     """The root, a directory of the system, a home, or a directory that holds the workspace."""
     home = os.path.expanduser("~")
     for operand in command.operands():
-        if HOME_WORDS.fullmatch(operand) or operand in ("$HOME", "$HOME/"):
+        if HOME_PATTERN.fullmatch(operand) or operand in ("$HOME", "$HOME/"):
             return True
         for path in command.places(operand.removesuffix("*") or "."):
             above = any(f"{workspace}/".startswith(f"{path}/") and path != str(workspace) for workspace in place.writable)
-            if path in SYSTEM or path == home or above:
+            if path in SYSTEM_DIRECTORIES or path == home or above:
                 return True
     return False
 
 
-def _moves_something_dear(command: Words, place: Place) -> bool:
-    return _hits_something_dear(Words(command.name, tuple(command.operands()[:-1]), command.places), place)
+def _moves_protected_path(command: CommandWords, place: ExecContext) -> bool:
+    return _hits_protected_path(CommandWords(command.name, tuple(command.operands()[:-1]), command.places), place)
 
 
-def _recursively(command: Words, place: Place) -> bool:
-    return command.has("rR", "--recursive") and _hits_something_dear(command, place)
+def _is_recursive(command: CommandWords, place: ExecContext) -> bool:
+    return command.has("rR", "--recursive") and _hits_protected_path(command, place)
 
 
-def _no_preserve_root(command: Words, place: Place) -> bool:
+def _disables_preserve_root(command: CommandWords, place: ExecContext) -> bool:
     return any(argument.startswith("--no-preserve-r") for argument in command.arguments)
 
 
-def _onto_a_device(command: Words, place: Place) -> bool:
+def _writes_to_device(command: CommandWords, place: ExecContext) -> bool:
     return any(
-        RAW_DEVICE.fullmatch(argument.removeprefix("of=")) for argument in command.arguments if not argument.startswith("if=")
+        RAW_DEVICE_PATTERN.fullmatch(argument.removeprefix("of="))
+        for argument in command.arguments
+        if not argument.startswith("if=")
     )
 
 
-def _deletes(command: Words, place: Place) -> bool:
+def _deletes_files(command: CommandWords, place: ExecContext) -> bool:
     return (
         any(word in command.arguments for word in ("-delete", "-exec", "-execdir"))
         and ("-delete" in command.arguments or "rm" in map(os.path.basename, command.arguments))
-        and _hits_something_dear(Words(command.name, command.arguments[:1], command.places), place)
+        and _hits_protected_path(CommandWords(command.name, command.arguments[:1], command.places), place)
     )
 
 
-DANGERS: tuple[Danger, ...] = (
-    Danger(
+BLOCK_RULES: tuple[BlockRule, ...] = (
+    BlockRule(
         "destroys-files",
         "It deletes the root, a system directory, a home, or what holds the workspace.",
-        names("rm"),
-        _recursively,
+        split_names("rm"),
+        _is_recursive,
     ),
-    Danger(
-        "destroys-files", "It switches off the protection of the root directory.", names("rm chmod chown chgrp"), _no_preserve_root
+    BlockRule(
+        "destroys-files",
+        "It switches off the protection of the root directory.",
+        split_names("rm chmod chown chgrp"),
+        _disables_preserve_root,
     ),
-    Danger(
-        "destroys-files", "It moves a system directory, a home, or what holds the workspace.", names("mv"), _moves_something_dear
+    BlockRule(
+        "destroys-files",
+        "It moves a system directory, a home, or what holds the workspace.",
+        split_names("mv"),
+        _moves_protected_path,
     ),
-    Danger("destroys-files", "It deletes everything below a system directory or a home.", names("find gfind"), _deletes),
-    Danger(
-        "changes-rights", "It changes the rights of a whole system directory or home.", names("chmod chown chgrp"), _recursively
+    BlockRule(
+        "destroys-files", "It deletes everything below a system directory or a home.", split_names("find gfind"), _deletes_files
     ),
-    Danger(
+    BlockRule(
+        "changes-rights",
+        "It changes the rights of a whole system directory or home.",
+        split_names("chmod chown chgrp"),
+        _is_recursive,
+    ),
+    BlockRule(
         "makes-filesystem",
         "It makes a new file system or partition table, which erases a disk.",
-        names("mkfs mke2fs mkswap wipefs blkdiscard fdisk sfdisk cfdisk gdisk sgdisk parted cryptsetup lvremove vgremove pvremove"),
+        split_names(
+            "mkfs mke2fs mkswap wipefs blkdiscard fdisk sfdisk cfdisk gdisk sgdisk parted cryptsetup lvremove vgremove pvremove"
+        ),
         _always,
     ),
-    Danger(
+    BlockRule(
         "writes-device",
         "It writes onto a disk or into the memory of the machine.",
-        names("dd tee cp shred install mv cat"),
-        _onto_a_device,
+        split_names("dd tee cp shred install mv cat"),
+        _writes_to_device,
     ),
-    Danger("stops-machine", "It stops or restarts the machine.", names("shutdown reboot halt poweroff telinit kexec"), _always),
-    Danger("stops-machine", "It stops or restarts the machine.", names("init"), lambda c, p: c.arguments[:1] in (("0",), ("6",))),
-    Danger(
+    BlockRule(
+        "stops-machine", "It stops or restarts the machine.", split_names("shutdown reboot halt poweroff telinit kexec"), _always
+    ),
+    BlockRule(
+        "stops-machine", "It stops or restarts the machine.", split_names("init"), lambda c, p: c.arguments[:1] in (("0",), ("6",))
+    ),
+    BlockRule(
         "stops-machine",
         "It stops or restarts the machine.",
-        names("systemctl loginctl"),
-        lambda c, p: any(word in names("poweroff reboot halt kexec rescue emergency soft-reboot") for word in c.operands()[:1]),
+        split_names("systemctl loginctl"),
+        lambda c, p: any(
+            word in split_names("poweroff reboot halt kexec rescue emergency soft-reboot") for word in c.operands()[:1]
+        ),
     ),
-    Danger(
-        "kills-everything", "It ends every process.", names("kill"), lambda c, p: "-1" in c.arguments[1:] or c.arguments == ("-1",)
+    BlockRule(
+        "kills-everything",
+        "It ends every process.",
+        split_names("kill"),
+        lambda c, p: "-1" in c.arguments[1:] or c.arguments == ("-1",),
     ),
-    Danger("kills-everything", "It ends every process.", names("killall5"), _always),
-    Danger("changes-kernel", "It loads code into the kernel.", names("insmod modprobe rmmod"), _always),
-    Danger("leaves-sandbox", "It enters other namespaces, which undoes the sandbox.", names("nsenter"), _always),
-    Danger(
+    BlockRule("kills-everything", "It ends every process.", split_names("killall5"), _always),
+    BlockRule("changes-kernel", "It loads code into the kernel.", split_names("insmod modprobe rmmod"), _always),
+    BlockRule("leaves-sandbox", "It enters other namespaces, which undoes the sandbox.", split_names("nsenter"), _always),
+    BlockRule(
         "leaves-sandbox",
         "It starts a container that holds the whole machine.",
-        names("docker podman nerdctl"),
+        split_names("docker podman nerdctl"),
         lambda c, p: "--privileged" in c.arguments or any(re.match(r"/(:|$)|.*docker\.sock", word) for word in c.arguments),
     ),
-    Danger(
+    BlockRule(
         "own-guard",
         "It changes the settings, approvals or accounts of Clawsite itself. Only people do that.",
-        names("claw"),
-        lambda c, p: bool(c.operands()) and c.operands()[0] not in names("status doctor logs version help exec"),
+        split_names("claw"),
+        lambda c, p: bool(c.operands()) and c.operands()[0] not in split_names("status doctor logs version help exec"),
     ),
 )
 
 
-def dangers(commands: Sequence[Command], writes: Sequence[Redirection], place: Place) -> Iterator[Reason]:
+def find_blocked(commands: Sequence[ShellCommand], writes: Sequence[Redirection], place: ExecContext) -> Iterator[GateReason]:
     for command in commands:
         before = {each.name.text or "" for each in command.upstream} | command.within
-        feeding = {known_as(os.path.basename(name)) for name in before} & DOWNLOADERS
-        for words in _readings(command, place):
-            for danger in DANGERS:
+        feeding = {canonical_name(os.path.basename(name)) for name in before} & DOWNLOADERS
+        for words in _possible_commands(command, place):
+            for danger in BLOCK_RULES:
                 named = words.name in danger.names or (words.name.startswith("mkfs.") and "mkfs" in danger.names)
                 if named and danger.when(words, place):
-                    yield Reason(danger.code, danger.words)
-            if feeding and known_as(words.name) in RUNS_TEXT and _takes_code(words, command):
-                yield Reason("runs-download", f"What {min(feeding)} loads from the network is run by {words.name}, unseen.")
+                    yield GateReason(danger.code, danger.words)
+            if feeding and canonical_name(words.name) in CODE_RUNNERS and _reads_code(words, command):
+                yield GateReason("runs-download", f"What {min(feeding)} loads from the network is run by {words.name}, unseen.")
     for write in writes:
         if write.target.text and any(
-            RAW_DEVICE.fullmatch(path) for path in (write.target.text, *real_paths(write.target.text, write.cwds, place))
+            RAW_DEVICE_PATTERN.fullmatch(path) for path in (write.target.text, *real_paths(write.target.text, write.cwds, place))
         ):
-            yield Reason("writes-device", "A redirection writes onto a disk or into the kernel.")
+            yield GateReason("writes-device", "A redirection writes onto a disk or into the kernel.")
 
 
-def _takes_code(words: Words, command: Command) -> bool:
+def _reads_code(words: CommandWords, command: ShellCommand) -> bool:
     """From its input, or from a substitution in its words. A script with a name only reads data there."""
     if command.within & DOWNLOADERS:
         return True
-    return not words.operands() or words.operands()[0] in ("-", "/dev/stdin") or (known_as(words.name) in SHELLS and words.has("s"))
+    return (
+        not words.operands()
+        or words.operands()[0] in ("-", "/dev/stdin")
+        or (canonical_name(words.name) in SHELLS and words.has("s"))
+    )
 
 
-def _readings(command: Command, place: Place) -> Iterator[Words]:
+def _possible_commands(command: ShellCommand, place: ExecContext) -> Iterator[CommandWords]:
     """The command, and what it would start if it is a program that starts others: any of its words may be the name."""
 
     def places(path: str) -> list[str]:
         return real_paths(path, command.cwds or frozenset({str(place.cwd)}), place)
 
     literal = [
-        word.text if word.text is not None else _spelling(word.lead, word.dynamic) for word in (command.name, *command.arguments)
+        word.text if word.text is not None else _literal_prefix(word.lead, word.dynamic)
+        for word in (command.name, *command.arguments)
     ]
     first = os.path.basename(literal[0])
-    starts = known_as(first) in WRAPPERS or first in ("command", "exec", "builtin", "busybox", "toybox", "eval")
+    starts = canonical_name(first) in WRAPPERS or first in ("command", "exec", "builtin", "busybox", "toybox", "eval")
     for at in range(len(literal) if starts else 1):
-        yield Words(os.path.basename(literal[at]), tuple(literal[at + 1 :]), places)
+        yield CommandWords(os.path.basename(literal[at]), tuple(literal[at + 1 :]), places)
 
 
-def _spelling(lead: str, dynamic: str) -> str:
+def _literal_prefix(lead: str, dynamic: str) -> str:
     """Enough of a word that is expanded to see where it points."""
     if dynamic == "a ~ path":
         return "~"

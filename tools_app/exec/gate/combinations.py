@@ -3,31 +3,35 @@
 import os
 from collections.abc import Iterable, Sequence
 
-from tools_app.exec.gate.programs.invocation import HARMLESS_FILES, Call, real_paths
-from tools_app.exec.gate.shell.findings import Command, Walked
-from tools_app.exec.gate.types import Reason
+from tools_app.exec.gate.programs.invocation import HARMLESS_FILES, ProgramCall, real_paths
+from tools_app.exec.gate.shell.findings import ShellCommand, WalkResult
+from tools_app.exec.gate.types import GateReason
 
-Started = tuple[Command, Call]  # a simple command, and one start of a program that it leads to
-LOG = ".log"  # nobody runs it unless the line names it as a script
+StartedProgram = tuple[ShellCommand, ProgramCall]  # a simple command, and one start of a program that it leads to
+LOG_SUFFIX = ".log"  # nobody runs it unless the line names it as a script
 
 
-def together(walked: Walked, started: Sequence[Started]) -> Iterable[Reason]:
+def find_combined_doubts(walked: WalkResult, started: Sequence[StartedProgram]) -> Iterable[GateReason]:
     for command, call in started:
         if call.listed:
-            yield from _options_by_glob(call, walked, [other for _, other in started if other is not call])
+            yield from _find_glob_options(call, walked, [other for _, other in started if other is not call])
         if call.runs_code:
-            yield from _code_of_the_line(command, call, walked, started)
+            yield from _find_written_code(command, call, walked, started)
 
 
-def _options_by_glob(call: Call, walked: Walked, others: Sequence[Call]) -> Iterable[Reason]:
+def _find_glob_options(call: ProgramCall, walked: WalkResult, others: Sequence[ProgramCall]) -> Iterable[GateReason]:
     others = [other for other in others if not other.reads_only]
     if others or any(os.path.basename(write.target.text or "").startswith("-") for write in walked.writes):
-        yield Reason("glob", f"{call.name}: a glob may match a name that begins with a dash and is made by this line; write ./*.")
-    elif _dashed_names(call):
-        yield Reason("glob", f"{call.name}: a file here has a name that begins with a dash, which would be an option; write ./*.")
+        yield GateReason(
+            "glob", f"{call.name}: a glob may match a name that begins with a dash and is made by this line; write ./*."
+        )
+    elif _has_dashed_names(call):
+        yield GateReason(
+            "glob", f"{call.name}: a file here has a name that begins with a dash, which would be an option; write ./*."
+        )
 
 
-def _dashed_names(call: Call) -> bool:
+def _has_dashed_names(call: ProgramCall) -> bool:
     if call.cwds is None:
         return True
     try:
@@ -38,7 +42,9 @@ def _dashed_names(call: Call) -> bool:
         return True
 
 
-def _code_of_the_line(command: Command, call: Call, walked: Walked, started: Sequence[Started]) -> Iterable[Reason]:
+def _find_written_code(
+    command: ShellCommand, call: ProgramCall, walked: WalkResult, started: Sequence[StartedProgram]
+) -> Iterable[GateReason]:
     """It runs code of the workspace, and the line puts content there. Which files it reads is for the code to say, so any may be
     one of them; only its own output, said once, and logs are not."""
     written = [
@@ -47,16 +53,16 @@ def _code_of_the_line(command: Command, call: Call, walked: Walked, started: Seq
         if write.target.text not in HARMLESS_FILES
     ]
     for other_command, other in started:
-        own = other is call or (other.name == "tee" and _writes_down(other_command, command))
+        own = other is call or (other.name == "tee" and _is_tee_of(other_command, command))
         written += [(path, other.cwds, own) for path in other.brings if path not in HARMLESS_FILES]
     for path, cwds, own in written:
         made = real_paths(path, cwds, call.place) if path else []
         named = any(script == each or script.startswith(f"{each}/") for script in call.scripts for each in made)
-        if named or not (own or path.endswith(LOG)):
+        if named or not (own or path.endswith(LOG_SUFFIX)):
             what = f"{path} in the workspace" if path else "files of the workspace"
-            yield Reason("inline-code", f"{call.name}: it runs code of the workspace, and the same line writes {what}.")
+            yield GateReason("inline-code", f"{call.name}: it runs code of the workspace, and the same line writes {what}.")
 
 
-def _writes_down(tee: Command, command: Command) -> bool:
+def _is_tee_of(tee: ShellCommand, command: ShellCommand) -> bool:
     """It gets the output of this command and of no other one: like a redirection, with a copy."""
     return tee.once and command.once and bool(tee.upstream) and all(each is command for each in tee.upstream)

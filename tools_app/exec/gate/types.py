@@ -10,7 +10,7 @@ Effect = Literal["allow", "ask", "deny"]
 PartKind = Literal["program", "builtin", "argument", "operator", "redirect", "assignment", "substitution", "text"]
 
 
-def names(text: str) -> frozenset[str]:
+def split_names(text: str) -> frozenset[str]:
     """A set of names written as one text: these lists are long, and people have to read them."""
     return frozenset(text.split())
 
@@ -31,17 +31,17 @@ class GateRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ExecContext:
     """Where the line would run. All paths are real ones, as the host sees them."""
 
     cwd: Path
     writable: tuple[Path, ...]  # the workspace first; writes elsewhere ask
     search: tuple[Path, ...]  # the fixed PATH
-    mounted_as: Path | None = None  # the name of the workspace inside a sandbox, such as /workspace
+    mount_point: Path | None = None  # the name of the workspace inside a sandbox, such as /workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class GateReason:
     """Why it is not simply allowed: a code for programs, words for people."""
 
     code: str
@@ -67,7 +67,7 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LinePart:
     """A stretch of the line, in characters, and what it is."""
 
     begin: int
@@ -83,8 +83,8 @@ class Program:
     name: str
     arguments: tuple[str | None, ...]  # None: known only when the line runs
     executable: Executable | None
-    doubts: tuple[Reason, ...] = ()  # about its arguments; an entry with this very shape lifts them
-    standing: tuple[Reason, ...] = ()  # about files as they are now, which others can change; no entry lifts them
+    doubts: tuple[GateReason, ...] = ()  # about its arguments; an entry with this very shape lifts them
+    standing: tuple[GateReason, ...] = ()  # about files as they are now, which others can change; no entry lifts them
     shape: tuple[str, ...] | None = None  # what "allow always" would store
     never_always: str = ""  # why "allow always" is not offered for it
 
@@ -98,16 +98,16 @@ class Analysis:
     programs: tuple[Program, ...] = ()
     executables: tuple[Executable, ...] = ()
     scripts: tuple[Script, ...] = ()
-    doubts: tuple[Reason, ...] = ()
-    refused: tuple[Reason, ...] = ()  # by the byte filter or the blocklist: no rule allows it
-    parts: tuple[Part, ...] = ()
+    doubts: tuple[GateReason, ...] = ()
+    refused: tuple[GateReason, ...] = ()  # by the byte filter or the blocklist: no rule allows it
+    parts: tuple[LinePart, ...] = ()
     writes: tuple[str, ...] = ()  # literal paths it writes to
     touches: tuple[str, ...] = ()  # other hints: "network", "other processes"
     unread: bool = False  # it could not be taken apart, so the blocklist says nothing about it
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class GateVerdict:
     effect: Effect
-    reasons: tuple[Reason, ...]
+    reasons: tuple[GateReason, ...]
     analysis: Analysis

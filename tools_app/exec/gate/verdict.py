@@ -11,23 +11,22 @@ from collections import OrderedDict
 
 import orjson
 
-from tools_app.exec.gate.allowlist import miss
+from tools_app.exec.gate.allowlist import find_misses
 from tools_app.exec.gate.examine import examine
-from tools_app.exec.gate.shell.line import refusals, spelling_doubts
-from tools_app.exec.gate.shell.parser import Node, NoParser, NotParsed, parse
-from tools_app.exec.gate.shell.second_parser import Opinion, second_opinion
+from tools_app.exec.gate.shell.line import find_rejections, find_spelling_doubts
+from tools_app.exec.gate.shell.parser import Node, ParseFailed, ParserUnavailable, parse_line
+from tools_app.exec.gate.shell.second_parser import SecondParserResult, run_second_parser
 from tools_app.exec.gate.types import (
     AllowEntry,
     Analysis,
     Ask,
     Effect,
+    ExecContext,
     Executable,
+    GateReason,
     GateRules,
-    Judgement,
-    Part,
-    Place,
+    GateVerdict,
     Program,
-    Reason,
     Script,
     Security,
 )
@@ -37,88 +36,87 @@ __all__ = [
     "Analysis",
     "Ask",
     "Effect",
+    "ExecContext",
     "Executable",
+    "GateReason",
     "GateRules",
-    "Judgement",
-    "Part",
-    "Place",
+    "GateVerdict",
     "Program",
-    "Reason",
     "Script",
     "Security",
-    "analyse",
-    "fingerprint",
+    "analyze",
+    "hash_analysis",
     "judge",
-    "narrow_entry",
+    "make_grant_entries",
 ]
 
-Parsed = tuple[Node, Opinion]
+ParsedLine = tuple[Node, SecondParserResult]
 
-MOST_KEPT = 256
-MOST_KEPT_BYTES = 4096  # the tree is a hundred times as large as its line
-_parsed: OrderedDict[bytes, Parsed] = OrderedDict()  # by SHA-256 of the line; files are looked at anew each time
+MAX_CACHED_LINES = 256
+MAX_CACHED_LINE_BYTES = 4096  # the tree is a hundred times as large as its line
+_cache: OrderedDict[bytes, ParsedLine] = OrderedDict()  # by SHA-256 of the line; files are looked at anew each time
 
 
-async def analyse(line: str, place: Place) -> Analysis:
+async def analyze(line: str, place: ExecContext) -> Analysis:
     """Take a line apart. Never raises: what goes wrong is a doubt."""
-    if refused := refusals(line):
+    if refused := find_rejections(line):
         return Analysis(line, refused=refused)
     try:
-        tree, opinion = await _parse(line)
-        return await asyncio.to_thread(examine, line, place, tree, opinion, spelling_doubts(line))
-    except NotParsed as error:
-        return Analysis(line, refused=(Reason("unparsable", f"This is not a command line that can be read: {error}"),))
-    except NoParser as error:
-        return _unread(line, f"The line could not be read: {error}.")
+        tree, opinion = await _parse_cached(line)
+        return await asyncio.to_thread(examine, line, place, tree, opinion, find_spelling_doubts(line))
+    except ParseFailed as error:
+        return Analysis(line, refused=(GateReason("unparsable", f"This is not a command line that can be read: {error}"),))
+    except ParserUnavailable as error:
+        return _unparsed_analysis(line, f"The line could not be read: {error}.")
     except RecursionError:
-        return _unread(line, "The line is nested too deeply.")
+        return _unparsed_analysis(line, "The line is nested too deeply.")
     except Exception as error:  # whatever it was, somebody has to look
-        return _unread(line, f"The line could not be analysed ({type(error).__name__}).")
+        return _unparsed_analysis(line, f"The line could not be analysed ({type(error).__name__}).")
 
 
-def _unread(line: str, words: str) -> Analysis:
-    return Analysis(line, doubts=(Reason("unread", words),), unread=True)
+def _unparsed_analysis(line: str, words: str) -> Analysis:
+    return Analysis(line, doubts=(GateReason("unread", words),), unread=True)
 
 
-async def _parse(line: str) -> Parsed:
+async def _parse_cached(line: str) -> ParsedLine:
     key = hashlib.sha256(line.encode()).digest()
-    if found := _parsed.get(key):
-        _parsed.move_to_end(key)
+    if found := _cache.get(key):
+        _cache.move_to_end(key)
         return found
-    parsed = (await parse(line), second_opinion(line))
-    if len(line) <= MOST_KEPT_BYTES:
-        _parsed[key] = parsed
-        while len(_parsed) > MOST_KEPT:
-            _parsed.popitem(last=False)
+    parsed = (await parse_line(line), run_second_parser(line))
+    if len(line) <= MAX_CACHED_LINE_BYTES:
+        _cache[key] = parsed
+        while len(_cache) > MAX_CACHED_LINES:
+            _cache.popitem(last=False)
     return parsed
 
 
-def judge(analysis: Analysis, rules: GateRules) -> Judgement:
+def judge(analysis: Analysis, rules: GateRules) -> GateVerdict:
     """Compare with the rules. What is refused stays refused; what is in doubt is asked, or denied where nobody may be asked."""
     if analysis.refused:
-        return Judgement("deny", analysis.refused, analysis)
+        return GateVerdict("deny", analysis.refused, analysis)
     if rules.security == "deny":
-        return Judgement("deny", (Reason("security-deny", "Running commands is switched off here."),), analysis)
+        return GateVerdict("deny", (GateReason("security-deny", "Running commands is switched off here."),), analysis)
     if rules.security == "full":
         # Only what could not be read is in question: nobody knows whether the blocklist speaks of it.
         reasons = analysis.doubts if analysis.unread else ()
     else:
-        missed = [reason for program in analysis.programs for reason in miss(program, rules.allow)]
+        missed = [reason for program in analysis.programs for reason in find_misses(program, rules.allow)]
         reasons = tuple(dict.fromkeys([*analysis.doubts, *missed]))
     if rules.ask == "always":
-        return Judgement("ask", (*reasons, Reason("ask-always", "Every command is asked about here.")), analysis)
+        return GateVerdict("ask", (*reasons, GateReason("ask-always", "Every command is asked about here.")), analysis)
     if not reasons:
-        return Judgement("allow", (), analysis)
-    return Judgement("deny" if rules.ask == "off" else "ask", reasons, analysis)
+        return GateVerdict("allow", (), analysis)
+    return GateVerdict("deny" if rules.ask == "off" else "ask", reasons, analysis)
 
 
-def fingerprint(analysis: Analysis) -> str:
+def hash_analysis(analysis: Analysis) -> str:
     """Of what was found about a line. The same line has another one when files have changed that the findings come from."""
     found = [analysis.refused, analysis.doubts, [(each.name, each.standing, each.doubts) for each in analysis.programs]]
     return hashlib.sha256(orjson.dumps(found)).hexdigest()
 
 
-def narrow_entry(analysis: Analysis) -> tuple[AllowEntry, ...] | Reason:
+def make_grant_entries(analysis: Analysis) -> tuple[AllowEntry, ...] | GateReason:
     """What "allow always" would store for this line, or why it is not offered."""
     if analysis.refused or analysis.doubts:
         return (analysis.refused + analysis.doubts)[0]
@@ -126,14 +124,14 @@ def narrow_entry(analysis: Analysis) -> tuple[AllowEntry, ...] | Reason:
     for program in analysis.programs:
         found = program.executable
         if program.never_always:
-            return Reason("never-always", f"{program.never_always}: allowing it always would allow anything.")
+            return GateReason("never-always", f"{program.never_always}: allowing it always would allow anything.")
         if found is None:
-            return Reason("not-found", f"{program.name} was not found.")
+            return GateReason("not-found", f"{program.name} was not found.")
         if found.distrust:
-            return Reason("not-trusted", f"{program.name}: {found.distrust}.")
+            return GateReason("not-trusted", f"{program.name}: {found.distrust}.")
         if program.standing:
             return program.standing[0]
         if program.shape is None:
-            return Reason("open-arguments", f"{program.name} has arguments that are known only when the line runs.")
+            return GateReason("open-arguments", f"{program.name} has arguments that are known only when the line runs.")
         entries.append(AllowEntry(found.realpath, program.shape))
-    return tuple(dict.fromkeys(entries)) or Reason("nothing-to-allow", "The line starts no program.")
+    return tuple(dict.fromkeys(entries)) or GateReason("nothing-to-allow", "The line starts no program.")

@@ -15,39 +15,39 @@ from django.db.models import Q, QuerySet
 from clawsite.infra import bus, clock
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
-from clawsite.infra.process.identity import Identity
+from clawsite.infra.process.identity import ProcessIdentity
 from sessions_app.models import Run, ToolCall
 from sessions_app.runs import freezes, workers
 from sessions_app.transcript.notices import add_notice
-from sessions_app.verdicts import ADMISSION
+from sessions_app.verdicts import ADMISSION_KEY
 from tools_app.exec.plan import ExecPlan
-from tools_app.exec.processes.output import WAITING
+from tools_app.exec.processes.output import MAX_PENDING_CHARACTERS
 from tools_app.models import Approval, Command, CommandInput, CommandOutput
 
 log = logging.getLogger(__name__)
 
 Status = Command.Status
-Kind = CommandInput.Kind
-MOST_IN_BACKGROUND = 8  # of one session at a time
-KEPT_CHARACTERS = 1 << 20  # of what one command printed
-OUTPUT_KEPT = dt.timedelta(hours=24)  # after its end
-CHANGED = {"k": "command"}
+InputKind = CommandInput.Kind
+MAX_IN_BACKGROUND = 8  # of one session at a time
+MAX_STORED_CHARACTERS = 1 << 20  # of what one command printed
+OUTPUT_LIFETIME = dt.timedelta(hours=24)  # after its end
+CHANGED_MESSAGE = {"k": "command"}
 
 
-class Stopped(Exception):
+class StartCanceled(Exception):
     """Somebody wants the run, its agent or everything stopped since the call began: the command must not get the word."""
 
 
-def begin(command: UUID, plan: ExecPlan, *, worker: str, process: Identity) -> Command:
+def record_start(command: UUID, plan: ExecPlan, *, worker: str, process: ProcessIdentity) -> Command:
     """The row of a command that stands ready and gets the word next. In a transaction that commits before it does."""
     try:
-        freezes.hold_starts(plan.agent, plan.run)
-    except freezes.Frozen as stop:
-        raise Stopped(str(stop)) from None
+        freezes.check_not_frozen(plan.agent, plan.run)
+    except freezes.RunFrozen as stop:
+        raise StartCanceled(str(stop)) from None
     # Read after that: it waits for whoever is just stopping something.
     run = Run.objects.only("session_id", "generation", "abort_requested_at").get(pk=plan.run)
     if run.abort_requested_at is not None:
-        raise Stopped("somebody has asked for the end of this run")
+        raise StartCanceled("somebody has asked for the end of this run")
     answer = Approval.objects.filter(run_id=plan.run, call_id=plan.call, plan_hash=plan.hash, status=Approval.Status.USED)
     begun = Command.objects.create(
         id=command,
@@ -64,12 +64,14 @@ def begin(command: UUID, plan: ExecPlan, *, worker: str, process: Identity) -> C
         identity=asdict(process),
         started_at=clock.now(),
     )
-    _record("command.started", begun)
+    _record_audit("command.started", begun)
     return begun
 
 
 @transaction.atomic
-def end(command: UUID, to: Status, *, exit_code: int | None = None, signal: str = "", reason: str = "", printed: int = 0) -> bool:
+def record_end(
+    command: UUID, to: Status, *, exit_code: int | None = None, signal: str = "", reason: str = "", printed: int = 0
+) -> bool:
     """The one function that ends a row. False: it had ended already, for its worker was taken for dead."""
     running = Command.objects.filter(pk=command, status=Status.RUNNING)
     stamp = {"exit_code": exit_code, "signal": signal, "reason": reason[:200], "ended_at": clock.now()}
@@ -78,14 +80,14 @@ def end(command: UUID, to: Status, *, exit_code: int | None = None, signal: str 
     Command.objects.filter(pk=command, output_end__lt=printed).update(output_end=printed)
     CommandInput.objects.filter(command=command, done_at__isnull=True).update(done_at=clock.now(), error="it had ended")
     ended = Command.objects.select_related("session", "run").get(pk=command)
-    _record("command.ended", ended)
+    _record_audit("command.ended", ended)
     if ended.background:
-        _tell_conversation(ended)
-    _hint(command)
+        _notify_session(ended)
+    _notify_worker(command)
     return True
 
 
-def _tell_conversation(command: Command) -> None:
+def _notify_session(command: Command) -> None:
     """Nobody waits for a command in the background, so its end is told: to people at once, to the model in its next run."""
     session = command.session
     if session.deleted_at or session.generation != command.generation:
@@ -103,20 +105,20 @@ def _tell_conversation(command: Command) -> None:
     add_notice(session, "command", words, runId=command.run.run_id, toolCallId=command.call_id, command=facts)
 
 
-def _record(action: str, command: Command) -> None:
+def _record_audit(action: str, command: Command) -> None:
     """Every start and every end passes here, in its transaction. The log file has no line of it, the audit log has."""
     agent = command.plan["agent"]
     ended = {"status": command.status, "exit": command.exit_code, "signal": command.signal, "reason": command.reason}
     audit_log.record(
         action,
-        actor=acting.agent(agent),
+        actor=acting.actor_for_agent(agent),
         subject=("command", command.pk),
         session=command.session_id,
         run=command.run_id,
         plan=command.plan_hash,
         line=command.plan["line"],
         approval=str(command.approval_id or ""),
-        **(ended if action == "command.ended" else {"grants": _grants_of(command)}),
+        **(ended if action == "command.ended" else {"grants": _read_grants(command)}),
     )
     log.info(
         "%s %s (run %d, worker %s, plan %.12s): %s %s",
@@ -133,39 +135,39 @@ def add_output(command: UUID, pieces: Sequence[tuple[int, str]], printed: int) -
     """Store what it printed, as (place, text) of at most WAITING each. The oldest goes once there is more than KEPT_CHARACTERS."""
     rows = [CommandOutput(command_id=command, begin=begin, text=text) for begin, text in pieces]
     CommandOutput.objects.bulk_create(rows, ignore_conflicts=True)
-    CommandOutput.objects.filter(command=command, begin__lt=printed - KEPT_CHARACTERS - WAITING).delete()
+    CommandOutput.objects.filter(command=command, begin__lt=printed - MAX_STORED_CHARACTERS - MAX_PENDING_CHARACTERS).delete()
     Command.objects.filter(pk=command).update(output_end=printed)
-    _hint(command)
+    _notify_worker(command)
 
 
 @transaction.atomic
-def tell(command: Command, kind: Kind, data: str = "") -> CommandInput:
+def send_input(command: Command, kind: InputKind, data: str = "") -> CommandInput:
     """Have its worker write to it, or end it. `data` of a kill is the reason."""
     told = CommandInput.objects.create(command=command, kind=kind, data=data, created_at=clock.now())
-    _hint(command.pk)
+    _notify_worker(command.pk)
     return told
 
 
-def end_all(commands: QuerySet[Command], reason: str) -> int:
+def kill_all(commands: QuerySet[Command], reason: str) -> int:
     """Have the workers end these. -> how many were running."""
     running = list(commands.filter(status=Status.RUNNING))
     for command in running:
-        tell(command, Kind.KILL, reason)
+        send_input(command, InputKind.KILL, reason)
     return len(running)
 
 
-def to_obey(commands: Collection[UUID]) -> list[CommandInput]:
+def list_inputs(commands: Collection[UUID]) -> list[CommandInput]:
     return list(CommandInput.objects.filter(command__in=commands, done_at__isnull=True).order_by("id"))
 
 
-def obeyed(told: int, error: str = "") -> None:
+def mark_input_done(told: int, error: str = "") -> None:
     CommandInput.objects.filter(pk=told, done_at__isnull=True).update(done_at=clock.now(), error=error[:200])
 
 
-def unwanted(commands: Collection[UUID]) -> dict[UUID, str]:
+def find_unwanted(commands: Collection[UUID]) -> dict[UUID, str]:
     """Which of these running commands nobody may have any more, and why."""
     reasons: dict[UUID, str] = {}
-    stops = freezes.active()
+    stops = freezes.list_active()
     rows = Command.objects.filter(pk__in=commands).select_related("session", "session__owner")
     for row in rows:
         if row.status != Status.RUNNING:
@@ -182,31 +184,31 @@ def unwanted(commands: Collection[UUID]) -> dict[UUID, str]:
     return reasons | dict.fromkeys(gone, "its session is gone")
 
 
-def left_behind(worker: str, held: Collection[UUID]) -> list[Command]:
+def list_orphaned(worker: str, held: Collection[UUID]) -> list[Command]:
     """Running ones whose worker is gone, or frozen for longer than a lease; and this worker's own that it does not hold."""
     ours = Q(worker=worker)
-    lost = ~ours & ~Q(worker__in=workers.heard_of().values("pk")) | ours & ~Q(pk__in=held)
+    lost = ~ours & ~Q(worker__in=workers.list_recent().values("pk")) | ours & ~Q(pk__in=held)
     return list(Command.objects.filter(lost, status=Status.RUNNING))
 
 
-def in_flight(run_pks: Collection[int]) -> list[Command]:
+def list_in_flight(run_pks: Collection[int]) -> list[Command]:
     """What these runs were waiting for."""
     return list(Command.objects.filter(run__in=run_pks, status=Status.RUNNING, background=False))
 
 
-def seen_by(session_id: str, run_pk: int) -> QuerySet[Command]:
+def list_visible(session_id: str, run_pk: int) -> QuerySet[Command]:
     """The background commands that a run's agent may know of: those of its session, since its last reset."""
     generation = Run.objects.filter(pk=run_pk).values("generation")
     return Command.objects.filter(session_id=session_id, generation__in=generation, background=True, cleared_at__isnull=True)
 
 
-def running_in_background(session_id: str) -> int:
+def count_in_background(session_id: str) -> int:
     return Command.objects.filter(session_id=session_id, background=True, status=Status.RUNNING).count()
 
 
-def printed_since(command: Command, place: int) -> tuple[str, int]:
+def read_output_since(command: Command, place: int) -> tuple[str, int]:
     """What is kept of its output from a place on; -> text, and how many characters before it were dropped."""
-    pieces = command.output.filter(begin__gt=place - WAITING).order_by("begin").values_list("begin", "text")
+    pieces = command.output.filter(begin__gt=place - MAX_PENDING_CHARACTERS).order_by("begin").values_list("begin", "text")
     text, dropped = [], 0
     for begin, piece in pieces:
         if begin + len(piece) <= place:
@@ -217,12 +219,12 @@ def printed_since(command: Command, place: int) -> tuple[str, int]:
     return "".join(text), dropped + max(0, command.output_end - place)
 
 
-def read_up_to(command: UUID, place: int) -> None:
+def mark_read(command: UUID, place: int) -> None:
     Command.objects.filter(pk=command, read_end__lt=place).update(read_end=place)
 
 
 @transaction.atomic
-def clear(command: Command) -> bool:
+def clear_output(command: Command) -> bool:
     """Forget what an ended command printed. False: it still runs."""
     ended = Command.objects.filter(pk=command.pk).exclude(status=Status.RUNNING)
     if not ended.update(cleared_at=clock.now()):
@@ -231,20 +233,20 @@ def clear(command: Command) -> bool:
     return True
 
 
-def forget_old_output() -> int:
+def delete_old_output() -> int:
     """Delete what commands printed a day after they ended; their rows stay. Any number of workers may do so."""
-    old = Command.objects.filter(ended_at__lt=clock.now() - OUTPUT_KEPT)
+    old = Command.objects.filter(ended_at__lt=clock.now() - OUTPUT_LIFETIME)
     CommandInput.objects.filter(command__in=old).exclude(data="").update(data="")
     return CommandOutput.objects.filter(command__in=old).delete()[0]
 
 
-def _hint(command: UUID) -> None:
+def _notify_worker(command: UUID) -> None:
     """To the worker that has it, and to whoever waits for its output. Both look by themselves too."""
-    message = {**CHANGED, "id": str(command)}
+    message = {**CHANGED_MESSAGE, "id": str(command)}
     transaction.on_commit(lambda: bus.publish(message))
 
 
-def _grants_of(command: Command) -> list[int]:
+def _read_grants(command: Command) -> list[int]:
     """The numbers of the grants that let it through, where nobody was asked."""
     kept = ToolCall.objects.filter(run_id=command.run_id, call_id=command.call_id).values_list("verdict", flat=True).first()
-    return [grant["id"] for grant in (kept or {}).get(ADMISSION, {}).get("grants", [])]
+    return [grant["id"] for grant in (kept or {}).get(ADMISSION_KEY, {}).get("grants", [])]

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from clawsite.infra.process.identity import Identity, identity_of, is_alive, is_of_this_boot
+from clawsite.infra.process.identity import ProcessIdentity, identity_of, is_alive, is_of_this_boot
 
-GUARD_SECONDS = 3.0  # for a guard to end its tree
-GONE_SECONDS = 10.0  # after SIGKILL; more than a moment only where the kernel waits for a disk
-LOOK_SECONDS = 0.01
+GUARD_TIMEOUT_SECONDS = 3.0  # for a guard to end its tree
+END_TIMEOUT_SECONDS = 10.0  # after SIGKILL; more than a moment only where the kernel waits for a disk
+POLL_SECONDS = 0.01
 
 
-def end_process(process: Identity, *, guarded: bool) -> bool:
+def end_process(process: ProcessIdentity, *, guarded: bool) -> bool:
     """End it with everything it started. -> whether it is gone now; False too where nobody can tell. Blocking.
 
     `guarded`: what stands around the command is our guard, who has to end the tree himself; bubblewrap's dies with it.
@@ -33,36 +33,36 @@ def end_process(process: Identity, *, guarded: bool) -> bool:
         if not is_alive(process):
             return True
         # Those below bubblewrap die a moment after it: when the first of their namespace is gone, so are all others.
-        tree = [process, *_children(process.pid)]
+        tree = [process, *_list_children(process.pid)]
         if guarded:
-            _signal(held, signal.SIGTERM)
-            _signal(held, signal.SIGCONT)
-            if _gone(tree, GUARD_SECONDS):
+            _send_signal(held, signal.SIGTERM)
+            _send_signal(held, signal.SIGCONT)
+            if _wait_until_gone(tree, GUARD_TIMEOUT_SECONDS):
                 return True
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)  # it leads a group of its own
-        _signal(held, signal.SIGKILL)
-        return _gone(tree, GONE_SECONDS)
+        _send_signal(held, signal.SIGKILL)
+        return _wait_until_gone(tree, END_TIMEOUT_SECONDS)
     finally:
         os.close(held)
 
 
-def _signal(held: int, number: signal.Signals) -> None:
+def _send_signal(held: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         signal.pidfd_send_signal(held, number)
 
 
-def _children(pid: int) -> list[Identity]:
+def _list_children(pid: int) -> list[ProcessIdentity]:
     try:
         return [identity_of(int(child)) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
 
 
-def _gone(tree: Sequence[Identity], seconds: float) -> bool:
+def _wait_until_gone(tree: Sequence[ProcessIdentity], seconds: float) -> bool:
     give_up = time.monotonic() + seconds
     while any(process.started and is_alive(process) for process in tree):
         if time.monotonic() > give_up:
             return False
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     return True

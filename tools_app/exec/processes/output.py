@@ -9,40 +9,40 @@ from dataclasses import dataclass, field
 
 from django.utils.translation import gettext as _
 
-from tools_app.exec.sandbox.types import Chunk, Stream
+from tools_app.exec.sandbox.types import OutputChunk, OutputStream
 
-DEFAULT_LIMIT = 100 * 1024  # bytes of both streams together
+DEFAULT_MAX_BYTES = 100 * 1024  # bytes of both streams together
 STDERR_SHARE = 0.25  # of the limit, where stdout wants all of it
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class CollectedOutput:
     stdout: str
     stderr: str
     truncated: bool
     cut_bytes: int
 
 
-class Collector:
+class OutputCollector:
     """Feed it chunks; ask any time for what there is."""
 
-    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, limit: int = DEFAULT_MAX_BYTES) -> None:
         self._limit = limit
-        self._kept: dict[Stream, _Kept] = {"stdout": _Kept(limit), "stderr": _Kept(limit)}
+        self._streams: dict[OutputStream, _HeadAndTail] = {"stdout": _HeadAndTail(limit), "stderr": _HeadAndTail(limit)}
 
-    def feed(self, chunk: Chunk) -> None:
-        self._kept[chunk.stream].feed(chunk.data)
+    def feed(self, chunk: OutputChunk) -> None:
+        self._streams[chunk.stream].feed(chunk.data)
 
-    def collected(self) -> Collected:
-        stdout, stderr = self._kept["stdout"], self._kept["stderr"]
+    def collected(self) -> CollectedOutput:
+        stdout, stderr = self._streams["stdout"], self._streams["stderr"]
         for_stderr = min(stderr.total, max(int(self._limit * STDERR_SHARE), self._limit - stdout.total))
         out, cut_out = stdout.text(self._limit - for_stderr)
         err, cut_err = stderr.text(for_stderr)
-        return Collected(out, err, truncated=bool(cut_out or cut_err), cut_bytes=cut_out + cut_err)
+        return CollectedOutput(out, err, truncated=bool(cut_out or cut_err), cut_bytes=cut_out + cut_err)
 
 
 @dataclass
-class _Kept:
+class _HeadAndTail:
     """The first half of the limit and the last half. At most twice the limit is held."""
 
     limit: int
@@ -62,14 +62,14 @@ class _Kept:
         """All that fits, and how many bytes do not."""
         if self.total <= limit:
             return bytes(self.head + self.tail).decode(errors="replace"), 0
-        begin = _whole(bytes(self.head[: limit // 2]), at_end=True)
-        end = _whole(bytes((self.head + self.tail)[-(limit - limit // 2) :]) if limit > 1 else b"", at_end=False)
+        begin = _trim_partial_characters(bytes(self.head[: limit // 2]), at_end=True)
+        end = _trim_partial_characters(bytes((self.head + self.tail)[-(limit - limit // 2) :]) if limit > 1 else b"", at_end=False)
         cut = self.total - len(begin) - len(end)
         mark = _("[… %(count)d bytes cut …]") % {"count": cut}
         return f"{begin.decode(errors='replace')}\n{mark}\n{end.decode(errors='replace')}", cut
 
 
-def _whole(data: bytes, *, at_end: bool) -> bytes:
+def _trim_partial_characters(data: bytes, *, at_end: bool) -> bytes:
     """Without the part of a character at the side where it was cut. A character has at most four bytes."""
     if at_end:
         for back in range(1, min(4, len(data)) + 1):
@@ -84,34 +84,34 @@ def _whole(data: bytes, *, at_end: bool) -> bytes:
     return data[start:]
 
 
-class LiveText:
+class StreamDecoder:
     """The same as text while it comes; a character that is split between two chunks is shown whole, with the second."""
 
     def __init__(self) -> None:
         make = codecs.getincrementaldecoder("utf-8")
-        self._decoders: dict[Stream, codecs.IncrementalDecoder] = {"stdout": make("replace"), "stderr": make("replace")}
+        self._decoders: dict[OutputStream, codecs.IncrementalDecoder] = {"stdout": make("replace"), "stderr": make("replace")}
 
-    def feed(self, chunk: Chunk) -> str:
+    def feed(self, chunk: OutputChunk) -> str:
         return self._decoders[chunk.stream].decode(chunk.data)
 
-    def flush(self, stream: Stream) -> str:
+    def flush(self, stream: OutputStream) -> str:
         return self._decoders[stream].decode(b"", final=True)
 
 
-WAITING = 128 * 1024  # characters that wait to be taken, and so the longest piece
-TAIL = 8 * 1024  # characters of the end, always at hand
+MAX_PENDING_CHARACTERS = 128 * 1024  # characters that wait to be taken, and so the longest piece
+TAIL_CHARACTERS = 8 * 1024  # characters of the end, always at hand
 
 
-class Printed:
+class OutputBuffer:
     """Both streams as they come. `end` counts every character, also of what was dropped for want of a taker."""
 
     def __init__(self) -> None:
         self.end = 0
         self.tail = ""
-        self._text = LiveText()
+        self._text = StreamDecoder()
         self._waiting = ""
 
-    def feed(self, chunk: Chunk) -> None:
+    def feed(self, chunk: OutputChunk) -> None:
         self._add(self._text.feed(chunk))
 
     def finish(self) -> None:
@@ -126,5 +126,5 @@ class Printed:
     def _add(self, text: str) -> None:
         text = text.replace("\0", "\ufffd")  # no database stores it
         self.end += len(text)
-        self._waiting = (self._waiting + text)[-WAITING:]
-        self.tail = (self.tail + text)[-TAIL:]
+        self._waiting = (self._waiting + text)[-MAX_PENDING_CHARACTERS:]
+        self.tail = (self.tail + text)[-TAIL_CHARACTERS:]

@@ -18,24 +18,29 @@ from types import TracebackType
 from typing import Self
 
 from tools_app.exec.processes import terminal
-from tools_app.exec.processes.terminal_keys import typed
-from tools_app.exec.sandbox.types import Chunk, Ended, EndedBy, Level, Spawn, Stream
+from tools_app.exec.processes.terminal_keys import encode_keys
+from tools_app.exec.sandbox.types import EndedBy, OutputChunk, OutputStream, ProcessResult, SandboxLevel, SpawnRequest
 
 CHUNK_BYTES = 64 * 1024  # what a pipe holds
-QUEUED = 8
-LOOK_SECONDS = 0.5  # how often the disk is looked at
-GUARD_SECONDS = 3.0  # for a guard to end a tree, before it is killed itself
+MAX_QUEUED_CHUNKS = 8
+CHECK_SECONDS = 0.5  # how often the disk is looked at
+GUARD_TIMEOUT_SECONDS = 3.0  # for a guard to end a tree, before it is killed itself
 
 
 class NoTerminal(Exception):
     """Keys and sizes are for commands that were started with a terminal."""
 
 
-class Running:
+class RunningProcess:
     """`pid` is that of what stands around the command: its end is the end of everything."""
 
     def __init__(
-        self, spawn: Spawn, process: "subprocess.Popen[bytes]", streams: Mapping[Stream, int], stdin: int, opened: ExitStack
+        self,
+        spawn: SpawnRequest,
+        process: "subprocess.Popen[bytes]",
+        streams: Mapping[OutputStream, int],
+        stdin: int,
+        opened: ExitStack,
     ) -> None:
         self.pid = process.pid
         self._spawn, self._process, self._opened = spawn, process, opened
@@ -44,11 +49,11 @@ class Running:
         self._ended_by: EndedBy = "itself"
         self._gone = asyncio.Event()
         self._waiting: set[asyncio.Future[None]] = set()
-        self._queue: asyncio.Queue[Chunk] = asyncio.Queue(QUEUED)
+        self._queue: asyncio.Queue[OutputChunk] = asyncio.Queue(MAX_QUEUED_CHUNKS)
         self._all_read = asyncio.gather(*(self._read(stream, descriptor) for stream, descriptor in streams.items()))
         self._watching = asyncio.create_task(self._watch())
 
-    async def output(self) -> AsyncGenerator[Chunk, None]:
+    async def output(self) -> AsyncGenerator[OutputChunk, None]:
         """What it prints, as it comes, until the end. One reader."""
         while True:
             get = asyncio.ensure_future(self._queue.get())
@@ -62,7 +67,7 @@ class Running:
             elif self._queue.empty():
                 return
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> ProcessResult:
         """When the command and all it started are gone. Cancelling this leaves it running."""
         return await asyncio.shield(self._watching)
 
@@ -88,7 +93,7 @@ class Running:
         """Press keys on its terminal: "enter", "ctrl-c", "up" … UnknownKey for others; text is for `write`."""
         if not self._spawn.pty:
             raise NoTerminal
-        await self.write(typed(*names))
+        await self.write(encode_keys(*names))
 
     def resize(self, rows: int, columns: int) -> None:
         if not self._spawn.pty:
@@ -111,7 +116,7 @@ class Running:
         await self.wait()
         self._all_read.cancel()
 
-    async def _read(self, stream: Stream, descriptor: int) -> None:
+    async def _read(self, stream: OutputStream, descriptor: int) -> None:
         try:
             while True:
                 try:
@@ -125,7 +130,7 @@ class Running:
                     return
                 if not data:
                     return
-                await self._queue.put(Chunk(stream, data))
+                await self._queue.put(OutputChunk(stream, data))
         finally:
             if descriptor == self._stdin:
                 self._stdin = None
@@ -144,13 +149,13 @@ class Running:
             remove(descriptor)
             self._waiting.discard(ready)
 
-    async def _watch(self) -> Ended:
+    async def _watch(self) -> ProcessResult:
         """See to the time-out and the disk, until it is gone; then tell."""
         ending = asyncio.create_task(self._until_gone())
         deadline = self._began + self._spawn.timeout_s
         enough = self._disk_left() > self._spawn.limits.disk_reserve_bytes  # a full disk is not this command's doing
         while not ending.done():
-            await asyncio.wait((ending,), timeout=max(0.0, min(LOOK_SECONDS, deadline - time.monotonic())))
+            await asyncio.wait((ending,), timeout=max(0.0, min(CHECK_SECONDS, deadline - time.monotonic())))
             if time.monotonic() >= deadline and not ending.done():
                 self._end("timeout")
                 break
@@ -164,7 +169,7 @@ class Running:
         if self._stdin is not None and not self._spawn.pty:
             self.close_stdin()
         self._opened.close()
-        return _ended(self._process.returncode, self._ended_by, took)
+        return _build_result(self._process.returncode, self._ended_by, took)
 
     def _disk_left(self) -> int:
         try:
@@ -176,13 +181,13 @@ class Running:
         if self._process.returncode is not None or self._ended_by != "itself":
             return
         self._ended_by = by
-        if self._spawn.sandbox.level == Level.BWRAP:
+        if self._spawn.sandbox.level == SandboxLevel.BWRAP:
             self._process.kill()  # the first process in the sandbox dies with it, and all others with that one
             return
         self._process.terminate()  # the guard knows them all
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGCONT)
-        asyncio.get_running_loop().call_later(GUARD_SECONDS, self._kill_guard)
+        asyncio.get_running_loop().call_later(GUARD_TIMEOUT_SECONDS, self._kill_guard)
 
     def _kill_guard(self) -> None:
         if self._process.returncode is None:
@@ -193,11 +198,11 @@ class Running:
             await asyncio.to_thread(self._process.wait)
             return
         # When bubblewrap is killed, the first process of its namespace and with it all others die a moment later.
-        await asyncio.gather(*(_until_ended(descriptor) for descriptor in _with_children(self.pid)))
+        await asyncio.gather(*(_wait_until_ended(descriptor) for descriptor in _open_process_tree(self.pid)))
         self._process.wait()
 
 
-def _with_children(pid: int) -> list[int]:
+def _open_process_tree(pid: int) -> list[int]:
     """Descriptors of a process and of those that it started itself."""
     held = [os.pidfd_open(pid)]
     with suppress(OSError):
@@ -207,7 +212,7 @@ def _with_children(pid: int) -> list[int]:
     return held
 
 
-async def _until_ended(descriptor: int) -> None:
+async def _wait_until_ended(descriptor: int) -> None:
     loop = asyncio.get_running_loop()
     ended = loop.create_future()
     loop.add_reader(descriptor, _resolve, ended)
@@ -223,10 +228,10 @@ def _resolve(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-def _ended(code: int, by: EndedBy, duration_ms: int) -> Ended:
+def _build_result(code: int, by: EndedBy, duration_ms: int) -> ProcessResult:
     if by != "itself":
-        return Ended(None, "SIGKILL", by, duration_ms)
+        return ProcessResult(None, "SIGKILL", by, duration_ms)
     number = -code if code < 0 else code - 128
     with suppress(ValueError):
-        return Ended(None if code < 0 else code, signal.Signals(number).name, by, duration_ms)
-    return Ended(code, None, by, duration_ms)
+        return ProcessResult(None if code < 0 else code, signal.Signals(number).name, by, duration_ms)
+    return ProcessResult(code, None, by, duration_ms)

@@ -18,20 +18,26 @@ from pathlib import Path
 from django.utils.translation import gettext as _
 
 from tools_app.exec.environment import find_program
-from tools_app.exec.processes.running import Running
+from tools_app.exec.processes.running import RunningProcess
 from tools_app.exec.processes.terminal import open_terminal
 from tools_app.exec.sandbox import bwrap, cgroup, landlock, paths
-from tools_app.exec.sandbox.types import Chunk, Ended, Launch, Level, Limits, Spawn, SpawnFailed, Stream
+from tools_app.exec.sandbox.types import (
+    OutputStream,
+    SandboxLaunch,
+    SandboxLevel,
+    SpawnFailed,
+    SpawnRequest,
+)
 
-__all__ = ["Chunk", "Ended", "Limits", "Running", "Spawn", "SpawnFailed", "start"]
+__all__ = ["RunningProcess", "SpawnFailed", "SpawnRequest", "start_process"]
 
-START_SECONDS = 30.0  # a loaded machine takes tenths of a second
-TOLD = 2_000  # characters of what a sandbox says when it cannot be made
+START_TIMEOUT_SECONDS = 30.0  # a loaded machine takes tenths of a second
+MAX_ERROR_LENGTH = 2_000  # characters of what a sandbox says when it cannot be made
 
-LastLook = Callable[[int], Awaitable[None]]
+FinalCheck = Callable[[int], Awaitable[None]]
 
 
-async def start(spawn: Spawn, *, last_look: LastLook | None = None) -> Running:
+async def start_process(spawn: SpawnRequest, *, last_look: FinalCheck | None = None) -> RunningProcess:
     """The command runs when this returns. SpawnFailed or SandboxUnavailable: nothing ran.
 
     `last_look` is called with the process's id when it stands behind its walls and before it gets the word. What it raises is
@@ -41,10 +47,10 @@ async def start(spawn: Spawn, *, last_look: LastLook | None = None) -> Running:
         ours, theirs = socket.socketpair()
         opened.callback(ours.close)
         with theirs:
-            launch = prepare(spawn, theirs.fileno(), opened)
-            process, streams, stdin = _popen(spawn, launch, opened)
+            launch = prepare_launch(spawn, theirs.fileno(), opened)
+            process, streams, stdin = _start_child(spawn, launch, opened)
         try:
-            await _let_go(process, ours, spawn, streams, opened, last_look)
+            await _release(process, ours, spawn, streams, opened, last_look)
         except BaseException:
             process.kill()
             process.wait()
@@ -52,19 +58,19 @@ async def start(spawn: Spawn, *, last_look: LastLook | None = None) -> Running:
                 os.close(descriptor)
             raise
         ours.close()
-        return Running(spawn, process, streams, stdin, opened.pop_all())
+        return RunningProcess(spawn, process, streams, stdin, opened.pop_all())
 
 
-def prepare(spawn: Spawn, talk: int, opened: ExitStack) -> Launch:
+def prepare_launch(spawn: SpawnRequest, talk: int, opened: ExitStack) -> SandboxLaunch:
     """The command line for the level that was asked for. No other one is tried."""
-    program = shell_words(spawn)
+    program = build_argv(spawn)
     if any("\0" in word for word in (*program, *spawn.env, *spawn.env.values())):
         raise SpawnFailed(_("the command contains a NUL character"))
-    make = bwrap.launch if spawn.sandbox.level == Level.BWRAP else landlock.launch
+    make = bwrap.prepare_launch if spawn.sandbox.level == SandboxLevel.BWRAP else landlock.prepare_launch
     return make(spawn, program, talk, opened)
 
 
-def shell_words(spawn: Spawn) -> tuple[str, ...]:
+def build_argv(spawn: SpawnRequest) -> tuple[str, ...]:
     """What is executed: bash with the line, byte for byte, or the program itself."""
     if spawn.argv is not None:
         if not spawn.argv or not spawn.argv[0].startswith("/"):
@@ -76,9 +82,11 @@ def shell_words(spawn: Spawn) -> tuple[str, ...]:
     return (bash, "--norc", "--noprofile", "-c", "--", spawn.line)  # `--`: a line may begin with a dash
 
 
-def _popen(spawn: Spawn, launch: Launch, opened: ExitStack) -> tuple["subprocess.Popen[bytes]", dict[Stream, int], int]:
+def _start_child(
+    spawn: SpawnRequest, launch: SandboxLaunch, opened: ExitStack
+) -> tuple["subprocess.Popen[bytes]", dict[OutputStream, int], int]:
     """-> the process, what is read from it, where its stdin is written. All without blocking."""
-    directory = _working_directory(spawn, opened)
+    directory = _open_working_directory(spawn, opened)
     if spawn.pty:
         terminal, its_side = open_terminal()
         given: Mapping[str, int] = {"stdin": its_side, "stdout": its_side, "stderr": its_side}
@@ -112,10 +120,10 @@ def _popen(spawn: Spawn, launch: Launch, opened: ExitStack) -> tuple["subprocess
     return process, {"stdout": descriptors["stdout"], "stderr": descriptors["stderr"]}, descriptors["stdin"]
 
 
-def _working_directory(spawn: Spawn, opened: ExitStack) -> str:
+def _open_working_directory(spawn: SpawnRequest, opened: ExitStack) -> str:
     """The directory that was approved, held by a descriptor: what its name means may change until the child is there."""
-    if spawn.sandbox.level == Level.BWRAP:
-        shown = paths.shown_directories(spawn.sandbox)
+    if spawn.sandbox.level == SandboxLevel.BWRAP:
+        shown = paths.list_visible_directories(spawn.sandbox)
         if not any(spawn.cwd.is_relative_to(path) for path in (*shown, Path("/tmp"))):  # noqa: S108
             raise SpawnFailed(_("the directory %(path)s is not in the sandbox") % {"path": spawn.cwd})
         return "/"  # bubblewrap goes there inside, where no name leads out
@@ -131,29 +139,29 @@ def _working_directory(spawn: Spawn, opened: ExitStack) -> str:
     return f"/proc/self/fd/{held}"
 
 
-async def _let_go(
+async def _release(
     process: "subprocess.Popen[bytes]",
     ours: socket.socket,
-    spawn: Spawn,
-    streams: Mapping[Stream, int],
+    spawn: SpawnRequest,
+    streams: Mapping[OutputStream, int],
     opened: ExitStack,
-    last_look: LastLook | None,
+    last_look: FinalCheck | None,
 ) -> None:
     """Wait until the command stands behind its walls, put it into its group, and give it the word."""
     loop = asyncio.get_running_loop()
     ours.setblocking(False)
     try:
-        async with asyncio.timeout(START_SECONDS):
+        async with asyncio.timeout(START_TIMEOUT_SECONDS):
             ready = await loop.sock_recv(ours, 16)
     except TimeoutError:
         raise SpawnFailed(_("the command was not started: its sandbox was not ready in time")) from None
     except ConnectionError:
         ready = b""
     if ready != b"ready\n":
-        raise SpawnFailed(_("the command was not started: %(reason)s") % {"reason": _last_words(process, streams)})
+        raise SpawnFailed(_("the command was not started: %(reason)s") % {"reason": _read_startup_error(process, streams)})
     try:
         if sys.platform == "linux":
-            cgroup.enter(_only_child(process.pid), spawn.limits, opened)
+            cgroup.enter_group(_find_only_child(process.pid), spawn.limits, opened)
     except (OSError, ValueError) as error:
         raise SpawnFailed(_("the command was not started: %(reason)s") % {"reason": error}) from error
     if last_look:
@@ -164,22 +172,24 @@ async def _let_go(
         raise SpawnFailed(_("the command was not started: %(reason)s") % {"reason": error}) from error
 
 
-def _only_child(process: int) -> int:
+def _find_only_child(process: int) -> int:
     """The command that waits, inside what we started."""
     (child,) = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     return int(child)
 
 
-def _last_words(process: "subprocess.Popen[bytes]", streams: Mapping[Stream, int]) -> str:
+def _read_startup_error(process: "subprocess.Popen[bytes]", streams: Mapping[OutputStream, int]) -> str:
     """What a sandbox that could not be made has said. It is about the host, not from the command."""
     descriptor = streams.get("stderr", streams["stdout"])
     said = b""
-    while len(said) < TOLD and select.select([descriptor], [], [], 1.0)[0]:
+    while len(said) < MAX_ERROR_LENGTH and select.select([descriptor], [], [], 1.0)[0]:
         try:
-            piece = os.read(descriptor, TOLD)
+            piece = os.read(descriptor, MAX_ERROR_LENGTH)
         except OSError:
             break
         if not piece:
             break
         said += piece
-    return said.decode(errors="replace").strip()[:TOLD] or _("exited immediately with code %(code)s") % {"code": process.poll()}
+    return said.decode(errors="replace").strip()[:MAX_ERROR_LENGTH] or _("exited immediately with code %(code)s") % {
+        "code": process.poll()
+    }

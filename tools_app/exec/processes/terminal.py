@@ -9,14 +9,14 @@ import os
 import struct
 import termios
 
-ROWS, COLUMNS = 24, 80
+DEFAULT_ROWS, DEFAULT_COLUMNS = 24, 80
 
 
 def open_terminal() -> tuple[int, int]:
     """-> (our side, which never blocks; the command's side, which is to be closed once it has it)."""
     ours, theirs = os.openpty()
     os.set_blocking(ours, False)
-    resize(ours, ROWS, COLUMNS)
+    resize(ours, DEFAULT_ROWS, DEFAULT_COLUMNS)
     return ours, theirs
 
 

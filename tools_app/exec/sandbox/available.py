@@ -4,21 +4,30 @@ from functools import cache
 
 from django.utils.translation import gettext as _
 
-from tools_app.exec.sandbox.probe import Probed, Shortfall, probe
-from tools_app.exec.sandbox.types import Access, Level, Limits, Sandbox, SandboxUnavailable
+from tools_app.exec.sandbox.probe import ProbeResult, Shortfall, probe
+from tools_app.exec.sandbox.types import Access, Sandbox, SandboxLevel, SandboxUnavailable
 
-__all__ = ["Access", "Level", "Limits", "Probed", "Sandbox", "SandboxUnavailable", "Shortfall", "available", "require"]
+__all__ = [
+    "Access",
+    "ProbeResult",
+    "Sandbox",
+    "SandboxLevel",
+    "SandboxUnavailable",
+    "Shortfall",
+    "probe_once",
+    "require_level",
+]
 
 
 @cache
-def available() -> Probed:
+def probe_once() -> ProbeResult:
     """What the probe found. Blocking the first time: some tens of milliseconds."""
     return probe()
 
 
-def require(wanted_min: Level) -> Level:
+def require_level(wanted_min: SandboxLevel) -> SandboxLevel:
     """The level commands get here, at least the wanted one. SandboxUnavailable says what is missing."""
-    found = available()
+    found = probe_once()
     if found.level >= wanted_min:
         return found.level
     reasons = "; ".join(str(shortfall) for shortfall in found.why_not_higher)

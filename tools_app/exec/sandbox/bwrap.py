@@ -11,23 +11,25 @@ from django.utils.translation import gettext as _
 
 from tools_app.exec.environment import find_program
 from tools_app.exec.sandbox import paths, seccomp
-from tools_app.exec.sandbox.types import Launch, Limits, Sandbox, SandboxUnavailable, Spawn
+from tools_app.exec.sandbox.types import ProcessLimits, Sandbox, SandboxLaunch, SandboxUnavailable, SpawnRequest
 
 NAMESPACES = (
     "--unshare-user", "--unshare-all",
     "--disable-userns",  # else a command makes a user namespace of its own and is root in it; needs --unshare-user by name
 )  # fmt: skip
-DIES_WITH_US = ("--die-with-parent",)
+DIE_WITH_PARENT = ("--die-with-parent",)
 # bubblewrap's own first process asks to die with its parent only after it has started the command: a worker that is killed in these
 # milliseconds would leave the command running. Ours has asked already when it begins, and waits for the worker's word.
-OUR_INIT = ("--as-pid-1",)
-NO_POWERS = ("--cap-drop", "ALL")
-NOBODY = "65534"  # who a command of a server that runs as root believes to be; its files are opened as root, without root's powers
+AS_INIT = ("--as-pid-1",)
+NO_CAPABILITIES = ("--cap-drop", "ALL")
+NOBODY_UID = (
+    "65534"  # who a command of a server that runs as root believes to be; its files are opened as root, without root's powers
+)
 
 # The first process in the sandbox: sets the limits (in here they count this command's processes only), says that it is ready,
 # waits for the word and runs the command. It ends with it, and the kernel ends all that is left.
 # stderr is put aside because bash would write there that its child was killed.
-INIT = r"""
+INIT_SCRIPT = r"""
 talk=$1 processes=$2; shift 2
 echo 1000 >/proc/self/oom_score_adj; unset SHLVL OLDPWD; export -n PWD
 ulimit -c 0 -n "$1" -f "$2" -d "$3" -t "$4" && ulimit -u "$processes" || exit 125; shift 4
@@ -39,14 +41,14 @@ exit $?
 """
 
 
-def launch(spawn: Spawn, program: Iterable[str], talk: int, opened: ExitStack) -> Launch:
+def prepare_launch(spawn: SpawnRequest, program: Iterable[str], talk: int, opened: ExitStack) -> SandboxLaunch:
     """`opened` closes what was opened for it, once it is started."""
     bwrap, bash = find_program("bwrap"), find_program("bash")
     if not bwrap or not bash:
         raise SandboxUnavailable(_("%(program)s is not installed") % {"program": "bwrap" if bash else "bash"})
-    paths.check(spawn.sandbox)
-    rules = in_memory("seccomp", seccomp.program(), opened)
-    options = [*walls(spawn.sandbox, spawn.limits), "--chdir", str(spawn.cwd), "--clearenv"]
+    paths.check_sandbox(spawn.sandbox)
+    rules = make_memory_file("seccomp", seccomp.build_filter(), opened)
+    options = [*build_arguments(spawn.sandbox, spawn.limits), "--chdir", str(spawn.cwd), "--clearenv"]
     if not spawn.pty:
         # With a terminal the command gets a session of its own from setsid, below. Here it would make the first process the leader
         # of one, and bash, when it starts as such, takes the terminal for itself.
@@ -55,46 +57,46 @@ def launch(spawn: Spawn, program: Iterable[str], talk: int, opened: ExitStack) -
         options += ["--setenv", name, value]
     options += ["--seccomp", str(rules)]
     # By a descriptor: a command line is for everybody on the host to read.
-    arguments = in_memory("bwrap", b"".join(os.fsencode(option) + b"\0" for option in options), opened)
-    inside = [bash, "--norc", "--noprofile", "-c", INIT, "sandbox", str(talk), *limits_for_bash(spawn.limits)]
+    arguments = make_memory_file("bwrap", b"".join(os.fsencode(option) + b"\0" for option in options), opened)
+    inside = [bash, "--norc", "--noprofile", "-c", INIT_SCRIPT, "sandbox", str(talk), *format_limits(spawn.limits)]
     if spawn.pty:
-        inside += [_setsid(), "--ctty"]
-    return Launch([bwrap, "--args", str(arguments), "--", *inside, *program], {}, (talk, rules, arguments))
+        inside += [_find_setsid(), "--ctty"]
+    return SandboxLaunch([bwrap, "--args", str(arguments), "--", *inside, *program], {}, (talk, rules, arguments))
 
 
-def walls(sandbox: Sandbox, limits: Limits) -> list[str]:
+def build_arguments(sandbox: Sandbox, limits: ProcessLimits) -> list[str]:
     """Everything but the environment and the command."""
-    options = [*NAMESPACES, *DIES_WITH_US, *OUR_INIT, *NO_POWERS, "--hostname", "sandbox"]
+    options = [*NAMESPACES, *DIE_WITH_PARENT, *AS_INIT, *NO_CAPABILITIES, "--hostname", "sandbox"]
     if sandbox.network:
         options.append("--share-net")
     if os.geteuid() == 0:
-        options += ["--uid", NOBODY, "--gid", NOBODY]
+        options += ["--uid", NOBODY_UID, "--gid", NOBODY_UID]
     options += ["--ro-bind", "/usr", "/usr"]
     for path in paths.IN_USR:
         if os.path.islink(path):
             options += ["--symlink", os.readlink(path), path]
         elif os.path.isdir(path):
             options += ["--ro-bind", path, path]
-    for path in paths.shown_of_etc(network=sandbox.network):
+    for path in paths.list_visible_etc(network=sandbox.network):
         options += ["--ro-bind", os.path.realpath(path), path]
     small = ("--perms", "1777", "--size", str(limits.temporary_bytes), "--tmpfs")
     # bubblewrap leaves /proc/sys open for root's files, and one of them names a program that the kernel runs as root.
     options += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
     options += ["--dev", "/dev", *small, "/dev/shm", "--remount-ro", "/dev", *small, "/tmp"]  # noqa: S108
     # The same place under its other name; unless the agent's own directory lies there, which a link would hide.
-    inside = any(path.is_relative_to("/var/tmp") for path in paths.shown_directories(sandbox))  # noqa: S108
+    inside = any(path.is_relative_to("/var/tmp") for path in paths.list_visible_directories(sandbox))  # noqa: S108
     options += ["--dir", "/var", *(["--dir", "/var/tmp"] if inside else ["--symlink", "/tmp", "/var/tmp"])]  # noqa: S108
-    options += _directories(sandbox)
+    options += _mount_directories(sandbox)
     return [*options, "--remount-ro", "/"]  # else it would be a second /tmp, of half the machine's memory
 
 
-def _directories(sandbox: Sandbox) -> list[str]:
+def _mount_directories(sandbox: Sandbox) -> list[str]:
     """The agent's directories at their own paths, others over what is hidden or kept. From the outside in: the last one counts."""
-    shown = paths.shown_directories(sandbox)
-    hidden, kept = paths.covered(sandbox), paths.kept_as_it_is(sandbox)
+    shown = paths.list_visible_directories(sandbox)
+    hidden, kept = paths.list_hidden_inside(sandbox), paths.list_read_only_inside(sandbox)
     places = {*shown, *hidden, *kept}
     # A directory that is a mount cannot be renamed. Those above must not be either: what lies there would be found elsewhere.
-    above = {way for path in (*hidden, *kept) for way in path.parents if shown.get(paths.innermost(way, places) or way)}
+    above = {way for path in (*hidden, *kept) for way in path.parents if shown.get(paths.find_innermost(way, places) or way)}
     options, last = [], []
     for path in sorted(places | above, key=lambda path: len(path.parts)):
         if path in hidden:
@@ -106,13 +108,13 @@ def _directories(sandbox: Sandbox) -> list[str]:
     return options + last
 
 
-def limits_for_bash(limits: Limits) -> list[str]:
+def format_limits(limits: ProcessLimits) -> list[str]:
     return [
         str(n) for n in (limits.processes, limits.open_files, limits.file_bytes // 1024, limits.memory_bytes // 1024, limits.cpu_s)
     ]
 
 
-def in_memory(name: str, content: bytes, opened: ExitStack) -> int:
+def make_memory_file(name: str, content: bytes, opened: ExitStack) -> int:
     """A descriptor from which a child reads this."""
     descriptor = os.memfd_create(name)
     opened.callback(os.close, descriptor)
@@ -121,7 +123,7 @@ def in_memory(name: str, content: bytes, opened: ExitStack) -> int:
     return descriptor
 
 
-def _setsid() -> str:
+def _find_setsid() -> str:
     """Makes the terminal the command's own: bubblewrap's new session has none, and Ctrl-C must reach nobody but the command."""
     found = find_program("setsid")
     if not found:

@@ -10,15 +10,15 @@ from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 
-from tools_app.exec.sandbox.types import Limits
+from tools_app.exec.sandbox.types import ProcessLimits
 
-ROOT = Path("/sys/fs/cgroup")
+CGROUP_ROOT = Path("/sys/fs/cgroup")
 PREFIX = "clawsite-command"
 _numbers = itertools.count(1)
 
 
 @cache
-def parents() -> dict[str, Path]:
+def find_parents() -> dict[str, Path]:
     """Where groups can be made, by controller; empty where they cannot."""
     if os.geteuid() != 0:
         return {}
@@ -28,10 +28,10 @@ def parents() -> dict[str, Path]:
             _number, controllers, path = line.split(":", 2)
             own = path.lstrip("/")
             for controller in {"pids", "memory"} & set(controllers.split(",")):
-                found[controller] = ROOT / controllers / own
+                found[controller] = CGROUP_ROOT / controllers / own
             if not controllers:
                 # Version 2 keeps processes out of groups that share out controllers: ours stand beside the server's.
-                beside = (ROOT / own).parent if own else ROOT
+                beside = (CGROUP_ROOT / own).parent if own else CGROUP_ROOT
                 shared = (beside / "cgroup.subtree_control").read_text().split()
                 found |= {
                     controller: beside for controller in ("pids", "memory") if controller in shared and controller not in found
@@ -39,29 +39,29 @@ def parents() -> dict[str, Path]:
     return {controller: path for controller, path in found.items() if os.access(path, os.W_OK)}
 
 
-def bounds_processes() -> bool:
+def can_limit_processes() -> bool:
     """Whether a fork bomb ends at the limit: by a group, or because we are not root."""
-    return os.geteuid() != 0 or "pids" in parents()
+    return os.geteuid() != 0 or "pids" in find_parents()
 
 
-def enter(process: int, limits: Limits, opened: ExitStack) -> None:
+def enter_group(process: int, limits: ProcessLimits, opened: ExitStack) -> None:
     """Put a process into a new group, before it has any children. The group goes with `opened`. OSError: it was not done."""
-    directories = dict.fromkeys(parents().values())
+    directories = dict.fromkeys(find_parents().values())
     if not directories:
         return
     name = f"{PREFIX}-{os.getpid()}-{next(_numbers)}"
     for directory in directories:
-        _remove_left_over(directory)
+        _remove_stale(directory)
         group = directory / name
         group.mkdir()
         opened.callback(_remove, group)
-        _write(group, "pids.max", limits.processes)
+        _write_limit(group, "pids.max", limits.processes)
         for file in ("memory.max", "memory.limit_in_bytes", "memory.swap.max", "memory.memsw.limit_in_bytes"):
-            _write(group, file, 0 if file == "memory.swap.max" else limits.memory_bytes)
+            _write_limit(group, file, 0 if file == "memory.swap.max" else limits.memory_bytes)
         (group / "cgroup.procs").write_text(str(process))
 
 
-def _write(group: Path, file: str, value: int) -> None:
+def _write_limit(group: Path, file: str, value: int) -> None:
     if (group / file).exists():  # another controller's, another version's
         (group / file).write_text(str(value))
 
@@ -71,7 +71,7 @@ def _remove(group: Path) -> None:
         group.rmdir()
 
 
-def _remove_left_over(directory: Path) -> None:
+def _remove_stale(directory: Path) -> None:
     for left in directory.glob(f"{PREFIX}-*"):
         owner = left.name.split("-")[2]
         if owner == str(os.getpid()) or not Path(f"/proc/{owner}").exists():

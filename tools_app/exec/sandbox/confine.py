@@ -13,7 +13,7 @@ import struct
 import sys
 from typing import Any, NoReturn
 
-NOT_STARTED = 125
+NOT_STARTED_CODE = 125
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
 _PR_CAPBSET_DROP, _PR_SET_SECUREBITS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 28, 47, 4
@@ -30,26 +30,26 @@ _TIOCSCTTY = 0x540E if sys.platform == "linux" else 0x20007461
 _CAPABILITIES = 64
 
 
-def become(order: dict[str, Any], argv: list[str]) -> NoReturn:
+def exec_confined(order: dict[str, Any], argv: list[str]) -> NoReturn:
     if order["terminal"]:
         import fcntl
 
         fcntl.ioctl(0, _TIOCSCTTY, 0)  # the guard has given us a session of our own
-    _limit(order["limits"])
+    _set_limits(order["limits"])
     if order["landlock"]:
-        _drop_powers()
-        _landlock(order["landlock"])
+        _drop_capabilities()
+        _apply_landlock(order["landlock"])
     talk = order["talk"]
     os.write(talk, b"ready\n")
     if os.read(talk, 3) != b"go\n":
-        os._exit(NOT_STARTED)  # the worker is gone, or has thought better of it
+        os._exit(NOT_STARTED_CODE)  # the worker is gone, or has thought better of it
     os.close(talk)
     if order["seccomp"] is not None:
-        _filter(_contents(order["seccomp"]))
+        _apply_seccomp(_read_all(order["seccomp"]))
     os.execv(argv[0], argv)  # noqa: S606  # what was approved, by its own path
 
 
-def _limit(limits: dict[str, int]) -> None:
+def _set_limits(limits: dict[str, int]) -> None:
     if sys.platform == "linux":
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")  # when memory runs out, commands go before services
@@ -57,12 +57,12 @@ def _limit(limits: dict[str, int]) -> None:
         which = getattr(resource, name)
         hard = resource.getrlimit(which)[1]
         if name == "RLIMIT_NPROC":
-            value += _tasks_of_this_account()  # outside a user namespace the kernel counts all of the account's
+            value += _count_own_tasks()  # outside a user namespace the kernel counts all of the account's
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(which, (value, value))
 
 
-def _tasks_of_this_account() -> int:
+def _count_own_tasks() -> int:
     count = 0
     for entry in os.scandir("/proc") if os.path.isdir("/proc/self") else ():
         try:
@@ -73,7 +73,7 @@ def _tasks_of_this_account() -> int:
     return count
 
 
-def _drop_powers() -> None:
+def _drop_capabilities() -> None:
     """All capabilities, for good. A server that runs as root has them; its commands must not."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     if os.geteuid() != 0:
@@ -84,28 +84,28 @@ def _drop_powers() -> None:
         if ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
             break  # past the last one
     header, none = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)
-    _call(_CAPSET[os.uname().machine], header, none)
+    _syscall(_CAPSET[os.uname().machine], header, none)
 
 
-def _landlock(wanted: dict[str, Any]) -> None:
+def _apply_landlock(wanted: dict[str, Any]) -> None:
     """`handled`: what is forbidden unless a rule allows it; `rules`: rights below a path."""
     attributes = struct.pack("=QQQ", wanted["files"], wanted["network"], wanted["scoped"])[: wanted["size"]]
-    ruleset = _call(_CREATE_RULESET, attributes, len(attributes), 0)
+    ruleset = _syscall(_CREATE_RULESET, attributes, len(attributes), 0)
     for path, rights in wanted["rules"]:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        _call(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
+        _syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
         os.close(descriptor)
-    _call(_RESTRICT_SELF, ruleset, 0)
+    _syscall(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 
 
-def _filter(program: bytes) -> None:
+def _apply_seccomp(program: bytes) -> None:
     code = ctypes.create_string_buffer(program)
     described = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, described)
 
 
-def _contents(descriptor: int) -> bytes:
+def _read_all(descriptor: int) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         return file.read()
 
@@ -116,7 +116,7 @@ def _prctl(*arguments: int | bytes) -> None:
         raise OSError(ctypes.get_errno(), f"prctl {arguments[0]!r}")
 
 
-def _call(number: int, *arguments: int | bytes) -> int:
+def _syscall(number: int, *arguments: int | bytes) -> int:
     library = ctypes.CDLL(None, use_errno=True)
     padded = [argument if isinstance(argument, bytes) else ctypes.c_long(argument) for argument in arguments]
     answer = int(library.syscall(ctypes.c_long(number), *padded))
@@ -131,14 +131,14 @@ def main(order: dict[str, Any], argv: list[str]) -> int:
 
     def shut_in(argv: list[str]) -> None:
         try:
-            become(order, argv)
+            exec_confined(order, argv)
         except Exception as error:
             os.write(2, f"not started: {error}\n".encode(errors="replace"))
-            os._exit(NOT_STARTED)
+            os._exit(NOT_STARTED_CODE)
 
     # No grace: the whole tree must be gone a second after the worker, and bubblewrap's commands get none either.
     return int(guard.main(order["parent"], argv, grace=0, become=shut_in))
 
 
 if __name__ == "__main__":
-    sys.exit(main(json.loads(_contents(int(sys.argv[1]))), sys.argv[2:]))
+    sys.exit(main(json.loads(_read_all(int(sys.argv[1]))), sys.argv[2:]))

@@ -22,9 +22,9 @@ from django.utils.translation import gettext as _
 
 from clawsite.infra.process import guard
 from tools_app.exec.sandbox import paths, seccomp
-from tools_app.exec.sandbox.types import Launch, Level, Limits, Sandbox, SandboxUnavailable, Spawn
+from tools_app.exec.sandbox.types import ProcessLimits, Sandbox, SandboxLaunch, SandboxLevel, SandboxUnavailable, SpawnRequest
 
-CONFINE = str(Path(__file__).with_name("confine.py"))
+CONFINE_SCRIPT = str(Path(__file__).with_name("confine.py"))
 
 # linux/landlock.h
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
@@ -47,7 +47,7 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
 
 
 @cache
-def version() -> int:
+def landlock_version() -> int:
     """Of landlock in this kernel; 0: it has none, or it is switched off."""
     if sys.platform != "linux":
         return 0
@@ -57,57 +57,57 @@ def version() -> int:
     return max(0, answer)
 
 
-def launch(spawn: Spawn, program: Iterable[str], talk: int, opened: ExitStack) -> Launch:
+def prepare_launch(spawn: SpawnRequest, program: Iterable[str], talk: int, opened: ExitStack) -> SandboxLaunch:
     """At level landlock or none, as the sandbox says. What was opened and made for it is closed and removed by `opened`."""
     landlock, rules, env = None, None, dict(spawn.env)
-    if spawn.sandbox.level == Level.LANDLOCK:
-        paths.check(spawn.sandbox)
-        if inside := paths.covered(spawn.sandbox):
+    if spawn.sandbox.level == SandboxLevel.LANDLOCK:
+        paths.check_sandbox(spawn.sandbox)
+        if inside := paths.list_hidden_inside(spawn.sandbox):
             raise SandboxUnavailable(_("%(path)s is visible to commands, and landlock can’t hide it") % {"path": inside[0]})
-        if inside := paths.kept_as_it_is(spawn.sandbox):
+        if inside := paths.list_read_only_inside(spawn.sandbox):
             raise SandboxUnavailable(
                 _("%(path)s is this server’s code and is inside the workspace, where landlock can’t protect it")
                 % {"path": inside[0]}
             )
-        scratch = _scratch(opened)
+        scratch = _make_scratch(opened)
         env["TMPDIR"] = str(scratch)
         if spawn.sandbox.private_home is None:
             env["HOME"] = str(scratch)
-        landlock = order(spawn.sandbox, scratch)
+        landlock = build_ruleset(spawn.sandbox, scratch)
         network = spawn.sandbox.network
-        rules = _memory(seccomp.program(internet=network, unix=False, truncate=version() >= 3), opened)
+        rules = _make_memory_file(seccomp.build_filter(internet=network, unix=False, truncate=landlock_version() >= 3), opened)
     described = {
         "guard": str(Path(guard.__file__).parent),
         "parent": os.getpid(),
         "talk": talk,
         "terminal": spawn.pty,
-        "limits": limits_by_name(spawn.limits),
+        "limits": limits_to_json(spawn.limits),
         "landlock": landlock,
         "seccomp": rules,
     }
-    orders = _memory(json.dumps(described).encode(), opened)
-    argv = [sys.executable, "-I", "-S", CONFINE, str(orders), *program]
-    return Launch(argv, env, (talk, orders) if rules is None else (talk, orders, rules))
+    orders = _make_memory_file(json.dumps(described).encode(), opened)
+    argv = [sys.executable, "-I", "-S", CONFINE_SCRIPT, str(orders), *program]
+    return SandboxLaunch(argv, env, (talk, orders) if rules is None else (talk, orders, rules))
 
 
-def order(sandbox: Sandbox, scratch: Path) -> dict[str, Any]:
+def build_ruleset(sandbox: Sandbox, scratch: Path) -> dict[str, Any]:
     """The ruleset as `confine` takes it: everything landlock knows is forbidden, then some is allowed."""
-    files = _ALL_OF_VERSION[max(since for since in _ALL_OF_VERSION if since <= version())]
+    files = _ALL_OF_VERSION[max(since for since in _ALL_OF_VERSION if since <= landlock_version())]
     everything = files & ~_MAKE_CHAR & ~_MAKE_BLOCK
     rights: dict[str, int] = dict.fromkeys(("/usr", *paths.IN_USR, "/proc"), _READ)
-    rights |= dict.fromkeys(paths.shown_of_etc(network=sandbox.network), _READ)
+    rights |= dict.fromkeys(paths.list_visible_etc(network=sandbox.network), _READ)
     rights |= dict.fromkeys(DEVICES, _READ_FILE | _WRITE_FILE | _IOCTL_DEV)
-    for path, writable in {**paths.shown_directories(sandbox), scratch: True}.items():
+    for path, writable in {**paths.list_visible_directories(sandbox), scratch: True}.items():
         rights[str(path)] = everything if writable else _READ
     rules = [
         (path, right & files & (-1 if os.path.isdir(path) else _OF_FILES)) for path, right in rights.items() if os.path.exists(path)
     ]
-    network = _TCP if version() >= 4 and not sandbox.network else 0
-    size = 24 if version() >= 6 else 16 if version() >= 4 else 8
+    network = _TCP if landlock_version() >= 4 and not sandbox.network else 0
+    size = 24 if landlock_version() >= 6 else 16 if landlock_version() >= 4 else 8
     return {"files": files, "network": network, "scoped": _SCOPED, "size": size, "rules": rules}
 
 
-def limits_by_name(limits: Limits) -> dict[str, int]:
+def limits_to_json(limits: ProcessLimits) -> dict[str, int]:
     return {
         "RLIMIT_CORE": 0,
         "RLIMIT_NOFILE": limits.open_files,
@@ -118,7 +118,7 @@ def limits_by_name(limits: Limits) -> dict[str, int]:
     }
 
 
-def _scratch(opened: ExitStack) -> Path:
+def _make_scratch(opened: ExitStack) -> Path:
     """The command's own temporary directory. Those of workers that were killed are removed on the way."""
     above = Path(os.path.realpath(tempfile.gettempdir()))
     for left in above.glob("clawsite-command-*"):
@@ -130,7 +130,7 @@ def _scratch(opened: ExitStack) -> Path:
     return made
 
 
-def _memory(content: bytes, opened: ExitStack) -> int:
+def _make_memory_file(content: bytes, opened: ExitStack) -> int:
     """A descriptor from which a child reads this."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("clawsite")

@@ -15,27 +15,27 @@ from tools_app.exec.sandbox.types import Sandbox, SandboxUnavailable
 
 USR = "/usr"
 IN_USR = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")  # links into /usr on most systems, directories on some
-ETC = (
+ETC_ENTRIES = (
     "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs", "ssl/openssl.cnf", "ca-certificates", "pki/tls/certs",
     "pki/ca-trust", "crypto-policies", "passwd", "group", "nsswitch.conf", "hosts", "host.conf", "gai.conf", "services",
     "protocols", "localtime", "timezone", "locale.alias", "mime.types", "magic", "terminfo", "inputrc", "os-release",
     "debian_version", "fonts", "java-*", "perl", "python3*", "papersize",
 )  # fmt: skip
-FOR_THE_NETWORK = ("resolv.conf",)
+NETWORK_ETC_ENTRIES = ("resolv.conf",)
 
 
-def shown_of_etc(*, network: bool) -> list[str]:
+def list_visible_etc(*, network: bool) -> list[str]:
     """Those that are there. A link is named as it is: `resolv.conf` often leads to /run."""
-    names = ETC + (FOR_THE_NETWORK if network else ())
+    names = ETC_ENTRIES + (NETWORK_ETC_ENTRIES if network else ())
     return [path for name in names for path in sorted(glob(f"/etc/{name}")) if os.path.exists(path)]
 
 
-def shown_of_system(*, network: bool) -> list[Path]:
+def list_visible_system(*, network: bool) -> list[Path]:
     """All of that, by real paths."""
-    return [Path(os.path.realpath(path)) for path in (USR, *IN_USR, *shown_of_etc(network=network))]
+    return [Path(os.path.realpath(path)) for path in (USR, *IN_USR, *list_visible_etc(network=network))]
 
 
-def check(sandbox: Sandbox) -> None:
+def check_sandbox(sandbox: Sandbox) -> None:
     """Refuse a workspace that would show what must not be shown, or let be written what must not be."""
     for path in (sandbox.workspace, sandbox.private_home):
         if path is None:
@@ -46,17 +46,17 @@ def check(sandbox: Sandbox) -> None:
             raise SandboxUnavailable(_("the workspace must not be the state directory %(path)s itself") % {"path": path})
         if any(Path(system).is_relative_to(path) for system in (USR, "/etc", "/proc", "/dev", "/tmp")):  # noqa: S108
             raise SandboxUnavailable(_("%(path)s contains system directories and can’t be a workspace") % {"path": path})
-        if innermost(path, (*sandbox.hidden, *sandbox.unwritable)) in sandbox.unwritable:
+        if find_innermost(path, (*sandbox.hidden, *sandbox.unwritable)) in sandbox.unwritable:
             raise SandboxUnavailable(_("%(path)s is part of this server’s code and can’t be a workspace") % {"path": path})
-    mounted = (*shown_directories(sandbox), *(Path(os.path.realpath(path)) for path in (USR, *IN_USR)))
-    for path in covered(sandbox):
+    mounted = (*list_visible_directories(sandbox), *(Path(os.path.realpath(path)) for path in (USR, *IN_USR)))
+    for path in list_hidden_inside(sandbox):
         # A mount over a file is gone when the server replaces the file, and nothing can be mounted over one that is still to come.
-        if not path.is_dir() or not innermost(path, mounted):
+        if not path.is_dir() or not find_innermost(path, mounted):
             words = _("%(path)s is visible to commands and can’t be hidden; move it")
             raise SandboxUnavailable(words % {"path": path})
 
 
-def shown_directories(sandbox: Sandbox) -> dict[Path, bool]:
+def list_visible_directories(sandbox: Sandbox) -> dict[Path, bool]:
     """The directories of the agent that a command sees, and whether it may write there."""
     shown = {sandbox.private_home: True} if sandbox.private_home else {}
     if sandbox.access != "none":
@@ -64,20 +64,20 @@ def shown_directories(sandbox: Sandbox) -> dict[Path, bool]:
     return shown
 
 
-def covered(sandbox: Sandbox) -> list[Path]:
+def list_hidden_inside(sandbox: Sandbox) -> list[Path]:
     """What is hidden and yet lies inside what is shown. Landlock cannot take it out again, mounts can."""
-    shown = [*shown_directories(sandbox), *shown_of_system(network=sandbox.network)]
+    shown = [*list_visible_directories(sandbox), *list_visible_system(network=sandbox.network)]
     real = [Path(os.path.realpath(path)) for path in sandbox.hidden]
-    return [path for path in real if innermost(path.parent, (*shown, *real)) in shown]
+    return [path for path in real if find_innermost(path.parent, (*shown, *real)) in shown]
 
 
-def kept_as_it_is(sandbox: Sandbox) -> list[Path]:
+def list_read_only_inside(sandbox: Sandbox) -> list[Path]:
     """What may not be written and yet lies inside a directory that may. The same holds for it."""
-    shown = shown_directories(sandbox)
+    shown = list_visible_directories(sandbox)
     places = (*shown, *sandbox.hidden, *sandbox.unwritable)
-    return [path for path in sandbox.unwritable if shown.get(innermost(path.parent, places) or path)]
+    return [path for path in sandbox.unwritable if shown.get(find_innermost(path.parent, places) or path)]
 
 
-def innermost(path: Path, places: Iterable[Path]) -> Path | None:
+def find_innermost(path: Path, places: Iterable[Path]) -> Path | None:
     """That of the places in which the path lies most closely; it may be one itself."""
     return max((place for place in places if path.is_relative_to(place)), key=lambda place: len(place.parts), default=None)

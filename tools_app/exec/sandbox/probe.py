@@ -22,12 +22,12 @@ from django.utils.translation import gettext_lazy as _
 from clawsite.infra.errors import ClawError
 from tools_app.exec.environment import build_environment, find_program
 from tools_app.exec.sandbox import bwrap, cgroup, landlock
-from tools_app.exec.sandbox.types import Launch, Level, Sandbox, Spawn
+from tools_app.exec.sandbox.types import Sandbox, SandboxLaunch, SandboxLevel, SpawnRequest
 
-SECONDS = 20.0  # it takes some tens of milliseconds; a machine that is starting up may be busy
+TIMEOUT_SECONDS = 20.0  # it takes some tens of milliseconds; a machine that is starting up may be busy
 
 # Each line names what went through. The first two must, the others must not; every attempt is harmless where it succeeds.
-ATTEMPTS = r"""
+PROBE_SCRIPT = r"""
 exec 2>/dev/null
 echo ran
 (echo x >"$1/inside/made") && echo wrote-inside
@@ -39,8 +39,8 @@ echo ran
 unshare --user true && echo nested
 exit 0
 """
-MUST = {"ran", "wrote-inside"}
-WORDS: dict[str, str | Promise] = {
+REQUIRED = {"ran", "wrote-inside"}
+ATTEMPT_LABELS: dict[str, str | Promise] = {
     "wrote-usr": _("a command could write to /usr"),
     "wrote-outside": _("a command could write outside its workspace"),
     "read-outside": _("a command could read outside its workspace"),
@@ -49,7 +49,7 @@ WORDS: dict[str, str | Promise] = {
     "nested": _("a command could create namespaces"),
 }
 # Before landlock's version 6 (Linux 6.12) signals cannot be kept in; that is said beside the level, and does not deny it.
-TOLERATED = {Level.LANDLOCK: {"signalled"}}
+TOLERATED = {SandboxLevel.LANDLOCK: {"signalled"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,37 +64,37 @@ class Shortfall:
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbeResult:
     """The best level that was shown to hold; why not a higher one; and what this level does not hold here."""
 
-    level: Level
+    level: SandboxLevel
     why_not_higher: tuple[Shortfall, ...] = ()
     weaknesses: tuple[Shortfall, ...] = ()
 
 
-def probe() -> Probed:
+def probe() -> ProbeResult:
     """Blocking, some tens of milliseconds. Tries the levels from the best one down."""
     if sys.platform != "linux":
-        return Probed(
-            Level.NONE, (Shortfall(_("sandboxes require Linux; on this system, commands run with resource limits only")),)
+        return ProbeResult(
+            SandboxLevel.NONE, (Shortfall(_("sandboxes require Linux; on this system, commands run with resource limits only")),)
         )
     reasons: list[Shortfall] = []
-    for level in (Level.BWRAP, Level.LANDLOCK):
-        missing = _missing(level)
+    for level in (SandboxLevel.BWRAP, SandboxLevel.LANDLOCK):
+        missing = _find_missing(level)
         through: set[str] = set()
         if not missing:
             try:
-                through = attempt(level)
-                missing = _verdict(level, through)
+                through = run_attempts(level)
+                missing = _find_failures(level, through)
             except (OSError, ClawError, ImportError, RuntimeError, subprocess.SubprocessError) as error:
                 missing = [Shortfall(_("could not be started"), str(error))]
         if not missing:
-            return Probed(level, tuple(reasons), tuple(_weaknesses(through)))
+            return ProbeResult(level, tuple(reasons), tuple(_find_weaknesses(through)))
         reasons += [Shortfall(f"{level.word}: {shortfall.words}", shortfall.detail) for shortfall in missing]
-    return Probed(Level.NONE, tuple(reasons), tuple(_weaknesses(set())))
+    return ProbeResult(SandboxLevel.NONE, tuple(reasons), tuple(_find_weaknesses(set())))
 
 
-def attempt(level: Level) -> set[str]:
+def run_attempts(level: SandboxLevel) -> set[str]:
     """Run the attempts at a level, in directories of their own and against a port that listens; -> what went through."""
     with ExitStack() as opened:
         above = Path(os.path.realpath(opened.enter_context(tempfile.TemporaryDirectory(prefix="clawsite-probe-"))))
@@ -103,19 +103,19 @@ def attempt(level: Level) -> set[str]:
         (above / "outside" / "secret").write_text("not for commands\n")
         listener = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
         sandbox = Sandbox(level, above / "inside", "rw", network=False, hidden=(above / "outside",))
-        spawn = Spawn("", above / "inside", build_environment(sandbox.home), sandbox, SECONDS)
+        spawn = SpawnRequest("", above / "inside", build_environment(sandbox.home), sandbox, TIMEOUT_SECONDS)
         told = (str(above), str(listener.getsockname()[1]), str(os.getpid()))
-        program = (find_program("bash") or "bash", "--norc", "--noprofile", "-c", ATTEMPTS, "probe", *told)
+        program = (find_program("bash") or "bash", "--norc", "--noprofile", "-c", PROBE_SCRIPT, "probe", *told)
         ours, theirs = socket.socketpair()
         opened.callback(ours.close)
-        make: Callable[..., Launch] = bwrap.launch if level == Level.BWRAP else landlock.launch
+        make: Callable[..., SandboxLaunch] = bwrap.prepare_launch if level == SandboxLevel.BWRAP else landlock.prepare_launch
         with theirs:
             launch = make(spawn, program, theirs.fileno(), opened)
-            process = opened.enter_context(_started(launch, spawn.cwd))
-        return _conversation(process, ours)
+            process = opened.enter_context(_start_probe(launch, spawn.cwd))
+        return _read_attempts(process, ours)
 
 
-def _started(launch: Launch, cwd: Path) -> "subprocess.Popen[bytes]":
+def _start_probe(launch: SandboxLaunch, cwd: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(  # noqa: S603  # our own attempts
         launch.argv,
         env=dict(launch.env),
@@ -128,12 +128,12 @@ def _started(launch: Launch, cwd: Path) -> "subprocess.Popen[bytes]":
     )
 
 
-def _conversation(process: "subprocess.Popen[bytes]", ours: socket.socket) -> set[str]:
+def _read_attempts(process: "subprocess.Popen[bytes]", ours: socket.socket) -> set[str]:
     try:
-        if select.select([ours], [], [], SECONDS)[0] and ours.recv(16) == b"ready\n":
+        if select.select([ours], [], [], TIMEOUT_SECONDS)[0] and ours.recv(16) == b"ready\n":
             ours.send(b"go\n")
         ours.close()  # whoever still waits for the word ends
-        said, complained = process.communicate(timeout=SECONDS)
+        said, complained = process.communicate(timeout=TIMEOUT_SECONDS)
     finally:
         process.kill()
     through = set(said.decode(errors="replace").split())
@@ -142,23 +142,23 @@ def _conversation(process: "subprocess.Popen[bytes]", ours: socket.socket) -> se
     return through
 
 
-def _missing(level: Level) -> list[Shortfall]:
-    if level == Level.LANDLOCK:
-        return [] if landlock.version() else [Shortfall(_("not supported by this kernel, or disabled"))]
+def _find_missing(level: SandboxLevel) -> list[Shortfall]:
+    if level == SandboxLevel.LANDLOCK:
+        return [] if landlock.landlock_version() else [Shortfall(_("not supported by this kernel, or disabled"))]
     return [Shortfall(_("not installed"), name) for name in ("bwrap", "bash") if not find_program(name)]
 
 
-def _verdict(level: Level, through: set[str]) -> list[Shortfall]:
+def _find_failures(level: SandboxLevel, through: set[str]) -> list[Shortfall]:
     """What denies the level."""
-    if lacking := MUST - through:
+    if lacking := REQUIRED - through:
         return [Shortfall(_("commands do not work in it"), ", ".join(sorted(lacking)))]
-    tolerated = TOLERATED.get(level, set()) if landlock.version() < landlock.SIGNALS_SINCE else set()
-    return [Shortfall(WORDS.get(name, name)) for name in sorted(through - MUST - tolerated)]
+    tolerated = TOLERATED.get(level, set()) if landlock.landlock_version() < landlock.SIGNALS_SINCE else set()
+    return [Shortfall(ATTEMPT_LABELS.get(name, name)) for name in sorted(through - REQUIRED - tolerated)]
 
 
-def _weaknesses(through: set[str]) -> list[Shortfall]:
-    found = [Shortfall(WORDS[name]) for name in sorted(through & WORDS.keys())]
-    if not cgroup.bounds_processes():
+def _find_weaknesses(through: set[str]) -> list[Shortfall]:
+    found = [Shortfall(ATTEMPT_LABELS[name]) for name in sorted(through & ATTEMPT_LABELS.keys())]
+    if not cgroup.can_limit_processes():
         found.append(
             Shortfall(_("the server runs as root and can’t create control groups, so the number of processes is not limited"))
         )

@@ -9,7 +9,7 @@ import tempfile
 from functools import cache
 from typing import Any
 
-FORBIDDEN = (
+DENIED_SYSCALLS = (
     # other processes
     "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp",
     # namespaces and mounts
@@ -36,7 +36,7 @@ LAST_FAMILY = 64  # the kernel has 46
 
 
 @cache
-def program(*, internet: bool = True, unix: bool = True, truncate: bool = True) -> bytes:
+def build_filter(*, internet: bool = True, unix: bool = True, truncate: bool = True) -> bytes:
     """As the kernel takes it.
 
     Addresses other than the internet's and this host's (vsock reaches the hypervisor from any namespace) are always refused.
@@ -55,7 +55,7 @@ def program(*, internet: bool = True, unix: bool = True, truncate: bool = True) 
         return pyseccomp.Arg(argument, pyseccomp.MASKED_EQ, _LOW_HALF, value)
 
     found = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-    for name in FORBIDDEN if truncate else (*FORBIDDEN, "truncate", "truncate64"):
+    for name in DENIED_SYSCALLS if truncate else (*DENIED_SYSCALLS, "truncate", "truncate64"):
         refuse(_EPERM, name)
     for flag in (1 << bit for bit in range(32) if _NEW_NAMESPACES >> bit & 1):
         refuse(_EPERM, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))

@@ -9,12 +9,12 @@ from typing import Literal
 from clawsite.infra.errors import Unavailable
 
 Access = Literal["none", "ro", "rw"]
-Stream = Literal["stdout", "stderr"]
+OutputStream = Literal["stdout", "stderr"]
 
 MIB = 1024 * 1024
 
 
-class Level(IntEnum):
+class SandboxLevel(IntEnum):
     """How well a command is shut in. They are in order: a policy names the least one it accepts."""
 
     NONE = 0
@@ -38,7 +38,7 @@ class SpawnFailed(Unavailable):
 class Sandbox:
     """What one command gets to see. Nothing else of the host is there, at the level it names."""
 
-    level: Level
+    level: SandboxLevel
     workspace: Path  # mounted at its own path, so that what the file tools call a file, a command calls the same
     access: Access
     network: bool  # the host's network, with everything that listens on 127.0.0.1; off: none at all
@@ -53,7 +53,7 @@ class Sandbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProcessLimits:
     """Bounds on what one command can use up. Of processes and memory see `sandbox_probe` for where they hold."""
 
     processes: int = 512
@@ -66,7 +66,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Spawn:
+class SpawnRequest:
     """One command, exactly. `line` is read by bash as it is; `argv`, where given, is run without any shell instead."""
 
     line: str
@@ -76,11 +76,11 @@ class Spawn:
     timeout_s: float
     argv: tuple[str, ...] | None = None
     pty: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: ProcessLimits = field(default_factory=ProcessLimits)
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class SandboxLaunch:
     """What the system is told to start. It has one end of `talk` and waits for the word to go on."""
 
     argv: list[str]
@@ -89,8 +89,8 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    stream: Stream  # on a terminal all is stdout
+class OutputChunk:
+    stream: OutputStream  # on a terminal all is stdout
     data: bytes
 
 
@@ -98,7 +98,7 @@ EndedBy = Literal["itself", "timeout", "kill", "disk"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProcessResult:
     """How it came out. A command that somebody ended has no exit code.
 
     Of one that a signal ended by itself the shell's code is all we know, 128 + the signal, and `signal` is read from it.

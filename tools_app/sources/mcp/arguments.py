@@ -8,11 +8,11 @@ from tools_app.core.arguments import BadArguments, Check
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-MAX_FAULTS = 6
-MAX_WORDS = 200
+MAX_ERRORS = 6
+MAX_ERROR_LENGTH = 200
 
 
-def checked_by_schema(schema: dict[str, Any]) -> Check:
+def make_schema_check(schema: dict[str, Any]) -> Check:
     """The check of a tool. jsonschema takes 0.3 s to import, so it is loaded with the first call."""
 
     @cache
@@ -28,8 +28,8 @@ def checked_by_schema(schema: dict[str, Any]) -> Check:
             if error.validator == "required" and not error.absolute_path:
                 missing |= dict.fromkeys(name for name in error.validator_value if name not in arguments)
             else:
-                faults.append((".".join(map(str, error.absolute_path)), error.message[:MAX_WORDS]))
-            if len(faults) == MAX_FAULTS:
+                faults.append((".".join(map(str, error.absolute_path)), error.message[:MAX_ERROR_LENGTH]))
+            if len(faults) == MAX_ERRORS:
                 break
         if faults or missing:
             raise BadArguments(faults, list(missing))

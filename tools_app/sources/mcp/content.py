@@ -10,9 +10,9 @@ from tools_app.core.results import image_result
 MAX_BLOCKS = 100
 
 
-def result_of(told: dict[str, Any]) -> ToolResult:
+def parse_call_result(told: dict[str, Any]) -> ToolResult:
     """From a CallToolResult. Texts are cut and cleaned later, like those of every tool."""
-    blocks = [block for each in told.get("content", [])[:MAX_BLOCKS] for block in _blocks(each)]
+    blocks = [block for each in told.get("content", [])[:MAX_BLOCKS] for block in _parse_blocks(each)]
     structured = told.get("structuredContent")
     if structured is not None and not any(isinstance(block, TextBlock) for block in blocks):
         # Servers should say it as text too; where they do not, the model would see nothing.
@@ -21,23 +21,23 @@ def result_of(told: dict[str, Any]) -> ToolResult:
     return ToolResult(tuple(blocks) or (TextBlock("(no content)"),), details, bool(told.get("isError")))
 
 
-def _blocks(told: dict[str, Any]) -> Iterator[TextBlock | ImageBlock]:
+def _parse_blocks(told: dict[str, Any]) -> Iterator[TextBlock | ImageBlock]:
     match told:
         case {"type": "text", "text": str(text)}:
             yield TextBlock(text)
         case {"type": "image", "data": str(data)}:
-            yield from _image(data, "the image")
+            yield from _parse_image(data, "the image")
         case {"type": "resource_link", "uri": uri}:
-            yield TextBlock(_link(told, uri))
+            yield TextBlock(_describe_link(told, uri))
         case {"type": "resource", "resource": {"uri": uri, "text": str(text)}}:
             yield TextBlock(f"[resource {uri}]\n{text}")
         case {"type": "resource", "resource": {"uri": uri, "blob": str(data)}}:
-            yield from _image(data, str(uri))
+            yield from _parse_image(data, str(uri))
         case {"type": kind}:
             yield TextBlock(f"[{kind} content is left out: it cannot be shown here]")
 
 
-def _image(data: str, name: str) -> tuple[TextBlock | ImageBlock, ...]:
+def _parse_image(data: str, name: str) -> tuple[TextBlock | ImageBlock, ...]:
     """The image behind a line that says what it is; or why there is none."""
     try:
         return image_result(data, name=name).content
@@ -45,6 +45,6 @@ def _image(data: str, name: str) -> tuple[TextBlock | ImageBlock, ...]:
         return (TextBlock(f"[left out: {unfit}]"),)
 
 
-def _link(told: dict[str, Any], uri: Any) -> str:
+def _describe_link(told: dict[str, Any], uri: Any) -> str:
     name, kind, words = (str(told.get(key) or "") for key in ("name", "mimeType", "description"))
     return f"[link to {name or 'a resource'}: {uri}{f' ({kind})' if kind else ''}]{f' {words}' if words else ''}"

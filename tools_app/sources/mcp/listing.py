@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from tools_app.core.hidden_characters import has_hidden
-from tools_app.sources.mcp.names import plain, tool_name
-from tools_app.sources.mcp.schema import UnusableSchema, tidy_schema
+from tools_app.core.hidden_characters import has_hidden_characters
+from tools_app.sources.mcp.names import clean_label, make_tool_name
+from tools_app.sources.mcp.schema import UnusableSchema, clean_schema
 
 MAX_TOOLS = 200
-MAX_NAME, MAX_TITLE, MAX_DESCRIPTION = 128, 80, 2_000
+MAX_NAME_LENGTH, MAX_TITLE_LENGTH, MAX_DESCRIPTION_LENGTH = 128, 80, 2_000
 MAX_NOTES = 20
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ToolListing:
     """`tools` is what the row keeps; `notes` say, for the operator, what was left out and why."""
 
     tools: list[dict[str, Any]]
@@ -30,44 +30,44 @@ class Listing:
         return hashlib.sha256(json.dumps([self.tools, self.notes], sort_keys=True).encode()).hexdigest()[:16]
 
 
-def listing_of(server: str, told: Iterable[dict[str, Any]]) -> Listing:
+def build_listing(server: str, told: Iterable[dict[str, Any]]) -> ToolListing:
     """From the server's own list, in wire form."""
     tools: dict[str, dict[str, Any]] = {}
     notes: list[str] = []
     for number, tool in enumerate(told):
-        shown = plain(str(tool.get("name", "")), 60)
+        shown = clean_label(str(tool.get("name", "")), 60)
         if number >= MAX_TOOLS:
             notes.append(f"only the first {MAX_TOOLS} tools are used")
             break
         try:
-            kept = _tidy(tool)
+            kept = _clean_tool(tool)
         except UnusableSchema as unusable:
             notes.append(f"{shown}: {unusable}")
             continue
-        name = tool_name(server, kept["name"])
+        name = make_tool_name(server, kept["name"])
         if name in tools:
-            notes.append(f"{shown}: its name is {name} here, as that of {plain(tools[name]['name'], 60)}")
+            notes.append(f"{shown}: its name is {name} here, as that of {clean_label(tools[name]['name'], 60)}")
         else:
             tools[name] = kept
-    return Listing(list(tools.values()), notes[:MAX_NOTES])
+    return ToolListing(list(tools.values()), notes[:MAX_NOTES])
 
 
-def _tidy(tool: dict[str, Any]) -> dict[str, Any]:
+def _clean_tool(tool: dict[str, Any]) -> dict[str, Any]:
     name = tool.get("name")
-    if not isinstance(name, str) or not name or len(name) > MAX_NAME or has_hidden(name):
-        raise UnusableSchema(f"its name is empty, longer than {MAX_NAME} or has characters that cannot be seen")
+    if not isinstance(name, str) or not name or len(name) > MAX_NAME_LENGTH or has_hidden_characters(name):
+        raise UnusableSchema(f"its name is empty, longer than {MAX_NAME_LENGTH} or has characters that cannot be seen")
     hints = tool.get("annotations") or {}
     title = tool.get("title") or hints.get("title") or ""
     return {
         "name": name,
-        "title": plain(str(title), MAX_TITLE),
-        "description": plain(str(tool.get("description") or ""), MAX_DESCRIPTION),
-        "inputSchema": tidy_schema(tool.get("inputSchema")),
+        "title": clean_label(str(title), MAX_TITLE_LENGTH),
+        "description": clean_label(str(tool.get("description") or ""), MAX_DESCRIPTION_LENGTH),
+        "inputSchema": clean_schema(tool.get("inputSchema")),
         "annotations": {hint: hints[hint] for hint in HINTS if isinstance(hints.get(hint), bool)},
     }
 
 
-def is_wanted(name: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
+def is_included(name: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
     """Whether the operator's patterns leave a tool: exclude first, and an empty include means all."""
     include = list(include)
     if any(fnmatchcase(name, pattern) for pattern in exclude):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError
-from tools_app.core.definition import Call, ToolFailed, ToolResult
+from tools_app.core.definition import CallContext, ToolFailed, ToolResult
 from tools_app.sources.mcp import servers
-from tools_app.sources.mcp.servers import ServerSettings
+from tools_app.sources.mcp.servers import McpServerSettings
 
 if TYPE_CHECKING:
-    from tools_app.sources.mcp.connection import Connection
+    from tools_app.sources.mcp.connection import McpConnection
 
 log = logging.getLogger(__name__)
 
@@ -25,17 +25,17 @@ _managers: list["McpManager"] = []  # of this process; tests have several worker
 
 class McpManager:
     def __init__(self) -> None:
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, McpConnection] = {}
         _managers.append(self)
 
     async def look(self) -> None:
         """Bring the connections in step with the rows: new, changed, gone."""
-        wanted = {each.name: each for each in await db.read(servers.wanted)}
+        wanted = {each.name: each for each in await db.read(servers.list_enabled)}
         stale = [name for name, open_ in self._connections.items() if open_.settings != wanted.get(name)]
         if stale:
             await asyncio.gather(*(self._connections.pop(name).close() for name in stale))
         for name in wanted.keys() - self._connections.keys():
-            self._connections[name] = await _open(wanted[name])
+            self._connections[name] = await _open_connection(wanted[name])
 
     async def close(self) -> None:
         if self in _managers:
@@ -43,31 +43,31 @@ class McpManager:
         connections, self._connections = self._connections, {}
         await asyncio.gather(*(each.close() for each in connections.values()))
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any], call: Call) -> ToolResult:
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], call: CallContext) -> ToolResult:
         connection = self._connections.get(server)
         if connection is None:
             raise ToolFailed(f"MCP server `{server}` is switched off or just being changed. Go on without it, or try later.")
         return await connection.call(tool, arguments, call)
 
 
-async def call_tool(server: str, tool: str, arguments: dict[str, Any], call: Call) -> ToolResult:
+async def call_tool(server: str, tool: str, arguments: dict[str, Any], call: CallContext) -> ToolResult:
     """Call a tool through the manager of this process."""
     if not _managers:
         raise ToolFailed("this process is not connected to MCP servers: only workers are.")
     return await _managers[-1].call(server, tool, arguments, call)
 
 
-async def _open(settings: ServerSettings) -> "Connection":
+async def _open_connection(settings: McpServerSettings) -> "McpConnection":
     module = await asyncio.to_thread(importlib.import_module, "tools_app.sources.mcp.connection")
-    connection: Connection = module.Connection(settings, partial(_store, settings))
+    connection: McpConnection = module.Connection(settings, partial(_store_status, settings))
     connection.open()
     return connection
 
 
-async def _store(settings: ServerSettings, status: str, **seen: Any) -> bool:
+async def _store_status(settings: McpServerSettings, status: str, **seen: Any) -> bool:
     """Write down what a connection saw; -> whether it was. A database that is away does not end a connection."""
     try:
-        return await db.write(servers.note, settings.name, settings.revision, status, **seen)
+        return await db.write(servers.record_status, settings.name, settings.revision, status, **seen)
     except ClawError as error:
         log.warning("what MCP server %s said could not be stored: %s", settings.name, error)
     except Exception:

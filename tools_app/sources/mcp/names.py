@@ -7,39 +7,39 @@ like another server's: `weather__*` in a policy means the server `weather` and n
 import hashlib
 import re
 
-from tools_app.core.cleaning import clean
+from tools_app.core.cleaning import clean_text
 from tools_app.core.definition import TOOL_NAME
-from tools_app.core.hidden_characters import visible
+from tools_app.core.hidden_characters import remove_hidden
 
 MAX_SERVER_NAME = 32
 SERVER_NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
 SEPARATOR = "__"
-LONGEST = 64
+MAX_TOOL_NAME = 64
 
 
 def is_server_name(name: str) -> bool:
     return len(name) <= MAX_SERVER_NAME and SERVER_NAME.fullmatch(name) is not None
 
 
-def prefix_of(server: str) -> str:
+def tool_prefix(server: str) -> str:
     """What the names of the server's tools begin with; the same for `my-server` and `my_server`."""
     return server.replace("-", "_") + SEPARATOR
 
 
-def tool_name(server: str, tool: str) -> str:
+def make_tool_name(server: str, tool: str) -> str:
     """The name the model calls it by: lower case, anything but letters, digits and _ as _; a long one ends in a mark of its own."""
-    name = prefix_of(server) + re.sub(r"[^a-z0-9_]", "_", tool.lower())
-    if len(name) > LONGEST:
-        name = f"{name[: LONGEST - 9]}_{hashlib.sha256(tool.encode()).hexdigest()[:8]}"
+    name = tool_prefix(server) + re.sub(r"[^a-z0-9_]", "_", tool.lower())
+    if len(name) > MAX_TOOL_NAME:
+        name = f"{name[: MAX_TOOL_NAME - 9]}_{hashlib.sha256(tool.encode()).hexdigest()[:8]}"
     if not TOOL_NAME.fullmatch(name):
         raise ValueError(f"{server!r} is no server name")
     return name
 
 
-CUT = " […]"
+TRUNCATION_MARK = " […]"
 
 
-def plain(text: str, limit: int) -> str:
+def clean_label(text: str, limit: int) -> str:
     """The text without characters that a person would not see but a model would read, at most `limit` long."""
-    kept = visible(clean(text[: 4 * limit]))[0].strip()  # the rest of a megabyte is not even looked at
-    return kept if len(kept) <= limit else kept[: limit - len(CUT)].rstrip() + CUT
+    kept = remove_hidden(clean_text(text[: 4 * limit]))[0].strip()  # the rest of a megabyte is not even looked at
+    return kept if len(kept) <= limit else kept[: limit - len(TRUNCATION_MARK)].rstrip() + TRUNCATION_MARK

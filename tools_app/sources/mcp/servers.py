@@ -15,23 +15,23 @@ from django.utils.translation import gettext as _
 
 from clawsite.infra import bus, clock
 from clawsite.infra.errors import InvalidRequest
-from clawsite.infra.text import storable
+from clawsite.infra.text import make_storable
 from tools_app.models import McpServer, Plugin
 from tools_app.policy.catalog import ALIASES, NATIVE_NAMES
 from tools_app.sources import registry
-from tools_app.sources.mcp.listing import Listing
-from tools_app.sources.mcp.names import is_server_name, prefix_of
-from tools_app.sources.mcp.secrets import FORBIDDEN, forbidden_in, looks_secret
+from tools_app.sources.mcp.listing import ToolListing
+from tools_app.sources.mcp.names import is_server_name, tool_prefix
+from tools_app.sources.mcp.secrets import FORBIDDEN_VARIABLES, find_forbidden, looks_secret
 
-CHANGED = {"k": "sources"}  # told on the bus: workers look at the rows of servers and plugins
+CHANGED_MESSAGE = {"k": "sources"}  # told on the bus: workers look at the rows of servers and plugins
 MAX_ERROR = 500
 # What leads to another program or address: its tools are not those seen before.
-WHERE = ("transport", "command", "args", "url")
-SETTINGS = (*WHERE, "enabled", "env", "headers", "include", "exclude", "timeout_seconds")
+CONNECTION_FIELDS = ("transport", "command", "args", "url")
+SETTING_FIELDS = (*CONNECTION_FIELDS, "enabled", "env", "headers", "include", "exclude", "timeout_seconds")
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSettings:
+class McpServerSettings:
     """What a connection needs to know, as of one revision of the row."""
 
     name: str
@@ -44,41 +44,41 @@ class ServerSettings:
     headers: dict[str, str]
 
 
-def wanted() -> list[ServerSettings]:
+def list_enabled() -> list[McpServerSettings]:
     """The servers that a worker shall be connected to."""
-    columns = [field.name for field in fields(ServerSettings)]  # and not the lists of tools: this is asked every few seconds
-    return [ServerSettings(**row) for row in McpServer.objects.filter(enabled=True).values(*columns)]
+    columns = [field.name for field in fields(McpServerSettings)]  # and not the lists of tools: this is asked every few seconds
+    return [McpServerSettings(**row) for row in McpServer.objects.filter(enabled=True).values(*columns)]
 
 
 @transaction.atomic
-def restart(servers: Iterable[McpServer]) -> None:
+def restart_servers(servers: Iterable[McpServer]) -> None:
     """Have every worker drop its connection and make a new one."""
     keys = [server.pk for server in servers]
     McpServer.objects.filter(pk__in=keys, enabled=True).update(
         revision=F("revision") + 1, status=McpServer.Status.STARTING, error=""
     )
-    tell()
+    notify_workers()
 
 
-def note(
-    name: str, revision: int, status: str, *, error: str = "", listing: Listing | None = None, restarted: bool = False
+def record_status(
+    name: str, revision: int, status: str, *, error: str = "", listing: ToolListing | None = None, restarted: bool = False
 ) -> bool:
     """What a worker saw. Nothing is written about a revision that is not the newest; -> whether it was."""
     rows = McpServer.objects.filter(name=name, revision=revision, enabled=True)
-    seen: dict[str, Any] = {"status": status, "error": storable(error)[:MAX_ERROR], "checked_at": clock.now()}
+    seen: dict[str, Any] = {"status": status, "error": make_storable(error)[:MAX_ERROR], "checked_at": clock.now()}
     # The list is written where it differs only: it may have hundreds of kilobytes.
     if listing is not None and not rows.filter(listing=listing.digest).exists():
-        seen |= {"tools": storable(listing.tools), "listing": listing.digest, "notes": storable(listing.notes)}
+        seen |= {"tools": make_storable(listing.tools), "listing": listing.digest, "notes": make_storable(listing.notes)}
     if restarted:
         seen["restarts"] = F("restarts") + 1
     return bool(rows.update(**seen))
 
 
-def tell() -> None:
-    transaction.on_commit(lambda: bus.publish(dict(CHANGED)))
+def notify_workers() -> None:
+    transaction.on_commit(lambda: bus.publish(dict(CHANGED_MESSAGE)))
 
 
-def check(server: McpServer) -> None:
+def check_server(server: McpServer) -> None:
     """InvalidRequest where a setting could not mean what its writer intended."""
     _check_name(server)
     if server.transport == McpServer.Transport.STDIO:
@@ -87,13 +87,13 @@ def check(server: McpServer) -> None:
     elif urlsplit(server.url).scheme not in ("http", "https") or not urlsplit(server.url).hostname:
         raise InvalidRequest(_("Enter an address that starts with http:// or https:// and includes the host."))
     for name in server.env:
-        if FORBIDDEN.fullmatch(name.upper()):
+        if FORBIDDEN_VARIABLES.fullmatch(name.upper()):
             raise InvalidRequest(_("%(name)s is reserved for Clawsite and is not passed on.") % {"name": name})
     # An argument may be the value of the option before it: `--token`, `abc`.
     options = pairwise([server.command, *server.args])
     values = [*server.env.items(), *server.headers.items(), ("", server.url), ("", server.command), *options]
     for name, value in values:
-        if own := forbidden_in(value):
+        if own := find_forbidden(value):
             raise InvalidRequest(_("%(name)s is reserved for Clawsite and is not passed on.") % {"name": own})
         if looks_secret(name, value):
             raise InvalidRequest(
@@ -112,11 +112,11 @@ def _check_name(server: McpServer) -> None:
             )
             % {"name": name}
         )
-    native = registry.installed()
+    native = registry.load_installed()
     if name in NATIVE_NAMES or name in ALIASES or native.knows(name) or Plugin.objects.filter(name=name).exists():
         raise InvalidRequest(_("“%(name)s” is already the name of a tool or plugin.") % {"name": name})
     others = McpServer.objects.exclude(pk=server.pk).values_list("name", flat=True)
-    if taken := next((other for other in others if prefix_of(other) == prefix_of(name)), ""):
+    if taken := next((other for other in others if tool_prefix(other) == tool_prefix(name)), ""):
         raise InvalidRequest(
             _("The tools of “%(name)s” would have the same names as those of “%(taken)s”.") % {"name": name, "taken": taken}
         )

@@ -3,43 +3,43 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tools_app.core.definition import Call, ToolEnv, ToolFactory, ToolResult
+from tools_app.core.definition import CallContext, ToolEnv, ToolFactory, ToolResult
 from tools_app.models import McpServer
-from tools_app.sources.mcp.arguments import checked_by_schema
-from tools_app.sources.mcp.listing import is_wanted
+from tools_app.sources.mcp.arguments import make_schema_check
+from tools_app.sources.mcp.listing import is_included
 from tools_app.sources.mcp.manager import call_tool
-from tools_app.sources.mcp.names import tool_name
+from tools_app.sources.mcp.names import make_tool_name
 
 
-def factories_of(server: McpServer) -> Iterator[ToolFactory]:
+def make_factories(server: McpServer) -> Iterator[ToolFactory]:
     """What the operator's patterns leave of the tools that were last seen.
 
     A server's hints about itself, `readOnlyHint` and `idempotentHint`, are not believed: its calls run one at a time, and none
     is repeated.
     """
     for tool in server.tools:
-        if is_wanted(tool["name"], server.include, server.exclude):
-            yield _factory(server, tool)
+        if is_included(tool["name"], server.include, server.exclude):
+            yield _make_factory(server, tool)
 
 
-def _factory(server: McpServer, tool: dict[str, Any]) -> ToolFactory:
+def _make_factory(server: McpServer, tool: dict[str, Any]) -> ToolFactory:
     # Taken out of the row here: the factory outlives it.
     server_name, name = server.name, tool["name"]
 
-    async def perform(arguments: dict[str, Any], call: Call) -> ToolResult:
+    async def perform(arguments: dict[str, Any], call: CallContext) -> ToolResult:
         return await call_tool(server_name, name, arguments, call)
 
     def make(_env: ToolEnv) -> Any:
         return perform
 
     return ToolFactory(
-        name=tool_name(server_name, name),
+        name=make_tool_name(server_name, name),
         label=tool["title"] or name,
         group="",
         description=tool["description"] or f"{name}, a tool of the MCP server {server_name}",
         parameters=tool["inputSchema"],
-        check=checked_by_schema(tool["inputSchema"]),
+        check=make_schema_check(tool["inputSchema"]),
         make=make,
         timeout_s=server.timeout_seconds,
-        served=(server_name, name),
+        mcp_tool=(server_name, name),
     )

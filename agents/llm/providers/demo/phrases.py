@@ -7,7 +7,7 @@ CHINESE = re.compile(r"[一-鿿]")
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class DemoPhrases:
     introduction: str
     thought_plain: str
     thought_tool: str
@@ -39,7 +39,7 @@ class Words:
     summary_tools: str
 
 
-ENGLISH = Words(
+ENGLISH = DemoPhrases(
     introduction="""\
 I am the **built-in demo model**: a fixed script, not an AI. I need no key and no network, so that you can try everything \
 around me: streaming, tools, policies, sessions.
@@ -100,7 +100,7 @@ short texts in full. Other files are in the workspace under `uploads/`; you coul
     summary_tools="Tools used: {tools}",
 )
 
-SIMPLIFIED_CHINESE = Words(
+SIMPLIFIED_CHINESE = DemoPhrases(
     introduction="""\
 我是**内置的演示模型**：一段固定的脚本，不是人工智能。我不需要密钥，也不需要网络，\
 您可以用我试用其他一切功能：流式输出、工具、策略、会话。
@@ -162,5 +162,5 @@ SIMPLIFIED_CHINESE = Words(
 )
 
 
-def words_for(text: str) -> Words:
+def choose_phrases(text: str) -> DemoPhrases:
     return SIMPLIFIED_CHINESE if CHINESE.search(text) else ENGLISH

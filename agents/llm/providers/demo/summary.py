@@ -6,22 +6,24 @@ from collections.abc import Sequence
 
 from agents.llm import summary_prompt
 from agents.llm.messages import Message, UserMessage
-from agents.llm.providers.demo.phrases import words_for
-from agents.llm.providers.demo.script import Turn
+from agents.llm.providers.demo.phrases import choose_phrases
+from agents.llm.providers.demo.script import DemoReply
 
-SAID = re.compile(r"^\[User\]\n(.+)$", re.MULTILINE)
-CALLED = re.compile(r"^\[Agent calls ([\w.-]+)\]", re.MULTILINE)
-LISTED = re.compile(r"^- (.+)$", re.MULTILINE)
-MOST, LONGEST = 20, 120
+USER_MESSAGE = re.compile(r"^\[User\]\n(.+)$", re.MULTILINE)
+TOOL_CALL = re.compile(r"^\[Agent calls ([\w.-]+)\]", re.MULTILINE)
+LIST_ITEM = re.compile(r"^- (.+)$", re.MULTILINE)
+MAX_ITEMS, MAX_ITEM_LENGTH = 20, 120
 
 
-def summary_turn(messages: Sequence[Message]) -> Turn:
+def summary_reply(messages: Sequence[Message]) -> DemoReply:
     record = "\n\n".join(message.words for message in messages if isinstance(message, UserMessage))
-    words = words_for(" ".join(SAID.findall(record)) or record)
-    before = record.partition(summary_prompt.BEFORE)[2].partition("\n[User]")[0]
-    said = [line[:LONGEST] for line in dict.fromkeys([*LISTED.findall(before), *SAID.findall(record)])][-MOST:]
+    words = choose_phrases(" ".join(USER_MESSAGE.findall(record)) or record)
+    before = record.partition(summary_prompt.PREVIOUS_SUMMARY_HEADING)[2].partition("\n[User]")[0]
+    said = [line[:MAX_ITEM_LENGTH] for line in dict.fromkeys([*LIST_ITEM.findall(before), *USER_MESSAGE.findall(record)])][
+        -MAX_ITEMS:
+    ]
     lines = [words.summary_heading, "", *(f"- {line}" for line in said)]
-    if used := Counter(CALLED.findall(record)):
+    if used := Counter(TOOL_CALL.findall(record)):
         tools = ", ".join(f"`{name}` ({count})" for name, count in used.items())
         lines += ["", words.summary_tools.format(tools=tools)]
-    return Turn("", "\n".join(lines))
+    return DemoReply("", "\n".join(lines))

@@ -6,8 +6,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
-from clawsite.gateway.auth.limited_tokens import Limited
-from clawsite.gateway.methods.sessions.listing import fitting
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.methods.sessions.listing import limit_to_reply
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, Params, method
 from clawsite.gateway.server.session_address import Id
@@ -16,9 +16,9 @@ from clawsite.infra.errors import Conflict, Forbidden, NotFound
 from tools_app.approvals import grants
 from tools_app.models import Grant
 
-WHO = (Scope.APPROVALS, Scope.ADMIN)  # and a right of the account, as on the page
-SHOWN = 512  # characters of a command that OpenClaw's clients take
-LONGEST_NUMBER = 18  # digits that every database takes
+REQUIRED_SCOPES = (Scope.APPROVALS, Scope.ADMIN)  # and a right of the account, as on the page
+MAX_COMMAND_LENGTH = 512  # characters of a command that OpenClaw's clients take
+MAX_ID_DIGITS = 18  # digits that every database takes
 
 
 class ListParams(Params):
@@ -59,20 +59,20 @@ class ListAnswer(TypedDict):
     grants: list[GrantOut]
 
 
-@method("exec.approval.grants.list", scope=WHO, limited=Limited.HARMLESS)
+@method("exec.approval.grants.list", scope=REQUIRED_SCOPES, limited=LimitedTokenRule.HARMLESS)
 async def list_(call: Call, params: ListParams) -> ListAnswer:
     """What may run without a question, the last one given first. For who may approve, or look at grants."""
-    return await db.read(_listed, call.user, params.limit)
+    return await db.read(_list_grants, call.user, params.limit)
 
 
-def _listed(user: User, limit: int) -> ListAnswer:
+def _list_grants(user: User, limit: int) -> ListAnswer:
     if not (user.has_perm("accounts.approve_commands") or user.has_perm("tools_app.view_grant")):
         raise Forbidden("this account may not look at grants")
-    found = Grant.objects.filter(grants.living()).select_related("owner").order_by("-created_at", "-id")[:limit]
-    return ListAnswer(grants=fitting([_told(grant) for grant in found]))
+    found = Grant.objects.filter(grants.is_active_filter()).select_related("owner").order_by("-created_at", "-id")[:limit]
+    return ListAnswer(grants=limit_to_reply([_to_wire(grant) for grant in found]))
 
 
-def _told(grant: Grant) -> GrantOut:
+def _to_wire(grant: Grant) -> GrantOut:
     where = f"{grant.scope} {grant.subject}".strip()
     return GrantOut(
         grantId=str(grant.pk),
@@ -80,7 +80,7 @@ def _told(grant: Grant) -> GrantOut:
         agentId=grant.agent or "*",
         cronJobId=where,
         cronJobName=where[:200],
-        command=str(grant)[:SHOWN],
+        command=str(grant)[:MAX_COMMAND_LENGTH],
         cwd=grant.subject if grant.scope == Grant.Scope.DIRECTORY else None,
         createdAtMs=clock.to_ms(grant.created_at),
         expiresAtMs=clock.to_ms(grant.expires_at) if grant.expires_at else None,
@@ -105,16 +105,16 @@ class RevokeAnswer(TypedDict):
     outcome: Literal["revoked", "already-revoked", "not-found"]
 
 
-@method("exec.approval.grants.revoke", scope=WHO, limited=Limited.HARMLESS)
+@method("exec.approval.grants.revoke", scope=REQUIRED_SCOPES, limited=LimitedTokenRule.HARMLESS)
 async def revoke(call: Call, params: RevokeParams) -> RevokeAnswer:
     """Take a grant back: the next command like it is asked about, what runs goes on. For who may approve, or change grants."""
-    return await db.write(_revoked, call.user, params.grant_id, alone=True)
+    return await db.write(_revoke, call.user, params.grant_id, alone=True)
 
 
-def _revoked(user: User, grant_id: str) -> RevokeAnswer:
-    is_number = grant_id.isascii() and grant_id.isdecimal() and len(grant_id) <= LONGEST_NUMBER
+def _revoke(user: User, grant_id: str) -> RevokeAnswer:
+    is_number = grant_id.isascii() and grant_id.isdecimal() and len(grant_id) <= MAX_ID_DIGITS
     try:
-        grants.revoke(int(grant_id) if is_number else 0, by=user)
+        grants.revoke_grant(int(grant_id) if is_number else 0, by=user)
     except NotFound:
         return RevokeAnswer(outcome="not-found")
     except Conflict:

@@ -7,45 +7,45 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
-from clawsite.gateway.auth.limited_tokens import Limited
-from clawsite.gateway.delivery.approval_feed import decided
-from clawsite.gateway.methods.recent_password import need_recent_password
-from clawsite.gateway.protocol.approvals import ApprovalRecord, found_record, in_known_words, open_records, record_of
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.delivery.approval_feed import wait_for_decision
+from clawsite.gateway.methods.recent_password import require_recent_password
+from clawsite.gateway.protocol.approvals import ApprovalRecord, find_record, list_open_records, openclaw_errors, to_record
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Followed, Nothing, Params, method
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Nothing, Params, method
 from clawsite.gateway.server.session_address import Id, Key
 from clawsite.infra import db
 from clawsite.infra.errors import Conflict, Forbidden
 from tools_app.approvals import external, rule_document
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.grants import Wish
+from tools_app.approvals.grants import GrantTerms
 
-Reason = Annotated[str, Field(max_length=approval_requests.LONGEST_REASON)]
-MOST = 200
+Reason = Annotated[str, Field(max_length=approval_requests.MAX_REASON_LENGTH)]
+MAX_LISTED = 200
 # Who answers questions need not be allowed to read chats, or to write in them. Which questions are seen, the account decides.
-TO_SEE = (Scope.READ, Scope.APPROVALS)
-TO_ASK = (Scope.WRITE, Scope.APPROVALS)
+VIEW_SCOPES = (Scope.READ, Scope.APPROVALS)
+REQUEST_SCOPES = (Scope.WRITE, Scope.APPROVALS)
 NOT_DELIVERED = "everybody who may approve is asked, on the page and on every connection"
 
 
 class ListParams(Params):
-    limit: int = Field(100, ge=1, le=MOST)
+    limit: int = Field(100, ge=1, le=MAX_LISTED)
 
 
-@method("exec.approval.list", scope=TO_SEE)
+@method("exec.approval.list", scope=VIEW_SCOPES)
 async def list_(call: Call, params: ListParams) -> list[ApprovalRecord]:
     """The open questions, oldest first: all of them for who may approve, those of one's own sessions for everybody else."""
-    return await db.read(open_records, call.user, limit=params.limit)
+    return await db.read(list_open_records, call.user, limit=params.limit)
 
 
 class ById(Params):
     id: Id
 
 
-@method("exec.approval.get", scope=TO_SEE)
+@method("exec.approval.get", scope=VIEW_SCOPES)
 async def get(call: Call, params: ById) -> ApprovalRecord:
     """One question, open or closed."""
-    return await db.read(found_record, call.user, params.id)
+    return await db.read(find_record, call.user, params.id)
 
 
 class ForHowLong(Params):
@@ -79,25 +79,27 @@ class ResolveAnswer(TypedDict):
     approval: ApprovalRecord
 
 
-@method("exec.approval.resolve", scope=Scope.APPROVALS, limited=Limited.REFUSED)
+@method("exec.approval.resolve", scope=Scope.APPROVALS, limited=LimitedTokenRule.REFUSED)
 async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
     """Answer a question. The first answer counts; another one gets CONFLICT and is told whose it was. The same again is fine."""
-    return ResolveAnswer(ok=True, approval=await db.write(answered, call.user, params.id, params, alone=True))
+    return ResolveAnswer(ok=True, approval=await db.write(decide_and_read, call.user, params.id, params, alone=True))
 
 
-def answered(user: User, approval_id: str, answer: Answer) -> ApprovalRecord:
+def decide_and_read(user: User, approval_id: str, answer: Answer) -> ApprovalRecord:
     """The question after an answer that counted, or that was the one it has already."""
-    give(user, approval_id, answer)
-    return found_record(user, approval_id)
+    decide(user, approval_id, answer)
+    return find_record(user, approval_id)
 
 
-def give(user: User, approval_id: str, answer: Answer) -> bool:
+def decide(user: User, approval_id: str, answer: Answer) -> bool:
     """Answer a question; False when it has this answer of this person already."""
-    wish = Wish(answer.for_.scope, answer.for_.seconds, answer.for_.uses) if answer.for_ else None
+    wish = GrantTerms(answer.for_.scope, answer.for_.seconds, answer.for_.uses) if answer.for_ else None
     decision, seen = answer.decision, answer.plan_hash
     try:
-        with in_known_words():
-            approval_requests.resolve(approval_id, by=user, decision=decision, reason=answer.reason, wish=wish, seen_hash=seen)
+        with openclaw_errors():
+            approval_requests.resolve_approval(
+                approval_id, by=user, decision=decision, reason=answer.reason, wish=wish, seen_hash=seen
+            )
     except Conflict as late:
         told = late.details or {}
         if (told.get("decision"), told.get("decidedBy")) != (decision, user.get_username()):
@@ -106,32 +108,32 @@ def give(user: User, approval_id: str, answer: Answer) -> bool:
     return True
 
 
-@method("exec.approval.extend", scope=Scope.APPROVALS, limited=Limited.HARMLESS)
+@method("exec.approval.extend", scope=Scope.APPROVALS, limited=LimitedTokenRule.HARMLESS)
 async def extend(call: Call, params: ById) -> ResolveAnswer:
     """Leave a question open for as long again, from now on."""
     return await db.write(_extend, call.user, params.id, alone=True)
 
 
 def _extend(user: Any, approval_id: str) -> ResolveAnswer:
-    with in_known_words():
-        return ResolveAnswer(ok=True, approval=record_of(approval_requests.extend(approval_id, by=user), user))
+    with openclaw_errors():
+        return ResolveAnswer(ok=True, approval=to_record(approval_requests.extend_approval(approval_id, by=user), user))
 
 
-@method("exec.approval.drop", scope=Scope.WRITE, limited=Limited.HARMLESS)
+@method("exec.approval.drop", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def drop(call: Call, params: ById) -> ResolveAnswer:
     """Give up a command that waits in a session you write in; its agent goes on without it."""
     return await db.write(_drop, call.user, params.id, alone=True)
 
 
 def _drop(user: Any, approval_id: str) -> ResolveAnswer:
-    with in_known_words():
-        return ResolveAnswer(ok=True, approval=record_of(approval_requests.drop(approval_id, by=user), user))
+    with openclaw_errors():
+        return ResolveAnswer(ok=True, approval=to_record(approval_requests.skip_approval(approval_id, by=user), user))
 
 
-@method("exec.approval.waitDecision", scope=TO_SEE)
+@method("exec.approval.waitDecision", scope=VIEW_SCOPES)
 async def wait(call: Call, params: ById) -> ApprovalRecord:
     """The question once it is closed: answered, expired or void."""
-    return await decided(call.runtime.approval_waits, call.user, params.id)
+    return await wait_for_decision(call.runtime.approval_waits, call.user, params.id)
 
 
 class RequestParams(Params):
@@ -179,11 +181,11 @@ class RequestAnswer(TypedDict):
     reason: NotRequired[str]
 
 
-@method("exec.approval.request", scope=TO_ASK, limited=Limited.HARMLESS)
-async def request(call: Call, params: RequestParams) -> RequestAnswer | Followed[RequestAnswer]:
+@method("exec.approval.request", scope=REQUEST_SCOPES, limited=LimitedTokenRule.HARMLESS)
+async def request(call: Call, params: RequestParams) -> RequestAnswer | AnswerWithFollowUp[RequestAnswer]:
     """Ask people about a command of your own. Answered when they have decided; nothing is run here."""
     asked = await db.write(
-        external.ask,
+        external.request_external_approval,
         by=call.user,
         name=params.id or "",
         command=params.command,
@@ -192,17 +194,17 @@ async def request(call: Call, params: RequestParams) -> RequestAnswer | Followed
         seconds=params.timeout_ms / 1000,
         alone=True,
     )
-    record = await db.read(found_record, call.user, str(asked.pk))
+    record = await db.read(find_record, call.user, str(asked.pk))
     first = RequestAnswer(id=record["id"], createdAtMs=record["createdAtMs"], expiresAtMs=record["expiresAtMs"])
 
     async def final() -> RequestAnswer:
-        told = await decided(call.runtime.approval_waits, call.user, record["id"])
+        told = await wait_for_decision(call.runtime.approval_waits, call.user, record["id"])
         allowed = told["status"] in ("approved", "used")
         decision = told.get("decision") if allowed or told["status"] == "denied" else None
         return {**first, "decision": decision, "reason": told.get("reason", "")}
 
     if params.two_phase:
-        return Followed({**first, "status": "accepted"}, final)
+        return AnswerWithFollowUp({**first, "status": "accepted"}, final)
     return await final()
 
 
@@ -215,10 +217,10 @@ class RulesAnswer(TypedDict):
     file: dict[str, Any]
 
 
-@method("exec.approvals.get", scope=Scope.ADMIN, limited=Limited.HARMLESS)
+@method("exec.approvals.get", scope=Scope.ADMIN, limited=LimitedTokenRule.HARMLESS)
 async def get_rules(call: Call, params: Nothing) -> RulesAnswer:
     """The exec rules of the installation and of agents, with their allow lists, as OpenClaw writes them."""
-    return await db.read(_rules)
+    return await db.read(_read_rules)
 
 
 class SetRulesParams(Params):
@@ -226,16 +228,16 @@ class SetRulesParams(Params):
     base_hash: str = Field(max_length=64)
 
 
-@method("exec.approvals.set", scope=Scope.ADMIN, limited=Limited.REFUSED)
+@method("exec.approvals.set", scope=Scope.ADMIN, limited=LimitedTokenRule.REFUSED)
 async def set_rules(call: Call, params: SetRulesParams) -> RulesAnswer:
     """Replace them. Only by a person who is signed in with a browser; CONFLICT when somebody changed them since `baseHash`."""
     if call.authority.credential.kind != "cookie":
         raise Forbidden("exec rules are changed by a person who is signed in with a browser, never with a token")
-    await need_recent_password(call)
-    await db.write(rule_document.replace, params.file, base_hash=params.base_hash, by=call.user, alone=True)
-    return await db.read(_rules)
+    await require_recent_password(call)
+    await db.write(rule_document.replace_rules, params.file, base_hash=params.base_hash, by=call.user, alone=True)
+    return await db.read(_read_rules)
 
 
-def _rules() -> RulesAnswer:
-    document = rule_document.current()
-    return RulesAnswer(path="exec rules", exists=True, hash=rule_document.hash_of(document), file=document)
+def _read_rules() -> RulesAnswer:
+    document = rule_document.current_document()
+    return RulesAnswer(path="exec rules", exists=True, hash=rule_document.hash_document(document), file=document)

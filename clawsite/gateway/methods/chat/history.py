@@ -7,11 +7,11 @@ from typing import Annotated, Any, ClassVar, Literal, NotRequired, cast
 from pydantic import AliasChoices, Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway.delivery.catch_up import Epoch, Missed, Place, missed_events, open_approvals
-from clawsite.gateway.methods.chat.rendering import with_html
-from clawsite.gateway.methods.sessions.lifecycle import row_of
+from clawsite.gateway.delivery.catch_up import Epoch, LogPosition, Missed, list_open_approvals, read_missed_events
+from clawsite.gateway.methods.chat.rendering import render_messages
+from clawsite.gateway.methods.sessions.lifecycle import to_row
 from clawsite.gateway.protocol import openclaw
-from clawsite.gateway.protocol.approvals import add_approvals, add_offers
+from clawsite.gateway.protocol.approvals import add_approvals, add_enable_offers
 from clawsite.gateway.protocol.openclaw import InFlightRun, PendingInputs
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.protocol.session_events import Message, SessionMessage
@@ -20,11 +20,11 @@ from clawsite.gateway.server.registry import Call, method
 from clawsite.gateway.server.session_address import Cursor, Id, IdempotencyKey, ToSession
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.inbound import find_or_none
-from sessions_app.events.epoch import epoch_of
+from clawsite.routing.inbound import find_session_or_none
+from sessions_app.events.epoch import epoch_of_session
 from sessions_app.models import Session
-from sessions_app.transcript.history import LARGEST_REPLY, End, HistoryPage, history, said_since
-from sessions_app.transcript.receipts import Receipt, receipts
+from sessions_app.transcript.history import MAX_REPLY_BYTES, HistoryPage, HistoryPosition, read_history, read_history_since
+from sessions_app.transcript.receipts import Receipt, list_receipts
 
 DeltaCursor = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -56,7 +56,7 @@ class HistoryParams(ToSession):
 
     @property
     def room(self) -> int:
-        return min(self.max_bytes or LARGEST_REPLY, LARGEST_REPLY)
+        return min(self.max_bytes or MAX_REPLY_BYTES, MAX_REPLY_BYTES)
 
 
 class Queued(TypedDict):
@@ -117,7 +117,7 @@ async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
     """
     if sum(place is not None for place in (params.before, params.after, params.around, params.cursor)) > 1:
         raise InvalidRequest("give at most one of before, after, around and cursor")
-    session = await db.read(find_or_none, call.user, params.address)
+    session = await db.read(find_session_or_none, call.user, params.address)
     if session:
         answer = HistoryAnswer(sessionKey=session.key_for(call.user.pk), sessionId=str(session.generation_id))
     else:
@@ -125,25 +125,25 @@ async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
     if isinstance(params.cursor, int):
         return {
             **answer,
-            **await missed_events(
-                call.user, call.connection.dialect, session, Place(params.cursor, params.epoch), limit=params.limit
+            **await read_missed_events(
+                call.user, call.connection.dialect, session, LogPosition(params.cursor, params.epoch), limit=params.limit
             ),
         }
-    epoch = await db.read(epoch_of, session)
+    epoch = await db.read(epoch_of_session, session)
     if params.input_run_ids:
-        answer["inputReceipts"] = await db.read(receipts, call.user, session, params.input_run_ids) if session else []
+        answer["inputReceipts"] = await db.read(list_receipts, call.user, session, params.input_run_ids) if session else []
     if params.cursor is not None:
-        return {**answer, **await _delta(call, session, params.cursor, epoch, params.room)}
+        return {**answer, **await _read_delta(call, session, params.cursor, epoch, params.room)}
     answer["epoch"] = epoch
-    answer["approvals"] = await open_approvals(call.user, session)
+    answer["approvals"] = await list_open_approvals(call.user, session)
     if session is None:
         return {**answer, "messages": [], "cursor": 0, "nextCursor": None, "queued": [], "activeRun": None}
-    wanted = partial(history, session, limit=params.limit, notices=params.notices, room=params.room)
+    wanted = partial(read_history, session, limit=params.limit, notices=params.notices, room=params.room)
     page = await db.read(wanted, before=params.before, after=params.after, around=params.around)
     await db.read(add_approvals, session, page.messages)
-    await db.read(add_offers, session, page.messages)
-    shown = [shortened(message, params.max_chars) for message in page.messages] if params.max_chars else page.messages
-    messages = await with_html(shown) if params.html else shown
+    await db.read(add_enable_offers, session, page.messages)
+    shown = [shorten_message(message, params.max_chars) for message in page.messages] if params.max_chars else page.messages
+    messages = await render_messages(shown) if params.html else shown
     answer["messages"] = cast("list[Message]", messages)
     answer["cursor"] = page.cursor
     answer["nextCursor"] = page.before
@@ -152,9 +152,9 @@ async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
     answer["queued"] = cast("list[Queued]", page.queued)
     answer["activeRun"] = cast("ActiveRun", {**page.active, "cursor": page.cursor}) if page.active else None
     if page.active:
-        answer["inFlightRun"] = openclaw.in_flight(page.active)
+        answer["inFlightRun"] = openclaw.to_in_flight_run(page.active)
     if all(place is None for place in (params.before, params.after, params.around)):
-        answer["deltaCursor"] = str(End.of(epoch, session, page))
+        answer["deltaCursor"] = str(HistoryPosition.of(epoch, session, page))
     if session.thinking_level:
         answer["thinkingLevel"] = session.thinking_level
     if session.verbose_level:
@@ -162,28 +162,28 @@ async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
     return answer
 
 
-async def _delta(call: Call, session: Session | None, cursor: str, epoch: str, room: int) -> HistoryAnswer:
+async def _read_delta(call: Call, session: Session | None, cursor: str, epoch: str, room: int) -> HistoryAnswer:
     """Every message since, or the word that the newest page has to be read again: never a part of them."""
-    end = End.read(cursor)
-    page = await db.read(said_since, session, end, epoch, room) if session and end else None
+    end = HistoryPosition.read(cursor)
+    page = await db.read(read_history_since, session, end, epoch, room) if session and end else None
     if session is None or page is None:
         return cast("HistoryAnswer", {"kind": "reset"})
     await db.read(add_approvals, session, page.messages)
-    info = await session_info(call, session, page)
-    told = [openclaw.session_message(message, info) for message in page.messages]
-    delta = {"kind": "delta", "messages": told, "deltaCursor": str(End.of(epoch, session, page)), "sessionInfo": info}
+    info = await build_session_info(call, session, page)
+    told = [openclaw.to_session_message(message, info) for message in page.messages]
+    delta = {"kind": "delta", "messages": told, "deltaCursor": str(HistoryPosition.of(epoch, session, page)), "sessionInfo": info}
     if page.active:
-        delta["inFlightRun"] = openclaw.in_flight(page.active)
-    return cast("HistoryAnswer", {**delta, "pendingInputs": openclaw.pending_inputs(page.queued)})
+        delta["inFlightRun"] = openclaw.to_in_flight_run(page.active)
+    return cast("HistoryAnswer", {**delta, "pendingInputs": openclaw.to_pending_inputs(page.queued)})
 
 
-async def session_info(call: Call, session: Session, page: HistoryPage) -> SessionRow:
+async def build_session_info(call: Call, session: Session, page: HistoryPage) -> SessionRow:
     """The session as sessions.describe tells it, and whether it is at work."""
     active = [page.active["runId"]] if page.active else []
-    return {**await db.read(row_of, call.user, session), "hasActiveRun": bool(active), "activeRunIds": active}
+    return {**await db.read(to_row, call.user, session), "hasActiveRun": bool(active), "activeRunIds": active}
 
 
-def shortened(message: dict[str, Any], most: int) -> dict[str, Any]:
+def shorten_message(message: dict[str, Any], most: int) -> dict[str, Any]:
     """The message with its long texts cut."""
     content = [
         {**block, "text": block["text"][:most], "truncated": True} if len(block.get("text") or "") > most else block

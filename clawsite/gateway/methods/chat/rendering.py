@@ -13,20 +13,20 @@ from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, Params, method
 from clawsite.infra.errors import InvalidRequest
-from clawsite.infra.markdown.render import render
+from clawsite.infra.markdown.render import render_markdown
 
-MOST_BLOCKS = 64
-MOST_CHARACTERS = 256 << 10
+MAX_BLOCKS = 64
+MAX_CHARACTERS = 256 << 10
 # Threads of their own: the readers of the database must not wait behind somebody's long text.
 _renderers = ThreadPoolExecutor(2, thread_name_prefix="render")
 
-Block = Annotated[str, Field(max_length=MOST_CHARACTERS)]
+Block = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 
 
 class RenderParams(Params):
     """At most 64 blocks, and 256 KiB of text in all."""
 
-    blocks: list[Block] = Field(max_length=MOST_BLOCKS)
+    blocks: list[Block] = Field(max_length=MAX_BLOCKS)
 
 
 class RenderAnswer(TypedDict):
@@ -38,12 +38,12 @@ class RenderAnswer(TypedDict):
 @method("chat.render", scope=Scope.READ)
 async def chat_render(call: Call, params: RenderParams) -> RenderAnswer:
     """Render Markdown to HTML that is safe to put into a page: only text, lists, tables, code and links to the web."""
-    if sum(map(len, params.blocks)) > MOST_CHARACTERS:
-        raise InvalidRequest(f"the blocks have more than {MOST_CHARACTERS} characters in all; ask for fewer at once")
-    return RenderAnswer(html=await _rendered(params.blocks))
+    if sum(map(len, params.blocks)) > MAX_CHARACTERS:
+        raise InvalidRequest(f"the blocks have more than {MAX_CHARACTERS} characters in all; ask for fewer at once")
+    return RenderAnswer(html=await _render_blocks(params.blocks))
 
 
-async def with_html(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+async def render_messages(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The messages, text blocks of people and agents with their `html`: the newest, as far as the reply has room for it.
 
     Of the notices only summaries have such text.
@@ -52,13 +52,13 @@ async def with_html(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return await loop.run_in_executor(_renderers, _add_html, messages)
 
 
-async def _rendered(texts: Sequence[str]) -> list[str]:
+async def _render_blocks(texts: Sequence[str]) -> list[str]:
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_renderers, lambda: [render(text) for text in texts])
+    return await loop.run_in_executor(_renderers, lambda: [render_markdown(text) for text in texts])
 
 
 def _add_html(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    room = limits.REPLY_BYTES - len(orjson.dumps(messages))
+    room = limits.MAX_REPLY_BYTES - len(orjson.dumps(messages))
     shown: list[dict[str, Any]] = []
     for message in reversed(messages):
         has_words = message.get("role") in ("user", "assistant") or message.get("notice") == "compaction"
@@ -66,7 +66,7 @@ def _add_html(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             content = []
             for block in message["content"]:
                 if block.get("type") == "text" and room > 0:
-                    html = render(block["text"])
+                    html = render_markdown(block["text"])
                     room -= len(orjson.dumps(html)) + 10
                     block = {**block, "html": html} if room > 0 else block
                 content.append(block)

@@ -7,28 +7,28 @@ from typing import Any, ClassVar, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway.auth.limited_tokens import Limited
-from clawsite.gateway.methods.agent import INTERNAL, NO_CHANNELS, NO_MODE, RunWishes, failure
-from clawsite.gateway.methods.chat.slash_commands import obey, show_notice
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.methods.agent import INTERNAL_OPTION, NO_CHANNELS, NO_MODE, RunRequestParams, to_failure
+from clawsite.gateway.methods.chat.slash_commands import run_slash_command, show_notice
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Followed, method
-from clawsite.gateway.server.session_address import Id, IdempotencyKey, ToSession, found, order_of_session
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, method
+from clawsite.gateway.server.session_address import Id, IdempotencyKey, ToSession, find_session, session_order_key
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.inbound import Address, CommandAsked, StopAsked, find_or_none, receive
+from clawsite.routing.inbound import CommandRequested, SessionAddress, StopRequested, find_session_or_none, receive
 from sessions_app.models import Run
 from sessions_app.runs.lifecycle import request_abort
 from sessions_app.sessions import selectors
 from sessions_app.sessions.service import inject_message
 
 
-class SendParams(RunWishes):
+class SendParams(RunRequestParams):
     """With `suppressCommandInterpretation` the message is words only, also if it begins with a slash."""
 
     refused: ClassVar[Mapping[str, str]] = {
-        **RunWishes.refused,
+        **RunRequestParams.refused,
         **dict.fromkeys(("originatingChannel", "originatingTo", "originatingAccountId", "originatingThreadId"), NO_CHANNELS),
-        **dict.fromkeys(("systemInputProvenance", "systemProvenanceReceipt", "expectedSessionRoutingContract"), INTERNAL),
+        **dict.fromkeys(("systemInputProvenance", "systemProvenanceReceipt", "expectedSessionRoutingContract"), INTERNAL_OPTION),
         **dict.fromkeys(("fastMode", "fastAutoOnSeconds"), NO_MODE),
         **dict.fromkeys(("expectedPermissionMode", "expectedToolOverrides", "toolBindings"), "tools are given by policy only"),
         "expectedLeafEntryId": "a conversation has no branches to choose from",
@@ -55,8 +55,8 @@ class SendAnswer(TypedDict):
     notice: NotRequired[str]
 
 
-@method("chat.send", scope=Scope.WRITE, limited=Limited.CARRIED, order=order_of_session)
-async def chat_send(call: Call, params: SendParams) -> SendAnswer | Followed[SendAnswer]:
+@method("chat.send", scope=Scope.WRITE, limited=LimitedTokenRule.CARRIED, order=session_order_key)
+async def chat_send(call: Call, params: SendParams) -> SendAnswer | AnswerWithFollowUp[SendAnswer]:
     """Send a message; the answer comes as `agent` and `chat` events. Commands (commands.list) are carried out instead.
 
     What a command has to say is in `notice`, and for clients that wait for a `chat` event also in one, which is in no history.
@@ -70,15 +70,15 @@ async def chat_send(call: Call, params: SendParams) -> SendAnswer | Followed[Sen
     try:
         verbatim = params.suppress_command_interpretation
         accepted = await receive(params.inbound(call, timeout=timeout, verbatim=verbatim, replaces=params.replaces))
-    except StopAsked:
-        stopped = await abort(call, params.address, None, "stop")
+    except StopRequested:
+        stopped = await abort_runs(call, params.address, None, "stop")
         return SendAnswer(ok=True, command="stop", aborted=stopped["aborted"], runIds=stopped["runIds"])
-    except CommandAsked as asked:
-        done = await obey(call, asked.command, params.address, params.idempotency_key)
+    except CommandRequested as asked:
+        done = await run_slash_command(call, asked.command, params.address, params.idempotency_key)
         answer = SendAnswer(ok=True, command=asked.command.name, notice=done.notice, sessionKey=done.session_key)
-        return Followed(answer, partial(show_notice, call, params.address, params.idempotency_key, done.notice))
+        return AnswerWithFollowUp(answer, partial(show_notice, call, params.address, params.idempotency_key, done.notice))
     if accepted.status == Run.Status.FAILED:
-        raise failure(await db.read(selectors.run_state, call.user, accepted.run_id))
+        raise to_failure(await db.read(selectors.read_run_state, call.user, accepted.run_id))
     status: Literal["started", "in_flight", "ok"] = "started"
     if not accepted.created:
         status = "ok" if accepted.status in Run.ENDED else "in_flight"
@@ -97,18 +97,18 @@ class AbortAnswer(TypedDict):
     runIds: list[str]
 
 
-@method("chat.abort", scope=Scope.WRITE, limited=Limited.HARMLESS)
+@method("chat.abort", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def chat_abort(call: Call, params: AbortParams) -> AbortAnswer:
     """Stop the runs of a session, or one of them. A run that a worker is busy with ends when the worker has let go of it."""
-    return await abort(call, params.address, params.run_id, Run.WITHDRAWN if params.withdraw else "rpc")
+    return await abort_runs(call, params.address, params.run_id, Run.WITHDRAWN if params.withdraw else "rpc")
 
 
-async def abort(call: Call, address: Address, run_id: str | None, reason: str) -> AbortAnswer:
-    session = await db.read(find_or_none, call.user, address)
+async def abort_runs(call: Call, address: SessionAddress, run_id: str | None, reason: str) -> AbortAnswer:
+    session = await db.read(find_session_or_none, call.user, address)
     if session is None:
         return AbortAnswer(ok=True, aborted=False, runIds=[])
     if run_id is not None:
-        state = await db.read(selectors.run_state, call.user, run_id)
+        state = await db.read(selectors.read_run_state, call.user, run_id)
         if state.session_id != str(session.id):
             raise InvalidRequest(f"run {run_id!r} belongs to another session")
     asked = await db.write(request_abort, user=call.user, session=session, run_id=run_id, reason=reason, key=str(session.id))
@@ -125,9 +125,9 @@ class InjectAnswer(TypedDict):
     messageId: str
 
 
-@method("chat.inject", scope=Scope.WRITE, limited=Limited.REFUSED, order=order_of_session)
+@method("chat.inject", scope=Scope.WRITE, limited=LimitedTokenRule.REFUSED, order=session_order_key)
 async def chat_inject(call: Call, params: InjectParams) -> InjectAnswer:
     """Append an assistant message without asking a model. Everybody who follows the session sees it."""
-    session = await found(call, params.address)
+    session = await find_session(call, params.address)
     entry: Any = await db.write(inject_message, call.user, session, params.message, params.label or "", key=str(session.id))
     return InjectAnswer(ok=True, messageId=entry.message_id)

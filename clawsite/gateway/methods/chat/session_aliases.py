@@ -6,21 +6,21 @@ from uuid import uuid4
 from pydantic import AliasChoices, Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.agent import AttachmentParams
 from clawsite.gateway.methods.chat.history import HistoryParams, chat_history
-from clawsite.gateway.methods.chat.send import SendAnswer, SendParams, abort, chat_send
-from clawsite.gateway.methods.sessions.lifecycle import answer_of
+from clawsite.gateway.methods.chat.send import SendAnswer, SendParams, abort_runs, chat_send
+from clawsite.gateway.methods.sessions.lifecycle import to_answer
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.protocol.session_events import Message
 from clawsite.gateway.protocol.sessions import SessionRow
-from clawsite.gateway.server.registry import Call, Followed, Params, method
-from clawsite.gateway.server.session_address import ByKey, Id, IdempotencyKey, Key, found
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Params, method
+from clawsite.gateway.server.session_address import ByKey, Id, IdempotencyKey, Key, find_session
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.inbound import Address, find_or_none
+from clawsite.routing.inbound import SessionAddress, find_session_or_none
 from sessions_app.sessions import selectors
-from sessions_app.sessions.attachments import MOST_PER_MESSAGE
+from sessions_app.sessions.attachments import MAX_PER_MESSAGE
 
 
 class DescribeParams(ByKey):
@@ -35,12 +35,12 @@ class DescribeAnswer(TypedDict):
 @method("sessions.describe", scope=Scope.READ)
 async def describe(call: Call, params: DescribeParams) -> DescribeAnswer:
     """A session as sessions.list shows it; null where there is none."""
-    session = await db.read(find_or_none, call.user, params.address)
+    session = await db.read(find_session_or_none, call.user, params.address)
     if session is None:
         return DescribeAnswer(session=None)
-    row = (await answer_of(call, session))["entry"]
+    row = (await to_answer(call, session))["entry"]
     if params.include_last_message:
-        last = await db.read(selectors.last_texts, [session])
+        last = await db.read(selectors.read_last_texts, [session])
         if session.pk in last:
             row["lastMessagePreview"] = last[session.pk]
     return DescribeAnswer(session=row)
@@ -68,23 +68,23 @@ class SendToParams(ByKey):
 
     message: str = Field(max_length=1_000_000)
     thinking: str | None = Field(None, max_length=16)
-    attachments: list[AttachmentParams] = Field(default_factory=list, max_length=MOST_PER_MESSAGE)
+    attachments: list[AttachmentParams] = Field(default_factory=list, max_length=MAX_PER_MESSAGE)
     timeout_ms: int | None = Field(None, ge=0, le=86_400_000)
     idempotency_key: IdempotencyKey | None = None
 
 
-def _order(params: dict[str, object]) -> str:
+def _order_key(params: dict[str, object]) -> str:
     return str(params.get("key") or params.get("sessionId") or "")
 
 
-@method("sessions.send", scope=Scope.WRITE, limited=Limited.CARRIED, order=_order)
-async def send(call: Call, params: SendToParams) -> SendAnswer | Followed[SendAnswer]:
+@method("sessions.send", scope=Scope.WRITE, limited=LimitedTokenRule.CARRIED, order=_order_key)
+async def send(call: Call, params: SendToParams) -> SendAnswer | AnswerWithFollowUp[SendAnswer]:
     """Send a message to a session that exists, as chat.send does."""
-    session = await found(call, params.address)
+    session = await find_session(call, params.address)
     wishes = {"message": params.message, "thinking": params.thinking, "timeout_ms": params.timeout_ms}
     key = params.idempotency_key or uuid4().hex
     told = SendParams(session_id=str(session.id), idempotency_key=key, attachments=params.attachments, **wishes)  # type: ignore[arg-type]
-    answer: SendAnswer | Followed[SendAnswer] = await chat_send(call, told)
+    answer: SendAnswer | AnswerWithFollowUp[SendAnswer] = await chat_send(call, told)
     return answer
 
 
@@ -105,17 +105,17 @@ class AbortAnswer(TypedDict):
     status: Literal["aborted", "no-active-run"]
 
 
-@method("sessions.abort", scope=Scope.WRITE, limited=Limited.HARMLESS)
+@method("sessions.abort", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def abort_session(call: Call, params: AbortParams) -> AbortAnswer:
     """Stop the runs of a session, or one run, as chat.abort does."""
     if params.key or params.session_id:
         address = ByKey(key=params.key, session_id=params.session_id, agent_id=params.agent_id).address
     elif params.run_id:
-        state = await db.read(selectors.run_state, call.user, params.run_id)
-        address = Address(session_id=state.session_id)
+        state = await db.read(selectors.read_run_state, call.user, params.run_id)
+        address = SessionAddress(session_id=state.session_id)
     else:
         raise InvalidRequest("name the session with key, or the run with runId")
-    stopped = await abort(call, address, params.run_id, "rpc")
+    stopped = await abort_runs(call, address, params.run_id, "rpc")
     runs = stopped["runIds"]
     status: Literal["aborted", "no-active-run"] = "aborted" if stopped["aborted"] else "no-active-run"
     return AbortAnswer(ok=True, abortedRunId=runs[0] if runs else None, runIds=runs, status=status)

@@ -10,22 +10,29 @@ from django.utils.translation import ngettext
 from typing_extensions import TypedDict
 
 from agents.prepare.model_choice import choose_model
-from agents.selectors import find_agent, model_of
+from agents.selectors import choose_model_name, find_agent
 from clawsite.gateway.auth import limited_tokens
-from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.sessions import create as session_making
 from clawsite.gateway.methods.sessions import lifecycle as session_methods
-from clawsite.gateway.protocol.event_frames import SessionName, chat_event
+from clawsite.gateway.protocol.event_frames import SessionName, to_chat_outgoing
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, Params, method
 from clawsite.gateway.server.session_address import Id, Key
 from clawsite.infra import clock, db
 from clawsite.infra.errors import InvalidRequest, NotFound
-from clawsite.routing.directives import COMMANDS, DEFAULT, LEVELS, Asked, Command, thinking_level
-from clawsite.routing.inbound import Address, find_or_none
+from clawsite.routing.directives import (
+    COMMANDS,
+    DEFAULT,
+    THINKING_LEVEL_CHOICES,
+    CommandInvocation,
+    SlashCommand,
+    parse_thinking_level,
+)
+from clawsite.routing.inbound import SessionAddress, find_session_or_none
 from sessions_app.keys import parse_key
 from sessions_app.models import Run, Session
-from sessions_app.runs.compaction_requests import ask_for_compaction
+from sessions_app.runs.compaction_requests import request_compaction
 
 
 class Choice(TypedDict):
@@ -71,10 +78,10 @@ class CommandsAnswer(TypedDict):
 @method("commands.list", scope=Scope.READ)
 async def commands_list(call: Call, params: ListParams) -> CommandsAnswer:
     """The commands that chat.send carries out when a message begins with a slash."""
-    return told_commands(call) if params.scope != "native" else CommandsAnswer(commands=[])
+    return list_command_rows(call) if params.scope != "native" else CommandsAnswer(commands=[])
 
 
-def told_commands(call: Call) -> CommandsAnswer:
+def list_command_rows(call: Call) -> CommandsAnswer:
     """In the caller's language."""
     with translation.override(_language(call)):
         return CommandsAnswer(commands=[_row(command) for command in COMMANDS])
@@ -88,7 +95,7 @@ def _language(call: Call) -> str | None:
         return None
 
 
-def _row(command: Command) -> CommandRow:
+def _row(command: SlashCommand) -> CommandRow:
     row = CommandRow(
         name=command.name,
         textAliases=[f"/{name}" for name in (command.name, *command.aliases)],
@@ -107,100 +114,104 @@ def _row(command: Command) -> CommandRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class SlashCommandResult:
     notice: str
     session_key: str  # the conversation to show now
 
 
-async def obey(call: Call, asked: Asked, address: Address, idempotency_key: str) -> Done:
+async def run_slash_command(
+    call: Call, asked: CommandInvocation, address: SessionAddress, idempotency_key: str
+) -> SlashCommandResult:
     """Carry out a command in the session it was written in, and answer in the language of who wrote it."""
     with translation.override(_language(call)):
-        return await _obey(call, asked, address, idempotency_key)
+        return await _run_slash_command(call, asked, address, idempotency_key)
 
 
-async def show_notice(call: Call, address: Address, run_id: str, notice: str) -> None:
+async def show_notice(call: Call, address: SessionAddress, run_id: str, notice: str) -> None:
     """OpenClaw's clients show a command's words as an answer, and wait for it. It is told to nobody else, and kept nowhere."""
     message = {"role": "assistant", "content": [{"type": "text", "text": notice}], "timestamp": clock.now_ms()}
     payload = {"runId": run_id, "seq": 0, "state": "final", "stopReason": "command", "message": message}
-    session = await db.read(find_or_none, call.user, address)
+    session = await db.read(find_session_or_none, call.user, address)
     key, id = (session.key_for(call.user.pk), str(session.generation_id)) if session else (address.own_key(), "")
-    call.connection.take(replace(chat_event(payload, SessionName(id, key)), classic=None))
+    call.connection.take(replace(to_chat_outgoing(payload, SessionName(id, key)), classic=None))
 
 
-async def _obey(call: Call, asked: Asked, address: Address, idempotency_key: str) -> Done:
-    session = await db.read(find_or_none, call.user, address)
+async def _run_slash_command(
+    call: Call, asked: CommandInvocation, address: SessionAddress, idempotency_key: str
+) -> SlashCommandResult:
+    session = await db.read(find_session_or_none, call.user, address)
     key = session.key_for(call.user.pk) if session else address.own_key()
     match asked.name:
         case "help":
-            return Done(_help(), key)
+            return SlashCommandResult(_render_help(), key)
         case "status":
-            return Done(await _status(session, key), key)
+            return SlashCommandResult(await _render_status(session, key), key)
         case "new":
-            return await _new(call, asked.words, session.agent if session else parse_key(key).agent, idempotency_key)
+            return await _create_session(call, asked.words, session.agent if session else parse_key(key).agent, idempotency_key)
         case "reset":
-            return await _reset(call, asked.words, session, key)
+            return await _reset_session(call, asked.words, session, key)
         case "name":
             if not asked.words:
                 raise InvalidRequest(_("/name must be followed by a title."))
             title = " ".join(asked.words.split())[:200]
-            await _patch(call, session, address, title=title)
-            return Done(_("This chat is now named “%(title)s”.") % {"title": title}, key)
+            await _patch_session(call, session, address, title=title)
+            return SlashCommandResult(_("This chat is now named “%(title)s”.") % {"title": title}, key)
         case "model":
-            return Done(await _model(call, asked.words, session, address, key), key)
+            return SlashCommandResult(await _change_model(call, asked.words, session, address, key), key)
         case "compact":
             if session is None:
-                return Done(_("There is nothing to summarize yet."), key)
-            await db.write(ask_for_compaction, call.user, session, run_id=idempotency_key, words=asked.words, key=str(session.id))
-            return Done(_("Summarizing earlier messages. They stay visible here."), key)
+                return SlashCommandResult(_("There is nothing to summarize yet."), key)
+            await db.write(request_compaction, call.user, session, run_id=idempotency_key, words=asked.words, key=str(session.id))
+            return SlashCommandResult(_("Summarizing earlier messages. They stay visible here."), key)
         case "think":
-            return Done(await _think(call, asked.words, session, address), key)
+            return SlashCommandResult(await _change_thinking(call, asked.words, session, address), key)
     raise InvalidRequest(f"/{asked.name} cannot be carried out here")
 
 
-async def _patch(call: Call, session: Session | None, address: Address, **changes: str | None) -> None:
-    limited_tokens.check(call.user, Limited.REFUSED, "this command")
+async def _patch_session(call: Call, session: Session | None, address: SessionAddress, **changes: str | None) -> None:
+    limited_tokens.check_limited_token(call.user, LimitedTokenRule.REFUSED, "this command")
     where = {"session_id": str(session.id)} if session else {"key": address.own_key()}
     await session_methods.patch(call, session_methods.PatchParams.model_validate({**where, **changes}))
 
 
-async def _new(call: Call, title: str, agent: str, idempotency_key: str) -> Done:
+async def _create_session(call: Call, title: str, agent: str, idempotency_key: str) -> SlashCommandResult:
     # With the message's own key, so that a message sent twice makes one conversation.
     wanted = {"agentId": agent, "displayName": " ".join(title.split())[:200], "idempotencyKey": idempotency_key}
     made = await session_making.create(call, session_making.CreateParams.model_validate(wanted))
-    return Done(_("This is a new chat."), made["key"])
+    return SlashCommandResult(_("This is a new chat."), made["key"])
 
 
-async def _reset(call: Call, words: str, session: Session | None, key: str) -> Done:
+async def _reset_session(call: Call, words: str, session: Session | None, key: str) -> SlashCommandResult:
     if words:
         raise InvalidRequest(_("/reset takes no text; to send it as a message, start with a space."))
     if session is None or not session.entry_count:
-        return Done(_("This chat is already empty."), key)
+        return SlashCommandResult(_("This chat is already empty."), key)
     await session_methods.reset(call, session_methods.ResetParams(session_id=str(session.id), reason="reset"))
-    return Done(_("This chat was reset; the agent no longer remembers earlier messages."), key)
+    return SlashCommandResult(_("This chat was reset; the agent no longer remembers earlier messages."), key)
 
 
-async def _model(call: Call, word: str, session: Session | None, address: Address, key: str) -> str:
+async def _change_model(call: Call, word: str, session: Session | None, address: SessionAddress, key: str) -> str:
     if not word:
         now = await db.read(_model_in_use, session, key)
         return _("This chat uses %(model)s. To change it, use /model with a model name.") % {"model": now}
     if word.lower() == DEFAULT:
-        await _patch(call, session, address, model=None)
-        now = await db.read(_model_in_use, await db.read(find_or_none, call.user, address), key)
+        await _patch_session(call, session, address, model=None)
+        now = await db.read(_model_in_use, await db.read(find_session_or_none, call.user, address), key)
         return _("This chat now uses the agent’s default model again: %(model)s.") % {"model": now}
     model = await db.read(choose_model, word)
-    await _patch(call, session, address, model=model)
+    await _patch_session(call, session, address, model=model)
     return _("This chat now uses %(model)s.") % {"model": model}
 
 
-async def _think(call: Call, word: str, session: Session | None, address: Address) -> str:
+async def _change_thinking(call: Call, word: str, session: Session | None, address: SessionAddress) -> str:
     if not word:
         now = (session.thinking_level if session else "") or DEFAULT
         return _("The thinking level is %(level)s. Choose one of: %(levels)s.") % {
             "level": now,
-            "levels": ", ".join((*LEVELS, DEFAULT)),
+            "levels": ", ".join((*THINKING_LEVEL_CHOICES, DEFAULT)),
         }
-    level = None if word.lower() == DEFAULT else thinking_level(word)
-    await _patch(call, session, address, thinking_level=level)
+    level = None if word.lower() == DEFAULT else parse_thinking_level(word)
+    await _patch_session(call, session, address, thinking_level=level)
     return _("The thinking level is now %(level)s.") % {"level": level or DEFAULT}
 
 
@@ -209,17 +220,17 @@ def _model_in_use(session: Session | None, key: str) -> str:
         agent = find_agent(session.agent if session else parse_key(key).agent)
     except NotFound:
         return session.model if session else ""
-    return model_of(agent, session.model if session else "")
+    return choose_model_name(agent, session.model if session else "")
 
 
-def _help() -> str:
+def _render_help() -> str:
     return "\n".join(f"- `/{' '.join(filter(None, (command.name, command.args)))}` – {command.help}" for command in COMMANDS)
 
 
-async def _status(session: Session | None, key: str) -> str:
+async def _render_status(session: Session | None, key: str) -> str:
     lines = [(_("Session key"), f"`{key}`"), (_("Model"), await db.read(_model_in_use, session, key))]
     if session is not None:
-        active, queued = await db.read(_unfinished, session)
+        active, queued = await db.read(_count_unfinished, session)
         waits = ngettext("%d message queued", "%d messages queued", queued) % queued
         state = _("busy") if active else _("idle")
         lines += [
@@ -234,7 +245,7 @@ async def _status(session: Session | None, key: str) -> str:
     return "\n".join(f"- **{name}**: {value}" for name, value in lines)
 
 
-def _unfinished(session: Session) -> tuple[int, int]:
+def _count_unfinished(session: Session) -> tuple[int, int]:
     """(being worked on or parked, waiting for their turn)"""
     statuses = list(Run.objects.filter(session=session, status__in=Run.UNFINISHED).values_list("status", flat=True))
     queued = statuses.count(Run.Status.ACCEPTED)

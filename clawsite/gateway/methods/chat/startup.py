@@ -5,12 +5,12 @@ from typing import Any, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway.methods.agents import AgentsAnswer, told_agents
+from clawsite.gateway.methods.agents import AgentsAnswer, list_agent_rows
 from clawsite.gateway.methods.chat.history import DeltaCursor, HistoryAnswer, HistoryParams, chat_history
 from clawsite.gateway.methods.chat.session_aliases import DescribeParams, describe
-from clawsite.gateway.methods.chat.slash_commands import CommandRow, told_commands
-from clawsite.gateway.methods.defaults import default_model
-from clawsite.gateway.methods.models import Model, told_models
+from clawsite.gateway.methods.chat.slash_commands import CommandRow, list_command_rows
+from clawsite.gateway.methods.defaults import get_session_default_model
+from clawsite.gateway.methods.models import Model, list_wire_models
 from clawsite.gateway.protocol import openclaw
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, Params, method
@@ -33,12 +33,12 @@ class Metadata(TypedDict):
 @method("chat.metadata", scope=Scope.READ)
 async def metadata(call: Call, params: MetadataParams) -> Metadata:
     """The commands and the usable models, as commands.list and models.list tell them."""
-    return await _metadata(call)
+    return await _read_metadata(call)
 
 
-async def _metadata(call: Call) -> Metadata:
-    models = await db.read(told_models, usable_only=True)
-    return Metadata(commands=told_commands(call)["commands"], models=models)
+async def _read_metadata(call: Call) -> Metadata:
+    models = await db.read(list_wire_models, usable_only=True)
+    return Metadata(commands=list_command_rows(call)["commands"], models=models)
 
 
 class StartupParams(Params):
@@ -72,7 +72,7 @@ async def startup(call: Call, params: StartupParams) -> StartupAnswer:
     page = await chat_history(call, HistoryParams(**where, **wishes))  # type: ignore[arg-type]
     if page.get("kind") == "reset":
         return cast("StartupAnswer", page)
-    beside = {"agentsList": await db.read(told_agents), "metadata": await _metadata(call)}
+    beside = {"agentsList": await db.read(list_agent_rows), "metadata": await _read_metadata(call)}
     if page.get("kind") == "delta":
         return cast("StartupAnswer", {**page, **beside})
     told = await describe(call, DescribeParams(key=params.session_key, agent_id=params.agent_id))
@@ -80,14 +80,14 @@ async def startup(call: Call, params: StartupParams) -> StartupAnswer:
     if info is not None:
         active = page.get("activeRun")
         info["hasActiveRun"], info["activeRunIds"] = active is not None, [active["runId"]] if active else []
-    model = await db.read(default_model)
+    model = await db.read(get_session_default_model)
     return cast(
         "StartupAnswer",
         {
             **page,
             **beside,
-            "messages": [openclaw.marked(dict(message)) for message in page["messages"]],
-            "pendingInputs": openclaw.pending_inputs(page["queued"]),
+            "messages": [openclaw.add_identity(dict(message)) for message in page["messages"]],
+            "pendingInputs": openclaw.to_pending_inputs(page["queued"]),
             "hasMore": page.get("nextCursor") is not None,
             "sessionInfo": info,
             "defaults": {"modelProvider": model.partition("/")[0], "model": model.partition("/")[2], "contextTokens": None},

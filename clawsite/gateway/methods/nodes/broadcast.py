@@ -7,11 +7,11 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
-from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.delivery.presence import node_key
-from clawsite.gateway.devices.tokens import about
-from clawsite.gateway.methods.nodes.invoke import MOST_REPORTED
-from clawsite.gateway.methods.nodes.shapes import NodeId, own_node, own_nodes
+from clawsite.gateway.devices.tokens import audit_subject
+from clawsite.gateway.methods.nodes.invoke import MAX_EVENT_BYTES
+from clawsite.gateway.methods.nodes.shapes import NodeId, find_own_node, list_own_nodes
 from clawsite.gateway.models import Device
 from clawsite.gateway.nodes import results
 from clawsite.gateway.protocol.device_events import NodeBroadcast
@@ -41,13 +41,13 @@ class BroadcastAnswer(TypedDict):
     nodeIds: list[str]
 
 
-@method("node.broadcast", scope=Scope.WRITE, limited=Limited.REFUSED)
+@method("node.broadcast", scope=Scope.WRITE, limited=LimitedTokenRule.REFUSED)
 async def broadcast(call: Call, params: BroadcastParams) -> BroadcastAnswer:
     """Tell your nodes that are connected, wherever they are. It is not kept for the others, and no node answers."""
-    text = results.as_text(params.payload, params.payload_json)
-    if len(text.encode()) > MOST_REPORTED:
-        raise InvalidRequest(f"the payload is too large; {MOST_REPORTED} bytes are possible here")
-    nodes = await db.read(_named, call.user, params.node_ids)
+    text = results.to_json_text(params.payload, params.payload_json)
+    if len(text.encode()) > MAX_EVENT_BYTES:
+        raise InvalidRequest(f"the payload is too large; {MAX_EVENT_BYTES} bytes are possible here")
+    nodes = await db.read(_find_nodes, call.user, params.node_ids)
     there = [node for node in nodes if call.runtime.presence.online_since(node_key(node.pk)) is not None]
     told = NodeBroadcast(event=params.event, ts=clock.now_ms())
     if text:
@@ -55,19 +55,21 @@ async def broadcast(call: Call, params: BroadcastParams) -> BroadcastAnswer:
     if params.idempotency_key:
         told["idempotencyKey"] = params.idempotency_key
     if there:
-        await db.write(_tell, call.user, there, told)
+        await db.write(_publish, call.user, there, told)
     return BroadcastAnswer(ok=True, nodeIds=[node.fingerprint for node in there])
 
 
-def _named(user: User, node_ids: list[str] | None) -> list[Device]:
+def _find_nodes(user: User, node_ids: list[str] | None) -> list[Device]:
     if node_ids is None:
-        return own_nodes(user)
-    return [own_node(user, node_id) for node_id in dict.fromkeys(node_ids)]
+        return list_own_nodes(user)
+    return [find_own_node(user, node_id) for node_id in dict.fromkeys(node_ids)]
 
 
 @transaction.atomic
-def _tell(user: User, nodes: list[Device], told: NodeBroadcast) -> None:
+def _publish(user: User, nodes: list[Device], told: NodeBroadcast) -> None:
     for node in nodes:
-        audit_log.record("node.told", actor=acting.account(user), subject=about(node), owner=node.owner_id, event=told["event"])
+        audit_log.record(
+            "node.told", actor=acting.actor_for_user(user), subject=audit_subject(node), owner=node.owner_id, event=told["event"]
+        )
     message = {"k": "node-broadcast", "devices": [node.pk for node in nodes], "event": {**told}}
     transaction.on_commit(lambda: bus.publish(message))

@@ -8,13 +8,13 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
-from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.delivery.presence import node_key
-from clawsite.gateway.methods.nodes.shapes import ByNode, NodeFacts, NodeId, node_facts, own_node, own_nodes
+from clawsite.gateway.methods.nodes.shapes import ByNode, NodeFacts, NodeId, find_own_node, list_own_nodes, to_node_facts
 from clawsite.gateway.models import Device, NodeInvocation
 from clawsite.gateway.nodes import invocations, results
-from clawsite.gateway.nodes.invocations import NOT_CONNECTED, UNAVAILABLE, Asked
-from clawsite.gateway.nodes.results import Result
+from clawsite.gateway.nodes.invocations import NOT_CONNECTED, UNAVAILABLE, InvocationRequest
+from clawsite.gateway.nodes.results import NodeResult
 from clawsite.gateway.protocol.device_events import NodeEvent
 from clawsite.gateway.protocol.frames import Command
 from clawsite.gateway.protocol.scopes import Scope
@@ -24,8 +24,8 @@ from clawsite.infra import bus, clock, db
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.errors import InvalidRequest, Unavailable
 
-MOST_PARAMS = 1 << 20  # bytes of JSON
-MOST_REPORTED = 64 << 10  # what the bus carries
+MAX_PARAMS_BYTES = 1 << 20  # bytes of JSON
+MAX_EVENT_BYTES = 64 << 10  # what the bus carries
 
 
 class NodeList(TypedDict):
@@ -36,18 +36,18 @@ class NodeList(TypedDict):
 @method("node.list", scope=Scope.READ)
 async def list_nodes(call: Call, params: Nothing) -> NodeList:
     """Your nodes. Those of others are in node.pair.list, for who may manage them."""
-    nodes = await db.read(own_nodes, call.user)
-    return NodeList(ts=clock.now_ms(), nodes=[_told(call, node) for node in nodes])
+    nodes = await db.read(list_own_nodes, call.user)
+    return NodeList(ts=clock.now_ms(), nodes=[_to_wire(call, node) for node in nodes])
 
 
 @method("node.describe", scope=Scope.READ)
 async def describe(call: Call, params: ByNode) -> NodeFacts:
     """One of them."""
-    return _told(call, await db.read(own_node, call.user, params.node_id, params.owner))
+    return _to_wire(call, await db.read(find_own_node, call.user, params.node_id, params.owner))
 
 
-def _told(call: Call, node: Device) -> NodeFacts:
-    return node_facts(node, call.runtime.presence.online_since(node_key(node.pk)))
+def _to_wire(call: Call, node: Device) -> NodeFacts:
+    return to_node_facts(node, call.runtime.presence.online_since(node_key(node.pk)))
 
 
 class InvokeParams(ByNode):
@@ -62,7 +62,7 @@ class InvokeParams(ByNode):
     idempotency_key: IdempotencyKey
 
 
-class InvokeAnswer(Result):
+class InvokeAnswer(NodeResult):
     """`payloadJSON` is the node's answer as it sent it, `payload` the same read as JSON. One too long to be told twice is told as
     `payload` only, with null beside it."""
 
@@ -71,7 +71,7 @@ class InvokeAnswer(Result):
     command: str
 
 
-@method("node.invoke", scope=Scope.WRITE, limited=Limited.REFUSED)
+@method("node.invoke", scope=Scope.WRITE, limited=LimitedTokenRule.REFUSED)
 async def invoke(call: Call, params: InvokeParams) -> InvokeAnswer:
     """Ask a node to do something that it declares and somebody has allowed. Answered when the node has answered.
 
@@ -80,23 +80,23 @@ async def invoke(call: Call, params: InvokeParams) -> InvokeAnswer:
     RESULT_TOO_LARGE, or a code of the node's own.
     """
     text = None if params.params is None else orjson.dumps(params.params).decode()
-    if text is not None and len(text.encode()) > MOST_PARAMS:
-        raise InvalidRequest(f"the params of an invocation can have {MOST_PARAMS} bytes")
-    asked = Asked(params.command, text, params.timeout_ms, params.idempotency_key)
-    node, invocation = await db.read(_looked_up, call.user, params, asked)
+    if text is not None and len(text.encode()) > MAX_PARAMS_BYTES:
+        raise InvalidRequest(f"the params of an invocation can have {MAX_PARAMS_BYTES} bytes")
+    asked = InvocationRequest(params.command, text, params.timeout_ms, params.idempotency_key)
+    node, invocation = await db.read(_find_invocation, call.user, params, asked)
     if invocation is None:
         if call.runtime.presence.online_since(node_key(node.pk)) is None:
             raise _node_error(NOT_CONNECTED, "the node is not connected; try again when it is", retryable=True)
-        invocation = await db.write(invocations.begin, call.user, node, asked)
+        invocation = await db.write(invocations.create_invocation, call.user, node, asked)
     ended = await call.runtime.nodes.outcome(invocation)
     if ended.status != NodeInvocation.Status.DONE:
         raise _node_error(ended.error_code or UNAVAILABLE, ended.error_message)
-    return InvokeAnswer(ok=True, nodeId=node.fingerprint, command=ended.command, **results.told(ended.result_json))
+    return InvokeAnswer(ok=True, nodeId=node.fingerprint, command=ended.command, **results.to_wire(ended.result_json))
 
 
-def _looked_up(user: User, params: InvokeParams, asked: Asked) -> tuple[Device, NodeInvocation | None]:
-    node = own_node(user, params.node_id, params.owner)
-    before = invocations.find(user, node, asked)
+def _find_invocation(user: User, params: InvokeParams, asked: InvocationRequest) -> tuple[Device, NodeInvocation | None]:
+    node = find_own_node(user, params.node_id, params.owner)
+    before = invocations.find_invocation(user, node, asked)
     if before is None:
         invocations.check_command(node, params.command)
     return node, before
@@ -133,25 +133,28 @@ class ResultAnswer(TypedDict):
 @method("node.invoke.result", scope=None, role="node")
 async def invoke_result(call: Call, params: ResultParams) -> ResultAnswer:
     """What came of an invocation. One that does not fit into an answer is refused, and who asked is told so: RESULT_TOO_LARGE."""
-    _check_is_itself(call, params.node_id)
-    text = results.as_text(params.payload, params.payload_json)
-    error, fits = None, results.fits(text)
+    _check_own_node_id(call, params.node_id)
+    text = results.to_json_text(params.payload, params.payload_json)
+    error, fits = None, results.fits_reply(text)
     if not params.ok:
         failure = params.error or NodeFailure()
         error = (failure.code or UNAVAILABLE, failure.message or "the node reports a failure")
     if not fits:
-        text, error = "", error or (results.RESULT_TOO_LARGE, f"the node has done what it was asked, but {results.TOO_LARGE}")
+        text, error = (
+            "",
+            error or (results.RESULT_TOO_LARGE, f"the node has done what it was asked, but {results.TOO_LARGE_MESSAGE}"),
+        )
     ended = await db.write(
-        invocations.end,
+        invocations.end_invocation,
         params.id,
         device_pk=call.connection.device_pk,
         result_json=text,
         error=error,
-        actor=acting.account(call.user),
+        actor=acting.actor_for_user(call.user),
     )
     call.runtime.nodes.answered(params.id)
     if not fits:
-        raise InvalidRequest(results.TOO_LARGE)
+        raise InvalidRequest(results.TOO_LARGE_MESSAGE)
     return ResultAnswer(ok=True) if ended else ResultAnswer(ok=True, ignored=True)
 
 
@@ -172,14 +175,14 @@ class EventAnswer(TypedDict):
 @method("node.event", scope=None, role="node")
 async def node_event(call: Call, params: EventParams) -> EventAnswer:
     """Report something. It is told to the owner's connections that are there, and not stored."""
-    text = results.as_text(params.payload, params.payload_json)
-    if len(text.encode()) > MOST_REPORTED:
-        raise InvalidRequest(f"the payload is too large; {MOST_REPORTED} bytes are possible here")
-    told = NodeEvent(nodeId=call.connection.device_id, event=params.event, payload=results.read(text), ts=clock.now_ms())
+    text = results.to_json_text(params.payload, params.payload_json)
+    if len(text.encode()) > MAX_EVENT_BYTES:
+        raise InvalidRequest(f"the payload is too large; {MAX_EVENT_BYTES} bytes are possible here")
+    told = NodeEvent(nodeId=call.connection.device_id, event=params.event, payload=results.parse_payload(text), ts=clock.now_ms())
     bus.publish({"k": "node-event", "owner": call.user.pk, "event": {**told}})
     return EventAnswer(ok=True, event=params.event, handled=True)
 
 
-def _check_is_itself(call: Call, node_id: str) -> None:
+def _check_own_node_id(call: Call, node_id: str) -> None:
     if node_id != call.connection.device_id:
         raise InvalidRequest("nodeId is not this node's; a node answers for itself only")

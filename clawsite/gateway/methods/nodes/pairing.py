@@ -7,20 +7,13 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
-from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.devices import pairing, tokens
-from clawsite.gateway.devices.selectors import paired_devices, pending_requests
+from clawsite.gateway.devices.selectors import list_paired_devices, list_pending_requests
 from clawsite.gateway.devices.shapes import DeviceFacts
-from clawsite.gateway.methods.devices import (
-    ApproveAnswer,
-    ApproveParams,
-    ByRequest,
-    RejectAnswer,
-    approved,
-    rejected,
-)
-from clawsite.gateway.methods.nodes.shapes import ByNode, managed_node
-from clawsite.gateway.methods.recent_password import need_recent_password
+from clawsite.gateway.methods.devices import ApproveAnswer, ApproveParams, ByRequest, RejectAnswer, approve_pairing, reject_pairing
+from clawsite.gateway.methods.nodes.shapes import ByNode, find_managed_node
+from clawsite.gateway.methods.recent_password import require_recent_password
 from clawsite.gateway.protocol.device_events import NodePairRequested
 from clawsite.gateway.protocol.frames import Command
 from clawsite.gateway.protocol.scopes import Scope
@@ -43,7 +36,7 @@ class NodePairList(TypedDict):
     paired: list[PairedNode]
 
 
-@method("node.pair.list", scope=Scope.PAIRING, limited=Limited.HARMLESS)
+@method("node.pair.list", scope=Scope.PAIRING, limited=LimitedTokenRule.HARMLESS)
 async def pair_list(call: Call, params: Nothing) -> NodePairList:
     """Like device.pair.list, of nodes."""
     return await db.read(_nodes_to_manage, call.user)
@@ -51,33 +44,33 @@ async def pair_list(call: Call, params: Nothing) -> NodePairList:
 
 def _nodes_to_manage(user: User) -> NodePairList:
     return NodePairList(
-        pending=[NodePairRequested(**row, nodeId=row["deviceId"]) for row in pending_requests(user, "node")],
-        paired=[PairedNode(**row, nodeId=row["deviceId"]) for row in paired_devices(user, nodes_only=True)],
+        pending=[NodePairRequested(**row, nodeId=row["deviceId"]) for row in list_pending_requests(user, "node")],
+        paired=[PairedNode(**row, nodeId=row["deviceId"]) for row in list_paired_devices(user, nodes_only=True)],
     )
 
 
-@method("node.pair.approve", scope=Scope.PAIRING, limited=Limited.REFUSED)
+@method("node.pair.approve", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
 async def pair_approve(call: Call, params: ApproveParams) -> ApproveAnswer:
     """Like device.pair.approve, of nodes."""
-    return await approved(call, params, role="node")
+    return await approve_pairing(call, params, role="node")
 
 
-@method("node.pair.reject", scope=Scope.PAIRING, limited=Limited.HARMLESS)
+@method("node.pair.reject", scope=Scope.PAIRING, limited=LimitedTokenRule.HARMLESS)
 async def pair_reject(call: Call, params: ByRequest) -> RejectAnswer:
     """Like device.pair.reject, of nodes."""
-    return await rejected(call, params, role="node")
+    return await reject_pairing(call, params, role="node")
 
 
 class RemoveAnswer(TypedDict):
     nodeId: str
 
 
-@method("node.pair.remove", scope=Scope.PAIRING, limited=Limited.HARMLESS)
+@method("node.pair.remove", scope=Scope.PAIRING, limited=LimitedTokenRule.HARMLESS)
 async def pair_remove(call: Call, params: ByNode) -> RemoveAnswer:
     """Like device.pair.remove, of nodes: a device that is an operator too stays one."""
 
     def remove() -> None:
-        pairing.remove_node(managed_node(call.user, params.node_id, params.owner), by=call.user)
+        pairing.remove_node(find_managed_node(call.user, params.node_id, params.owner), by=call.user)
 
     await db.write(remove, alone=True)
     return RemoveAnswer(nodeId=params.node_id)
@@ -92,12 +85,12 @@ class RenameAnswer(TypedDict):
     displayName: str
 
 
-@method("node.rename", scope=Scope.PAIRING, limited=Limited.REFUSED)
+@method("node.rename", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
 async def rename(call: Call, params: RenameParams) -> RenameAnswer:
     """Give a node a name, which it keeps whatever it calls itself."""
 
     def save() -> RenameAnswer:
-        node = managed_node(call.user, params.node_id, params.owner)
+        node = find_managed_node(call.user, params.node_id, params.owner)
         pairing.rename(node, params.display_name, by=call.user)
         return RenameAnswer(nodeId=node.fingerprint, displayName=node.display_name)
 
@@ -115,18 +108,20 @@ class AllowAnswer(TypedDict):
     allowedCommands: list[str]
 
 
-@method("node.allow", scope=Scope.PAIRING, limited=Limited.REFUSED)
+@method("node.allow", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
 async def allow(call: Call, params: AllowParams) -> AllowAnswer:
     """Say what a node may be asked to do, also what it has learnt since it was paired."""
-    await need_recent_password(call)
+    await require_recent_password(call)
 
     @transaction.atomic
     def save() -> AllowAnswer:
-        node = managed_node(call.user, params.node_id, params.owner)
-        node.allowed_commands = pairing.chosen_commands(node.declared.get("commands", []), params.commands)
+        node = find_managed_node(call.user, params.node_id, params.owner)
+        node.allowed_commands = pairing.choose_commands(node.declared.get("commands", []), params.commands)
         node.save(update_fields=["allowed_commands"])
-        who = acting.account(call.user)
-        audit_log.record("node.allowed", actor=who, subject=tokens.about(node), owner=node.owner_id, commands=node.allowed_commands)
+        who = acting.actor_for_user(call.user)
+        audit_log.record(
+            "node.allowed", actor=who, subject=tokens.audit_subject(node), owner=node.owner_id, commands=node.allowed_commands
+        )
         return AllowAnswer(nodeId=node.fingerprint, allowedCommands=node.allowed_commands)
 
     return await db.write(save, alone=True)

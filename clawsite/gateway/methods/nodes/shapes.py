@@ -43,7 +43,7 @@ class NodeFacts(TypedDict):
     connectedAtMs: NotRequired[int]
 
 
-def managed_node(user: User, node_id: str, owner: str | None = None) -> Device:
+def find_managed_node(user: User, node_id: str, owner: str | None = None) -> Device:
     """To name it and to say what it may be asked: one's own, and everybody's with the right to manage them."""
     try:
         node = find_device(user, node_id, owner)
@@ -54,23 +54,23 @@ def managed_node(user: User, node_id: str, owner: str | None = None) -> Device:
     return node
 
 
-def own_node(user: User, node_id: str, owner: str | None = None) -> Device:
+def find_own_node(user: User, node_id: str, owner: str | None = None) -> Device:
     """To ask it something, or what it is: one's own alone. Who manages everybody's devices lets them in and out, no more."""
-    node = _own(user).filter(fingerprint=node_id).first()
+    node = _own_nodes(user).filter(fingerprint=node_id).first()
     if node is None or owner not in (None, node.owner.username):
         raise NotFound(f"there is no node {node_id[:64]!r}")
     return node
 
 
-def own_nodes(user: User) -> list[Device]:
-    return list(_own(user).order_by("-paired_at")[:500])
+def list_own_nodes(user: User) -> list[Device]:
+    return list(_own_nodes(user).order_by("-paired_at")[:500])
 
 
-def _own(user: User) -> QuerySet[Device]:
-    return Device.objects.filter(owner=user, is_node=True).living().select_related("owner")
+def _own_nodes(user: User) -> QuerySet[Device]:
+    return Device.objects.filter(owner=user, is_node=True).active().select_related("owner")
 
 
-def node_facts(node: Device, online_since: int | None) -> NodeFacts:
+def to_node_facts(node: Device, online_since: int | None) -> NodeFacts:
     declared = node.declared.get("commands", [])
     told: dict[str, Any] = {
         "displayName": node.display_name,

@@ -8,16 +8,16 @@ from uuid import uuid4
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway.auth.limited_tokens import Limited
-from clawsite.gateway.delivery.run_waits import end_of_run
-from clawsite.gateway.methods.agent import failure
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.delivery.run_waits import wait_for_run_end
+from clawsite.gateway.methods.agent import to_failure
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, method
-from clawsite.gateway.server.session_address import ByKey, IdempotencyKey, found
-from clawsite.gateway.server.tool_invocation import USUAL_PATIENCE, Patience
+from clawsite.gateway.server.session_address import ByKey, IdempotencyKey, find_session
+from clawsite.gateway.server.tool_invocation import DEFAULT_TIMEOUT_MS, TimeoutMs
 from clawsite.infra import db
 from sessions_app.models import Run
-from sessions_app.runs.compaction_requests import LONGEST_WISH, ask_for_compaction, outcome_of
+from sessions_app.runs.compaction_requests import MAX_INSTRUCTIONS_LENGTH, read_compaction_outcome, request_compaction
 
 
 class CompactParams(ByKey):
@@ -27,9 +27,9 @@ class CompactParams(ByKey):
     """
 
     max_lines: int | None = Field(None, ge=1, le=100_000)
-    instructions: str | None = Field(None, max_length=LONGEST_WISH, description="What to keep in mind above all")
+    instructions: str | None = Field(None, max_length=MAX_INSTRUCTIONS_LENGTH, description="What to keep in mind above all")
     idempotency_key: IdempotencyKey | None = None
-    timeout_ms: Patience = USUAL_PATIENCE
+    timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS
 
 
 class CompactAnswer(TypedDict):
@@ -44,28 +44,28 @@ class CompactAnswer(TypedDict):
     reason: NotRequired[str]
 
 
-@method("sessions.compact", scope=Scope.WRITE, limited=Limited.CARRIED)
+@method("sessions.compact", scope=Scope.WRITE, limited=LimitedTokenRule.CARRIED)
 async def compact(call: Call, params: CompactParams) -> CompactAnswer:
     """Summarise the earlier part of a session, in its turn behind what the session is doing. Answers when that has ended.
 
     Nothing is removed: the transcript has one entry more, a model is given the summary and what came after it. Only the session's
     owner may ask for it.
     """
-    session = await found(call, params.address)
+    session = await find_session(call, params.address)
     run_id = params.idempotency_key or f"compact-{uuid4().hex}"
-    ask = partial(ask_for_compaction, call.user, session, run_id=run_id)
+    ask = partial(request_compaction, call.user, session, run_id=run_id)
     accepted = await db.write(ask, words=params.instructions or "", max_lines=params.max_lines, key=str(session.id))
     answer = CompactAnswer(
         ok=True, key=session.key_for(call.user.pk), sessionId=str(session.generation_id), runId=run_id, compacted=False
     )
     try:
         async with asyncio.timeout(params.timeout_ms / 1000):
-            state = await end_of_run(call.runtime.hub.run_waits, call.user, run_id, accepted.pk)
+            state = await wait_for_run_end(call.runtime.hub.run_waits, call.user, run_id, accepted.pk)
     except TimeoutError:
         return {**answer, "reason": "in_progress"}
     if state.status == Run.Status.FAILED:
-        raise failure(state)
-    outcome = await db.read(outcome_of, state)
+        raise to_failure(state)
+    outcome = await db.read(read_compaction_outcome, state)
     if outcome.compacted:
         return {**answer, "compacted": True, "kept": outcome.kept or 0}
     return {**answer, "reason": outcome.reason}

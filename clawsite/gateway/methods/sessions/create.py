@@ -9,18 +9,18 @@ from pydantic import AliasChoices, Field
 
 from clawsite.accounts.models import User
 from clawsite.gateway.auth import limited_tokens
-from clawsite.gateway.auth.limited_tokens import Limited
-from clawsite.gateway.methods.sessions.lifecycle import POLICY_ONLY, Level, SessionAnswer, answer_of
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.methods.sessions.lifecycle import POLICY_ONLY, SessionAnswer, ThinkingLevel, to_answer
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, IdempotencyKey, Key, address_of, found
+from clawsite.gateway.server.session_address import Id, IdempotencyKey, Key, find_session, to_address
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.inbound import Address, Inbound, open_session, receive_first
+from clawsite.routing.inbound import Inbound, SessionAddress, open_session, receive_in_new_session
 from sessions_app.keys import parse_key
 from sessions_app.models import Session
 from sessions_app.sessions.forks import fork_session
-from sessions_app.sessions.idempotency import asked_once
+from sessions_app.sessions.idempotency import find_or_create_session
 
 NO_PROJECTS = "sessions have no projects and no worktrees"
 
@@ -31,7 +31,7 @@ class NewSession(Params):
     label: str = Field("", max_length=512)
     display_name: str = Field("", max_length=200)
     model: str = Field("", max_length=200)
-    thinking_level: Level | None = None
+    thinking_level: ThinkingLevel | None = None
     idempotency_key: IdempotencyKey | None = None  # for one without a key, which would itself make it idempotent
 
 
@@ -66,21 +66,23 @@ class CreateAnswer(SessionAnswer):
     runId: NotRequired[str]
 
 
-@method("sessions.create", scope=Scope.WRITE, limited=Limited.CARRIED)
+@method("sessions.create", scope=Scope.WRITE, limited=LimitedTokenRule.CARRIED)
 async def create(call: Call, params: CreateParams) -> CreateAnswer:
     """Make a session; without a key it gets one. A key that exists already returns that session.
 
     Without a key the same `idempotencyKey` again returns the same session and the same run; with another request it is CONFLICT.
     """
-    make, order = (await _forking(call, params)) if params.fork else making(call.user, params)
+    make, order = (await _prepare_fork(call, params)) if params.fork else prepare_create(call.user, params)
     if not params.message:
-        return cast("CreateAnswer", await answer_of(call, await db.write(make, key=order)))
+        return cast("CreateAnswer", await to_answer(call, await db.write(make, key=order)))
     run_id = params.idempotency_key or uuid4().hex
-    session, accepted = await receive_first(Inbound(call.user, params.message, run_id, Address(), verbatim=True), make, key=order)
-    return CreateAnswer(**await answer_of(call, session), runStarted=True, runId=accepted.run_id)
+    session, accepted = await receive_in_new_session(
+        Inbound(call.user, params.message, run_id, SessionAddress(), verbatim=True), make, key=order
+    )
+    return CreateAnswer(**await to_answer(call, session), runStarted=True, runId=accepted.run_id)
 
 
-def making(user: User, params: NewSession, **more: Any) -> tuple[Callable[[], Session], str]:
+def prepare_create(user: User, params: NewSession, **more: Any) -> tuple[Callable[[], Session], str]:
     """What makes the session, or finds it, and the key to do it in order of; `more` are fields of one that is made.
 
     With a limited token settings are for a fresh session only: one with a key may be found by runs that have more tools.
@@ -92,25 +94,27 @@ def making(user: User, params: NewSession, **more: Any) -> tuple[Callable[[], Se
         "thinking_level": params.thinking_level or "",
     }
     if params.key and any(fields.values()):
-        limited_tokens.check(user, Limited.REFUSED, "model, thinkingLevel, label or displayName for a key of your own choice")
-    address = Address(params.key or "", agent=(params.agent_id or "").lower())
+        limited_tokens.check_limited_token(
+            user, LimitedTokenRule.REFUSED, "model, thinkingLevel, label or displayName for a key of your own choice"
+        )
+    address = SessionAddress(params.key or "", agent=(params.agent_id or "").lower())
     key, agent = address.own_key(), parse_key(address.own_key()).agent
     if address.agent and address.agent != agent:
         raise InvalidRequest(f"session key {key!r} belongs to agent {agent!r}, not {address.agent!r}")
     if params.key:
         return partial(open_session, user, key=key, **fields, **more), key
-    return _once(user, params, agent, partial(open_session, user, agent=agent, **fields, **more))
+    return _prepare_once(user, params, agent, partial(open_session, user, agent=agent, **fields, **more))
 
 
-async def _forking(call: Call, params: CreateParams) -> tuple[Callable[[], Session], str]:
+async def _prepare_fork(call: Call, params: CreateParams) -> tuple[Callable[[], Session], str]:
     if params.key or not params.parent_session_key:
         raise InvalidRequest("a fork needs parentSessionKey and gets a key of its own")
-    parent = await found(call, address_of(params.parent_session_key, None, params.agent_id))
-    return _once(call.user, params, parent.agent, partial(fork_session, call.user, parent))
+    parent = await find_session(call, to_address(params.parent_session_key, None, params.agent_id))
+    return _prepare_once(call.user, params, parent.agent, partial(fork_session, call.user, parent))
 
 
-def _once(user: User, params: NewSession, agent: str, make: Callable[..., Session]) -> tuple[Callable[[], Session], str]:
+def _prepare_once(user: User, params: NewSession, agent: str, make: Callable[..., Session]) -> tuple[Callable[[], Session], str]:
     if params.idempotency_key is None:
         return make, ""
     asked = params.model_dump(exclude={"agent_id", "idempotency_key"}, exclude_defaults=True)
-    return partial(asked_once, user, agent, params.idempotency_key, asked, make), params.idempotency_key
+    return partial(find_or_create_session, user, agent, params.idempotency_key, asked, make), params.idempotency_key

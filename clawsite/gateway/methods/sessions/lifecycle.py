@@ -8,21 +8,21 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
-from clawsite.gateway.auth.limited_tokens import Limited
-from clawsite.gateway.methods.defaults import default_model
+from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.methods.defaults import get_session_default_model
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.protocol.sessions import SessionRow
 from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import ByKey, Id, Key, address_of, found, is_still
+from clawsite.gateway.server.session_address import ByKey, Id, Key, check_session_unchanged, find_session, to_address
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest, NotFound
-from clawsite.routing.inbound import find_or_none, open_session
+from clawsite.routing.inbound import find_session_or_none, open_session
 from sessions_app.keys import parse_key
 from sessions_app.models import Session
 from sessions_app.sessions import marks, selectors
 from sessions_app.sessions import service as session_service
 
-Level = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
+ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
 
 class SessionAnswer(TypedDict):
@@ -32,14 +32,18 @@ class SessionAnswer(TypedDict):
     entry: SessionRow
 
 
-def row_of(user: User, session: Session) -> SessionRow:
+def to_row(user: User, session: Session) -> SessionRow:
     """The session as the user's list shows it."""
-    row = {**selectors.session_row(session), "key": session.key_for(user.pk), **marks.facts(user, [session])[session.pk]}
+    row = {
+        **selectors.to_wire_session(session),
+        "key": session.key_for(user.pk),
+        **marks.read_row_states(user, [session])[session.pk],
+    }
     return cast("SessionRow", row)
 
 
-async def answer_of(call: Call, session: Session) -> SessionAnswer:
-    entry = await db.read(row_of, call.user, session)
+async def to_answer(call: Call, session: Session) -> SessionAnswer:
+    entry = await db.read(to_row, call.user, session)
     return SessionAnswer(ok=True, key=entry["key"], sessionId=str(session.generation_id), entry=entry)
 
 
@@ -78,9 +82,9 @@ async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
         raise InvalidRequest("give exactly one of key, sessionId and label")
     try:
         if params.label is not None:
-            session = await db.read(_by_label, call, params.label, params.agent_id)
+            session = await db.read(_find_by_label, call, params.label, params.agent_id)
         else:
-            session = await found(call, address_of(params.key, params.session_id, params.agent_id))
+            session = await find_session(call, to_address(params.key, params.session_id, params.agent_id))
     except NotFound:
         if params.allow_missing:
             return ResolveAnswer(ok=False)
@@ -89,7 +93,7 @@ async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
     return ResolveAnswer(ok=True, key=key, sessionId=session_id, agentId=session.agent)
 
 
-def _by_label(call: Call, label: str, agent: str | None) -> Session:
+def _find_by_label(call: Call, label: str, agent: str | None) -> Session:
     visible = Session.objects.for_user(call.user).filter(label=label, owner=call.user)
     session = (visible.filter(agent=agent) if agent else visible).first()
     if session is None:
@@ -120,7 +124,7 @@ class Changes(Params):
     label: str | None = Field(None, max_length=512)
     title: str | None = Field(None, max_length=200)
     model: str | None = Field(None, max_length=200)
-    thinking_level: Level | None = None
+    thinking_level: ThinkingLevel | None = None
     verbose_level: Literal["off", "on", "full"] | None = None
     reasoning_level: Literal["off", "on", "stream"] | None = None
     response_usage: Literal["off", "tokens", "full", "on"] | None = None
@@ -144,24 +148,24 @@ class PatchAnswer(SessionAnswer):
     resolved: dict[str, str]
 
 
-@method("sessions.patch", scope=Scope.WRITE, limited=Limited.REFUSED)
+@method("sessions.patch", scope=Scope.WRITE, limited=LimitedTokenRule.REFUSED)
 async def patch(call: Call, params: PatchParams) -> PatchAnswer:
     """Change a session of one's own; one that does not exist yet is made. Whoever may see a session may mark it for themselves."""
-    session = await db.read(find_or_none, call.user, params.address)
-    is_still(session, params.expected_session_id)
-    session = await changed(call.user, session or params.address.own_key(), params)
-    model = session.model or await db.read(default_model)
+    session = await db.read(find_session_or_none, call.user, params.address)
+    check_session_unchanged(session, params.expected_session_id)
+    session = await apply_changes(call.user, session or params.address.own_key(), params)
+    model = session.model or await db.read(get_session_default_model)
     resolved = {"modelProvider": model.partition("/")[0], "model": model.partition("/")[2]}
-    return PatchAnswer(**await answer_of(call, session), path="", resolved=resolved)
+    return PatchAnswer(**await to_answer(call, session), path="", resolved=resolved)
 
 
-async def changed(user: User, session: Session | str, params: Changes) -> Session:
+async def apply_changes(user: User, session: Session | str, params: Changes) -> Session:
     """A session as it was found, or the key of one to be made."""
     given = params.model_dump(by_alias=True, include=params.model_fields_set & Changes.model_fields.keys())
     wanted = {name: bool(given.pop(name)) for name in ("pinned", "archived") if name in given}
     was_read = given.pop("unread", None) is False
     if isinstance(session, str):
-        session = await db.write(_made_and_patched, user, session, given)
+        session = await db.write(_create_and_patch, user, session, given)
     elif given or not (wanted or was_read):
         session = await db.write(session_service.patch_session, user, session, given, key=str(session.id))
     if wanted:
@@ -171,7 +175,7 @@ async def changed(user: User, session: Session | str, params: Changes) -> Sessio
     return session
 
 
-def _made_and_patched(user: User, new: str, given: dict[str, Any]) -> Session:
+def _create_and_patch(user: User, new: str, given: dict[str, Any]) -> Session:
     return session_service.patch_session(user, open_session(user, key=new), given)
 
 
@@ -180,12 +184,12 @@ class ResetParams(ByKey):
     expected_session_id: Id | None = None
 
 
-@method("sessions.reset", scope=Scope.WRITE, limited=Limited.HARMLESS)
+@method("sessions.reset", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def reset(call: Call, params: ResetParams) -> SessionAnswer:
     """Start anew under the same key: an empty history and a new sessionId. What still runs is stopped."""
-    session = await found(call, params.address)
-    is_still(session, params.expected_session_id)
-    return await answer_of(call, await db.write(session_service.reset_session, call.user, session, key=str(session.id)))
+    session = await find_session(call, params.address)
+    check_session_unchanged(session, params.expected_session_id)
+    return await to_answer(call, await db.write(session_service.reset_session, call.user, session, key=str(session.id)))
 
 
 class DeleteParams(ByKey):
@@ -212,13 +216,13 @@ class DeleteAnswer(TypedDict):
     archived: list[str]
 
 
-@method("sessions.delete", scope=Scope.WRITE, limited=Limited.HARMLESS)
+@method("sessions.delete", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def delete(call: Call, params: DeleteParams) -> DeleteAnswer:
     """Delete a session and stop its runs. The main session of an agent can only be reset. sessions.restore undoes it."""
-    session = await db.read(find_or_none, call.user, params.address)
+    session = await db.read(find_session_or_none, call.user, params.address)
     if session is None:
         return DeleteAnswer(ok=True, key=params.address.own_key(), sessionId=None, deleted=False, archived=[])
-    is_still(session, params.expected_session_id)
+    check_session_unchanged(session, params.expected_session_id)
     deleted = await db.write(session_service.delete_session, call.user, session, key=str(session.id))
     session_id = str(session.generation_id)
     return DeleteAnswer(ok=True, key=str(parse_key(session.key)), sessionId=session_id, deleted=deleted, archived=[])
@@ -232,11 +236,11 @@ class RestoreAnswer(SessionAnswer):
     restored: bool  # false: it was not deleted
 
 
-@method("sessions.restore", scope=Scope.WRITE, limited=Limited.HARMLESS)
+@method("sessions.restore", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def restore(call: Call, params: RestoreParams) -> RestoreAnswer:
     """Undo the deletion of a session of one's own, within 30 days. CONFLICT when its key has a new session by now."""
     session, restored = await db.write(session_service.restore_session, call.user, params.session_id)
-    return RestoreAnswer(**await answer_of(call, session), restored=restored)
+    return RestoreAnswer(**await to_answer(call, session), restored=restored)
 
 
 class ReadAnswer(TypedDict):
@@ -245,9 +249,9 @@ class ReadAnswer(TypedDict):
     sessionId: str
 
 
-@method("sessions.read", scope=Scope.WRITE, limited=Limited.HARMLESS)
+@method("sessions.read", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def read(call: Call, params: ByKey) -> ReadAnswer:
     """Mark everything that a session says up to now as read, for oneself."""
-    session = await found(call, params.address)
+    session = await find_session(call, params.address)
     await db.write(marks.mark_read, call.user, session, key=str(session.id))
     return ReadAnswer(ok=True, key=session.key_for(call.user.pk), sessionId=str(session.generation_id))

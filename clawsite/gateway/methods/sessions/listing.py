@@ -8,28 +8,28 @@ import orjson
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway.methods.defaults import default_model
+from clawsite.gateway.methods.defaults import get_session_default_model
 from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.protocol.sessions import SessionRow
 from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Cursor, Id, Key, address_of
+from clawsite.gateway.server.session_address import Cursor, Id, Key, to_address
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError, NotFound
-from clawsite.routing.inbound import find_or_none
+from clawsite.routing.inbound import find_session_or_none
 from sessions_app.sessions import selectors
 
 T = TypeVar("T")
-PEOPLE = "the list is the caller's; own leaves out what nobody shares with them"
-MOST = 1000  # rows of a reply; who asks for more gets the first, and the place to go on
-OWNED_FIRST = 60
+NO_PEOPLE_FILTERS = "the list is the caller's; own leaves out what nobody shares with them"
+MAX_ROWS = 1000  # rows of a reply; who asks for more gets the first, and the place to go on
+MAX_OWNED_FIRST = 60
 
 
 class ListParams(Params):
     """A reply has at most 1,000 rows, also if `limit` is higher. `ownerFirst` puts up to 60 of one's own before the first page."""
 
     refused: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("creatorId", "ownerId", "involvingMe", "involvingProfileId", "includePeople"), PEOPLE),
+        **dict.fromkeys(("creatorId", "ownerId", "involvingMe", "involvingProfileId", "includePeople"), NO_PEOPLE_FILTERS),
         "boardFace": "sessions have no boards",
         "requireLastInteraction": "use activeMinutes",
     }
@@ -67,14 +67,14 @@ class ListAnswer(TypedDict):
 @method("sessions.list", scope=Scope.READ)
 async def list_(call: Call, params: ListParams) -> ListAnswer:
     """The sessions one may see: those one has pinned, the last pinned first, then the last used first."""
-    return await db.read(_list, call, params)
+    return await db.read(_list_sessions, call, params)
 
 
-def _list(call: Call, params: ListParams) -> ListAnswer:
-    parent = find_or_none(call.user, address_of(params.spawned_by, None, None)) if params.spawned_by else None
+def _list_sessions(call: Call, params: ListParams) -> ListAnswer:
+    parent = find_session_or_none(call.user, to_address(params.spawned_by, None, None)) if params.spawned_by else None
     if params.spawned_by and parent is None:
         raise NotFound(f"there is no session {params.spawned_by!r}")
-    limit = min(params.limit, MOST)
+    limit = min(params.limit, MAX_ROWS)
     wanted = partial(
         selectors.list_sessions,
         call.user,
@@ -88,12 +88,12 @@ def _list(call: Call, params: ListParams) -> ListAnswer:
         own=params.own,
     )
     page = wanted(limit=limit, offset=params.offset)
-    rows = fitting(cast("list[SessionRow]", page.rows))
+    rows = limit_to_reply(cast("list[SessionRow]", page.rows))
     reached = params.offset + len(rows)
     if params.owner_first and not params.offset:
-        owned = wanted(limit=min(limit, OWNED_FIRST), owned=True).rows
-        rows = _owned_first(cast("list[SessionRow]", owned), rows)
-    model = default_model()
+        owned = wanted(limit=min(limit, MAX_OWNED_FIRST), owned=True).rows
+        rows = _put_owned_first(cast("list[SessionRow]", owned), rows)
+    model = get_session_default_model()
     return ListAnswer(
         ts=clock.now_ms(),
         path="",
@@ -105,19 +105,19 @@ def _list(call: Call, params: ListParams) -> ListAnswer:
     )
 
 
-def _owned_first(owned: list[SessionRow], page: list[SessionRow]) -> list[SessionRow]:
+def _put_owned_first(owned: list[SessionRow], page: list[SessionRow]) -> list[SessionRow]:
     """These before the page, each once; where a reply has no room for both, the page alone."""
     listed = {row["id"] for row in owned}
     both = [*owned, *(row for row in page if row["id"] not in listed)]
-    return both if len(fitting(both)) == len(both) else page
+    return both if len(limit_to_reply(both)) == len(both) else page
 
 
-def fitting(rows: list[T]) -> list[T]:
+def limit_to_reply(rows: list[T]) -> list[T]:
     """As many rows as one reply holds."""
     size = 0
     for position, row in enumerate(rows):
         size += len(orjson.dumps(row)) + 1
-        if size > limits.REPLY_BYTES and position:
+        if size > limits.MAX_REPLY_BYTES and position:
             return rows[:position]
     return rows
 
@@ -149,10 +149,10 @@ def _previews(call: Call, params: PreviewParams) -> list[Preview]:
     previews = []
     for key in params.keys[:64]:
         try:
-            session = find_or_none(call.user, address_of(key, None, None))
+            session = find_session_or_none(call.user, to_address(key, None, None))
         except ClawError:
             previews.append(Preview(key=key, status="error", items=[]))
             continue
-        items = selectors.preview(session, limit=params.limit, max_chars=params.max_chars) if session else []
+        items = selectors.read_preview(session, limit=params.limit, max_chars=params.max_chars) if session else []
         previews.append(Preview(key=key, status="missing" if session is None else "ok" if items else "empty", items=items))
     return previews

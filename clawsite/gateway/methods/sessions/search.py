@@ -7,11 +7,11 @@ from typing_extensions import TypedDict
 
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, Key, address_of
+from clawsite.gateway.server.session_address import Id, Key, to_address
 from clawsite.infra import db
-from clawsite.routing.inbound import find_or_none
+from clawsite.routing.inbound import find_session_or_none
 from sessions_app.models import Session
-from sessions_app.search import Hit, search
+from sessions_app.search import SearchHit, search_sessions
 
 
 class SearchParams(Params):
@@ -58,27 +58,27 @@ async def sessions_search(call: Call, params: SearchParams) -> SearchAnswer:
     Case and accents do not matter, and the last word may be unfinished. Signs have no meaning. What a rewind or a reset took
     out of a conversation is not found.
     """
-    hits = await db.read(_hits, call, params)
-    titles = [_title(hit, call.user.pk) for hit in hits if hit.message_id is None]
+    hits = await db.read(_find_hits, call, params)
+    titles = [_to_title_hit(hit, call.user.pk) for hit in hits if hit.message_id is None]
     found = [hit for hit in hits if hit.message_id is not None]
     scores = [round(1 - place / len(found), 3) for place in range(len(found))]
     return SearchAnswer(
-        titles=titles, results=[_result(hit, call.user.pk, score) for hit, score in zip(found, scores, strict=True)]
+        titles=titles, results=[_to_result(hit, call.user.pk, score) for hit, score in zip(found, scores, strict=True)]
     )
 
 
-def _hits(call: Call, params: SearchParams) -> list[Hit]:
+def _find_hits(call: Call, params: SearchParams) -> list[SearchHit]:
     within = Session.objects.for_user(call.user)
     if params.agent_id:
         within = within.filter(agent=params.agent_id)
     if params.session_keys:
-        named = [find_or_none(call.user, address_of(key, None, params.agent_id)) for key in params.session_keys]
+        named = [find_session_or_none(call.user, to_address(key, None, params.agent_id)) for key in params.session_keys]
         within = within.filter(pk__in=[session.pk for session in named if session])
     limited = params.agent_id or params.session_keys
-    return search(call.user, params.query, limit=params.limit, own=params.own, within=within if limited else None)
+    return search_sessions(call.user, params.query, limit=params.limit, own=params.own, within=within if limited else None)
 
 
-def _title(hit: Hit, user_pk: int) -> TitleHit:
+def _to_title_hit(hit: SearchHit, user_pk: int) -> TitleHit:
     return TitleHit(
         sessionKey=hit.session.key_for(user_pk),
         sessionId=str(hit.session.generation_id),
@@ -89,6 +89,6 @@ def _title(hit: Hit, user_pk: int) -> TitleHit:
     )
 
 
-def _result(hit: Hit, user_pk: int, score: float) -> Result:
+def _to_result(hit: SearchHit, user_pk: int, score: float) -> Result:
     found = {"messageId": hit.message_id, "role": hit.role, "score": score, **({"sender": hit.sender} if hit.sender else {})}
-    return cast("Result", {**_title(hit, user_pk), **found})
+    return cast("Result", {**_to_title_hit(hit, user_pk), **found})

@@ -7,21 +7,29 @@ from typing import Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway.delivery.catch_up import BEGINNING, Epoch, Missed, Place, missed_events, open_approvals, place_of
+from clawsite.gateway.delivery.catch_up import (
+    BEGINNING,
+    Epoch,
+    LogPosition,
+    Missed,
+    list_open_approvals,
+    read_missed_events,
+    resolve_position,
+)
 from clawsite.gateway.delivery.connection import Connection
-from clawsite.gateway.delivery.hub_queries import replay
+from clawsite.gateway.delivery.hub_queries import replay_events
 from clawsite.gateway.methods.sessions.listing import ListParams, list_
 from clawsite.gateway.protocol import limits
-from clawsite.gateway.protocol.approval_snapshots import ApprovalReplay, replay_of
+from clawsite.gateway.protocol.approval_snapshots import ApprovalReplay, build_replay
 from clawsite.gateway.protocol.approvals import ApprovalRecord
 from clawsite.gateway.protocol.event_frames import SessionName
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Followed, method
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, method
 from clawsite.gateway.server.session_address import ByKey, Cursor, IsoTime, ToSession
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Conflict, InvalidRequest
-from clawsite.routing.inbound import find_or_none
-from sessions_app.events.epoch import epoch_of
+from clawsite.routing.inbound import find_session_or_none
+from sessions_app.events.epoch import epoch_of_session
 from sessions_app.models import Session
 from sessions_app.sessions import selectors
 
@@ -44,9 +52,9 @@ async def history(call: Call, params: HistoryParams) -> Missed:
     A reply holds at most 768 KiB; while `more` is true, ask again from `cursor`. Events that arrive live meanwhile may be among
     them: a client tells by `cursor`.
     """
-    session = await db.read(find_or_none, call.user, params.address)
-    return await missed_events(
-        call.user, call.connection.dialect, session, Place(params.from_state_version, params.epoch), limit=params.limit
+    session = await db.read(find_session_or_none, call.user, params.address)
+    return await read_missed_events(
+        call.user, call.connection.dialect, session, LogPosition(params.from_state_version, params.epoch), limit=params.limit
     )
 
 
@@ -91,15 +99,15 @@ class FollowAnswer(Missed):
 
 
 @method("sessions.messages.subscribe", scope=Scope.READ)
-async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[FollowAnswer]:
+async def follow(call: Call, params: FollowParams) -> FollowAnswer | AnswerWithFollowUp[FollowAnswer]:
     """Follow one session by name.
 
     Own sessions and those one is a member of are told in any case, unless the connection has the cap session-scoped-events.
     Who may read everybody's sessions is told only about those it follows.
     """
     connection, hub = call.connection, call.runtime.hub
-    session = await db.read(find_or_none, call.user, params.address)
-    _check_room(connection, session, params)
+    session = await db.read(find_session_or_none, call.user, params.address)
+    _check_follow_limit(connection, session, params)
     by_messages = params.from_state_version is None
     promised: asyncio.Event | None = None
     just_made = False
@@ -111,7 +119,7 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
         hub.audience.follow_key(connection, params.address.own_key(), promised=promised)
         if by_messages:
             connection.message_keys.add(params.address.own_key())
-        session = await db.read(find_or_none, call.user, params.address)
+        session = await db.read(find_session_or_none, call.user, params.address)
         if session and promised and connection.awaited_keys.pop(session.key, None):
             promised, just_made = None, True  # the hub does not send it yet, so that is done here
             connection.held.add(str(session.id))
@@ -119,13 +127,13 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     answer = FollowAnswer(subscribed=True, key=key, sessionId=session_id)
     start: int | str | None = None
     if params.from_state_version is None:
-        answer["epoch"] = await db.read(epoch_of, session)
+        answer["epoch"] = await db.read(epoch_of_session, session)
     else:
-        answer["epoch"], start = await place_of(session, Place(params.from_state_version, params.epoch))
+        answer["epoch"], start = await resolve_position(session, LogPosition(params.from_state_version, params.epoch))
     if isinstance(start, str):
         answer["resync_required"], answer["reason"] = True, start
     if promised:
-        return Followed({**answer, "cursor": 0}, partial(_promise, promised))
+        return AnswerWithFollowUp({**answer, "cursor": 0}, partial(_release_replay, promised))
     if session is None:
         return {**answer, "cursor": 0}
     row_id, name = str(session.id), SessionName(str(session.generation_id), key)
@@ -133,40 +141,42 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
         if just_made:
             connection.held.discard(row_id)
         cursor = await _follow_from_now(call, row_id, by_messages=by_messages)
-        return {**answer, "cursor": cursor, **await _questions(call, params, session)}
+        return {**answer, "cursor": cursor, **await _read_open_approvals(call, params, session)}
     if row_id in connection.held and not just_made:
         raise Conflict("the missed events of this session are being sent already", retryable=True)
     connection.held.add(row_id)
     hub.audience.follow(connection, row_id)
-    first: FollowAnswer = {**answer, "cursor": start, **await _questions(call, params, session)}
+    first: FollowAnswer = {**answer, "cursor": start, **await _read_open_approvals(call, params, session)}
     own = session.owner_id == call.user.pk
 
     def may_see() -> bool:
         return own or hub.audience.may_see(connection, row_id)
 
-    return Followed(first, lambda: replay(call.runtime.rows, hub, connection, row_id, name, start, may_see))
+    return AnswerWithFollowUp(first, lambda: replay_events(call.runtime.rows, hub, connection, row_id, name, start, may_see))
 
 
-def _check_room(connection: Connection, session: Session | None, params: FollowParams) -> None:
+def _check_follow_limit(connection: Connection, session: Session | None, params: FollowParams) -> None:
     known = str(session.id) in connection.followed if session else params.address.own_key() in connection.followed_keys
-    if not known and len(connection.followed) + len(connection.followed_keys) >= limits.FOLLOWED:
-        raise InvalidRequest(f"this connection follows {limits.FOLLOWED} sessions, the most there can be: unsubscribe from some")
+    if not known and len(connection.followed) + len(connection.followed_keys) >= limits.MAX_FOLLOWED:
+        raise InvalidRequest(
+            f"this connection follows {limits.MAX_FOLLOWED} sessions, the most there can be: unsubscribe from some"
+        )
 
 
-class _Questions(TypedDict):
+class _OpenApprovals(TypedDict):
     approvals: list[ApprovalRecord]
     approvalReplay: NotRequired[ApprovalReplay]
 
 
-async def _questions(call: Call, params: FollowParams, session: Session) -> _Questions:
+async def _read_open_approvals(call: Call, params: FollowParams, session: Session) -> _OpenApprovals:
     """Read when the connection follows already: what is asked later, or answered, it is told."""
-    waiting = await open_approvals(call.user, session)
+    waiting = await list_open_approvals(call.user, session)
     if not params.include_approvals:
-        return _Questions(approvals=waiting)
-    return _Questions(approvals=waiting, approvalReplay=await db.read(replay_of, call.user, session))
+        return _OpenApprovals(approvals=waiting)
+    return _OpenApprovals(approvals=waiting, approvalReplay=await db.read(build_replay, call.user, session))
 
 
-async def _promise(sent: asyncio.Event) -> None:
+async def _release_replay(sent: asyncio.Event) -> None:
     """The answer is out: now the hub may send the session from its first event."""
     sent.set()
 
@@ -175,10 +185,10 @@ async def _follow_from_now(call: Call, session_id: str, *, by_messages: bool) ->
     """Listen first and read the head then, so that nothing falls between the two. What was said before is no news."""
     connection = call.connection
     if by_messages:
-        _, end = await db.read(selectors.ends_of, session_id)
+        _, end = await db.read(selectors.read_ends, session_id)
         connection.message_floors.setdefault(session_id, end)
     call.runtime.hub.audience.follow(connection, session_id)
-    cursor, _ = await db.read(selectors.ends_of, session_id)
+    cursor, _ = await db.read(selectors.read_ends, session_id)
     return cursor
 
 
@@ -191,7 +201,7 @@ class UnfollowAnswer(TypedDict):
 async def unfollow(call: Call, params: ByKey) -> UnfollowAnswer:
     """Take a subscription back."""
     connection = call.connection
-    session = await db.read(find_or_none, call.user, params.address)
+    session = await db.read(find_session_or_none, call.user, params.address)
     own_key = session.key if session else params.address.own_key()
     connection.followed_keys.discard(own_key)
     connection.message_keys.discard(own_key)

@@ -2,21 +2,21 @@
 
 import re
 
-RISKY = re.compile(r"\bsystem\b|\bgetline\b|@|(?<!\|)\|(?!\|)|\|&")
-PRINTS_INTO = re.compile(r"\bprintf?\b[^{};\n]*>")
+UNSAFE_PATTERN = re.compile(r"\bsystem\b|\bgetline\b|@|(?<!\|)\|(?!\|)|\|&")
+REDIRECTED_PRINT = re.compile(r"\bprintf?\b[^{};\n]*>")
 BEFORE_REGEX = "(,~!&|{;\n"
 
 
 def is_harmless(program: str) -> bool:
     if "\\\n" in program:
         return False  # a joined line may make a division of what looks like the beginning of a pattern
-    if not RISKY.search(program) and ">" not in program:
+    if not UNSAFE_PATTERN.search(program) and ">" not in program:
         return True
-    code = _without_texts(program)
-    return code is not None and not RISKY.search(code) and not PRINTS_INTO.search(code)
+    code = _remove_literals(program)
+    return code is not None and not UNSAFE_PATTERN.search(code) and not REDIRECTED_PRINT.search(code)
 
 
-def _without_texts(program: str) -> str | None:
+def _remove_literals(program: str) -> str | None:
     """The program without strings, patterns and comments; None when it is not certain where one ends."""
     code: list[str] = []
     at, last = 0, "\n"

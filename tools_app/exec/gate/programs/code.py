@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable
 
 from tools_app.exec.gate.programs import python_modules
-from tools_app.exec.gate.programs.invocation import Call
-from tools_app.exec.gate.programs.options import options, read_options
+from tools_app.exec.gate.programs.invocation import ProgramCall
+from tools_app.exec.gate.programs.options import parse_arguments, parse_option_spec
 from tools_app.exec.gate.shell.words import Word
-from tools_app.exec.gate.types import names
+from tools_app.exec.gate.types import split_names
 
 # Options before the script. Those that evaluate code or preload files are not in it.
 INTERPRETERS: dict[str, str] = {
@@ -35,13 +35,13 @@ INTERPRETERS: dict[str, str] = {
     "groovy": "--version",
     "scala": "--version",
 }
-SHOWS_AND_ENDS = ("-V", "-VV", "--version", "-v", "-h", "--help")
+INFO_OPTIONS = ("-V", "-VV", "--version", "-v", "-h", "--help")
 MAKE = """-n -s -k -i -B -j? -l? -w -r -R -d -q -C: -f: --dry-run --silent --quiet --keep-going --jobs[=] --always-make
     --directory= --file= --makefile= --question --touch --version --help --no-print-directory --print-directory
     --output-sync[=]"""
 NPM = """-s -g --silent --version -v --if-present --workspaces --workspace= -w: --omit= --include= --json --depth=
     --long --all --prod"""
-NPM_READS = names("ls list outdated view info audit root prefix bin doctor ping help why explain fund")
+NPM_READ_COMMANDS = split_names("ls list outdated view info audit root prefix bin doctor ping help why explain fund")
 PIP = """-r: --requirement= -e: --editable= -q -v -U --upgrade --quiet --verbose --no-deps --no-cache-dir
     --disable-pip-version-check --version -V --outdated --format= -c: --constraint= --user --no-input --dry-run
     --require-hashes --no-build-isolation"""
@@ -59,23 +59,23 @@ SHELL = "-e -u -x -v -n -l -i -o: -O: --norc --noprofile --login --posix"
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 OWN_PACKAGE = re.compile(r"\.(/[\w./-]*)?(\[[\w,-]+\])?")  # the workspace itself or a directory in it
 LOCAL_SUBCOMMANDS = {
-    "cargo": names("build check test run clippy fmt doc tree metadata bench clean version"),
-    "go": names("build test vet fmt run list version mod env clean doc"),
+    "cargo": split_names("build check test run clippy fmt doc tree metadata bench clean version"),
+    "go": split_names("build test vet fmt run list version mod env clean doc"),
 }
 
 
-def interpreter(call: Call) -> None:
+def check_interpreter(call: ProgramCall) -> None:
     known = INTERPRETERS[call.name]
     texts = [word.text for word in call.arguments]
     # What follows the name of a module is for the module.
     own = call.arguments[: texts.index("-m") + 2] if "-m" in texts else call.arguments
     found = call.read(known, own, stop_at_operand=True)
-    if found.unknown or found.has(*SHOWS_AND_ENDS):
+    if found.unknown or found.has(*INFO_OPTIONS):
         return
     if module := found.value("-m"):
         if found.after < len(own):
             call.doubt("what it runs is not understood")
-        python_modules.module(call, module, call.arguments[len(own) :])
+        python_modules.check_module(call, module, call.arguments[len(own) :])
         return
     rest = call.arguments[found.after :]
     if found.has("--test"):
@@ -90,7 +90,7 @@ def interpreter(call: Call) -> None:
     call.run_code(rest[0])
 
 
-def make(call: Call) -> None:
+def check_make(call: ProgramCall) -> None:
     found = call.read(MAKE)
     if found.has("--version", "--help"):
         return
@@ -102,17 +102,17 @@ def make(call: Call) -> None:
         call.doubt("the makefile comes from standard input", "inline-code")
     if found.has("-C") and found.has("--directory"):
         call.doubt("in which directory it begins is written in two ways")
-    directory = call.gone_into([*found.given.get("-C", []), *found.given.get("--directory", [])])
-    call.run_code(*(files or map(literal, MAKEFILES)), cwds=directory)
+    directory = call.resolve_directories([*found.given.get("-C", []), *found.given.get("--directory", [])])
+    call.run_code(*(files or map(literal_word, MAKEFILES)), cwds=directory)
 
 
-def npm(call: Call) -> None:
+def check_npm(call: ProgramCall) -> None:
     found = call.read(NPM, _before_double_dash(call))
     first, *rest = found.texts() or [None]
     if found.has("--version", "-v"):
         return
-    call.run_code(literal("package.json"))
-    if first in NPM_READS:
+    call.run_code(literal_word("package.json"))
+    if first in NPM_READ_COMMANDS:
         return
     if found.has("-g") or not (
         (first in ("test", "t", "start", "build") and None not in rest)
@@ -122,7 +122,7 @@ def npm(call: Call) -> None:
         call.doubt("only scripts and packages that the workspace names itself run without a question")
 
 
-def pip(call: Call) -> None:
+def check_pip(call: ProgramCall) -> None:
     found = call.read(PIP)
     first = found.operands[0].text if found.operands else None
     if found.has("--version", "-V") or first in ("list", "show", "freeze", "check", "inspect"):
@@ -134,12 +134,12 @@ def pip(call: Call) -> None:
         return
     if any(each.text is None or "://" in each.text or each.text.startswith("-") for each in lists):
         call.doubt("the list of packages is not a file of the workspace")
-    packages = [literal((each.text or "").partition("[")[0]) for each in named]
-    told = [literal(f"{each.text}/{name}") for each in packages for name in ("setup.py", "setup.cfg", "pyproject.toml")]
+    packages = [literal_word((each.text or "").partition("[")[0]) for each in named]
+    told = [literal_word(f"{each.text}/{name}") for each in packages for name in ("setup.py", "setup.cfg", "pyproject.toml")]
     call.run_code(*lists, *packages, *told)
 
 
-def subcommands(call: Call) -> None:
+def check_subcommands(call: ProgramCall) -> None:
     """cargo and go: what they do with the workspace's own code."""
     known, single_dash = (CARGO, False) if call.name == "cargo" else (GO, True)
     found = call.read(known, _before_double_dash(call), single_dash=single_dash)
@@ -148,7 +148,7 @@ def subcommands(call: Call) -> None:
         return
     # Settings of the workspace name programs for nearly every subcommand, such as another compiler.
     paths = [each for each in found.operands[1:] if call.name == "go" and (each.text or each.lead).startswith((".", "/", "~"))]
-    call.run_code(*map(literal, ("Cargo.toml", "build.rs") if call.name == "cargo" else ("go.mod",)), *paths)
+    call.run_code(*map(literal_word, ("Cargo.toml", "build.rs") if call.name == "cargo" else ("go.mod",)), *paths)
     if first not in LOCAL_SUBCOMMANDS[call.name]:
         call.doubt(f"the subcommand {first or '(none)'} is not on the list")
     elif call.name == "go" and (
@@ -161,34 +161,34 @@ def subcommands(call: Call) -> None:
         call.doubt("it changes the code")
 
 
-def compiler(call: Call) -> None:
+def check_compiler(call: ProgramCall) -> None:
     found = call.read(COMPILER, single_dash=True)
     if any((operand.text or "").startswith("@") for operand in found.operands):
         call.doubt("further options come from a file")
 
 
-def version_only(call: Call) -> None:
+def check_version_only(call: ProgramCall) -> None:
     """Programs that exist to start others, or to change the system: nothing but their version is known to be safe."""
     if not (len(call.arguments) == 1 and call.arguments[0].text in ("--version", "--help")):
         call.doubt("it can start other programs or change the system, so it is looked at each time")
 
 
-def shell(call: Call) -> None:
+def check_shell(call: ProgramCall) -> None:
     if [word.text for word in call.arguments] != ["--version"]:
         call.doubt("a shell runs commands that nobody has seen here", "inline-code")
-        found = read_options(call.arguments, options(SHELL), stop_at_operand=True)
+        found = parse_arguments(call.arguments, parse_option_spec(SHELL), stop_at_operand=True)
         if not found.unknown:
             call.run_code(*call.arguments[found.after :][:1])
 
 
-def _before_double_dash(call: Call) -> tuple[Word, ...]:
+def _before_double_dash(call: ProgramCall) -> tuple[Word, ...]:
     """What follows is for the program that is run."""
     texts = [word.text for word in call.arguments]
     return call.arguments[: texts.index("--")] if "--" in texts else call.arguments
 
 
-def literal(text: str) -> Word:
+def literal_word(text: str) -> Word:
     return Word(text=text, lead=text)
 
 
-Rule = Callable[[Call], None]
+ArgumentRule = Callable[[ProgramCall], None]

@@ -4,9 +4,9 @@ import re
 
 from tools_app.exec.gate.programs import awk as awk_program
 from tools_app.exec.gate.programs import sed as sed_script
-from tools_app.exec.gate.programs.invocation import Call
+from tools_app.exec.gate.programs.invocation import ProgramCall
 from tools_app.exec.gate.shell.words import Word
-from tools_app.exec.gate.types import names
+from tools_app.exec.gate.types import split_names
 
 SED = """-n --quiet --silent -E -r --regexp-extended -s --separate -u --unbuffered -z --null-data --posix --sandbox --help
     --version -e: --expression= -l: --line-length= -i? --in-place[=]"""
@@ -76,13 +76,13 @@ WRITERS: dict[str, tuple[str, str]] = {
     ),
     "zip": ("-r -q -v -j -u -d -m -y -9 -8 -7 -6 -5 -4 -3 -2 -1 -0 --recurse-paths --quiet", "first"),
 }
-WITHOUT_CONTENT = names("rm rmdir mkdir touch chmod chown chgrp")
-PACKERS = names("gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4")
-PACKER = """-d -k -f -c -v -l -t -n -q -r -T: -# --decompress --keep --force --stdout --verbose --list --test --quiet --best
+NAME_ONLY_WRITERS = split_names("rm rmdir mkdir touch chmod chown chgrp")
+PACKERS = split_names("gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4")
+PACKER_OPTIONS = """-d -k -f -c -v -l -t -n -q -r -T: -# --decompress --keep --force --stdout --verbose --list --test --quiet --best
     --fast --version"""
 
 
-def sed(call: Call) -> None:
+def check_sed(call: ProgramCall) -> None:
     found = call.read(SED)
     scripts = [*found.given.get("-e", []), *found.given.get("--expression", [])]
     files = found.operands
@@ -103,7 +103,7 @@ def sed(call: Call) -> None:
         call.reads_only = True
 
 
-def awk(call: Call) -> None:
+def check_awk(call: ProgramCall) -> None:
     found = call.read(AWK)
     if found.has("--version", "-V"):
         return
@@ -113,17 +113,17 @@ def awk(call: Call) -> None:
     call.reads_only = True
 
 
-def sort(call: Call) -> None:
+def check_sort(call: ProgramCall) -> None:
     call.reads_only = not call.read(SORT).has("-o", "--output")
 
 
-def reads_by_list(call: Call) -> None:
+def check_reader(call: ProgramCall) -> None:
     """Programs that only read, and start others with some of their options."""
     call.read(READS_BY_LIST[call.name])
     call.reads_only = True
 
 
-def tar(call: Call) -> None:
+def check_tar(call: ProgramCall) -> None:
     words = list(call.arguments)
     if words and words[0].text and re.fullmatch(r"[A-Za-z]+", words[0].text):
         # The old style has no dash, and the values follow in the order of the letters; with f alone it is the same thing.
@@ -139,24 +139,24 @@ def tar(call: Call) -> None:
         elif found.has("-c", "--create", "-r", "--append", "-u", "--update"):
             call.write(archive)
     if found.has("-x", "--extract", "--get") and not found.has("-O", "--to-stdout"):
-        for directory in [*found.given.get("-C", []), *found.given.get("--directory", [])] or [_here()]:
+        for directory in [*found.given.get("-C", []), *found.given.get("--directory", [])] or [_current_directory()]:
             call.write(directory)
 
 
-def unzip(call: Call) -> None:
+def check_unzip(call: ProgramCall) -> None:
     found = call.read("-l -v -t -p -q -o -n -j -u -d:>")
     if not found.has("-l", "-v", "-t", "-p", "-d"):
-        call.write(_here())
+        call.write(_current_directory())
 
 
-def packer(call: Call) -> None:
-    found = call.read(PACKER)
+def check_packer(call: ProgramCall) -> None:
+    found = call.read(PACKER_OPTIONS)
     if not found.has("-c", "--stdout", "-l", "--list", "-t", "--test", "--version"):
         for operand in found.operands:
             call.write(operand)
 
 
-def dd(call: Call) -> None:
+def check_dd(call: ProgramCall) -> None:
     for word in call.arguments:
         name, _, value = (word.text or "").partition("=")
         if name == "of":
@@ -165,7 +165,7 @@ def dd(call: Call) -> None:
             call.doubt(f"the operand {word.text or word.dynamic} is not on the list")
 
 
-def writer(call: Call) -> None:
+def check_writer(call: ProgramCall) -> None:
     known, which = WRITERS[call.name]
     found = call.read(known)
     operands = found.operands
@@ -180,7 +180,7 @@ def writer(call: Call) -> None:
         "none": [],
     }[which]
     for operand in written:
-        call.write(operand, content=call.name not in WITHOUT_CONTENT)
+        call.write(operand, content=call.name not in NAME_ONLY_WRITERS)
     if which == "last" and any(not each.single for each in operands[-1:]):
         call.doubt("which of the names is the last one is known only when the line runs")
     if which == "second" and any(not each.single for each in operands):
@@ -188,5 +188,5 @@ def writer(call: Call) -> None:
     call.reads_only = which in ("second", "none") and not call.writes
 
 
-def _here() -> Word:
+def _current_directory() -> Word:
     return Word(text=".", lead=".")

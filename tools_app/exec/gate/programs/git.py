@@ -6,11 +6,11 @@ looked at too, because whoever can write into it can name programs there.
 
 import re
 
-from tools_app.exec.gate.programs.git_repository import what_it_starts
-from tools_app.exec.gate.programs.invocation import Call
-from tools_app.exec.gate.programs.options import Read
+from tools_app.exec.gate.programs.git_repository import find_started_programs
+from tools_app.exec.gate.programs.invocation import ProgramCall
+from tools_app.exec.gate.programs.options import ParsedArguments
 from tools_app.exec.gate.shell.words import Word
-from tools_app.exec.gate.types import names
+from tools_app.exec.gate.types import split_names
 
 GLOBAL = "-C: --no-pager -P --version --no-optional-locks --literal-pathspecs"
 DIFF = """-p -u -U: --patch --no-patch -s --stat[=] --numstat --shortstat --dirstat[=] --summary --name-only --name-status --raw
@@ -117,9 +117,9 @@ SUBCOMMANDS: dict[str, str] = {
     "version": "--build-options",
 }
 # These change files or references, for which hooks of many names are started; three more run for nearly everything.
-HOOKED = names("commit checkout switch merge cherry-pick revert rebase pull push reset restore am clone stash")
-NAMED = {  # words that must come first, where there are any
-    "stash": names("push pop apply list show drop clear save"),
+HOOK_SUBCOMMANDS = split_names("commit checkout switch merge cherry-pick revert rebase pull push reset restore am clone stash")
+NESTED_SUBCOMMANDS = {  # words that must come first, where there are any
+    "stash": split_names("push pop apply list show drop clear save"),
     "remote": frozenset({"get-url"}),
     "worktree": frozenset({"list"}),
     "submodule": frozenset({"status"}),
@@ -128,26 +128,26 @@ NAMED = {  # words that must come first, where there are any
 }
 CONFIG = """--get --get-all --get-regexp --list -l --local --global --system --show-origin --show-scope --name-only -z --null
     --type= --default="""
-EDITED_UNLESS = {  # without one of these git opens an editor
+NO_EDITOR_OPTIONS = {  # without one of these git opens an editor
     "commit": ("-m", "--message", "-F", "--file", "--no-edit", "--dry-run", "-C", "--reuse-message", "--fixup"),
     "merge": ("--no-edit", "--ff-only", "--abort", "--quit", "-m", "--message", "--no-commit", "--squash"),
     "revert": ("--no-edit", "--no-commit", "-n", "--abort", "--quit", "--skip"),
 }
 # These put other content into files of the workspace, at least without the options and words after them.
-CHANGES = names("checkout switch restore reset stash merge cherry-pick revert rebase pull apply clone mv")
-ONLY_LOOKS = {
-    "apply": names("--check --stat --numstat --summary"),
-    "merge": names("--quit"),
-    "cherry-pick": names("--quit"),
-    "revert": names("--quit"),
-    "rebase": names("--quit"),
+CHANGING_SUBCOMMANDS = split_names("checkout switch restore reset stash merge cherry-pick revert rebase pull apply clone mv")
+READ_ONLY_OPTIONS = {
+    "apply": split_names("--check --stat --numstat --summary"),
+    "merge": split_names("--quit"),
+    "cherry-pick": split_names("--quit"),
+    "revert": split_names("--quit"),
+    "rebase": split_names("--quit"),
 }
-OVER_NETWORK = names("fetch pull push clone ls-remote")
+NETWORK_SUBCOMMANDS = split_names("fetch pull push clone ls-remote")
 REMOTE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
 SAFE_URL = re.compile(r"https://[A-Za-z0-9._/~:@%+-]+")
 
 
-def git(call: Call) -> None:
+def check_git(call: ProgramCall) -> None:
     top = call.read(GLOBAL, stop_at_operand=True)
     if top.unknown or (top.has("--version") and top.after == len(call.arguments)):
         return
@@ -158,42 +158,42 @@ def git(call: Call) -> None:
         return
     arguments = rest[1:]
     if name not in SUBCOMMANDS:
-        _repository(call, top, name, Read())
-    if name in NAMED and name not in SUBCOMMANDS:
-        _named(call, name, arguments)
+        _check_repository(call, top, name, ParsedArguments())
+    if name in NESTED_SUBCOMMANDS and name not in SUBCOMMANDS:
+        _check_nested(call, name, arguments)
         return
     if name not in SUBCOMMANDS:
         call.doubt(f"the subcommand {name} is not on the list; it may be an alias or another program")
         return
     found = call.read(SUBCOMMANDS[name], arguments)
-    _repository(call, top, name, found)
-    if name == "stash" and found.operands and found.operands[0].text not in NAMED["stash"]:
+    _check_repository(call, top, name, found)
+    if name == "stash" and found.operands and found.operands[0].text not in NESTED_SUBCOMMANDS["stash"]:
         call.doubt("this use of stash is not on the list")
-    if name in EDITED_UNLESS and not found.has(*EDITED_UNLESS[name]):
+    if name in NO_EDITOR_OPTIONS and not found.has(*NO_EDITOR_OPTIONS[name]):
         call.doubt(f"{name} would open an editor")
     if name == "tag" and found.has("-a", "--annotate") and not found.has("-m", "--message", "-F"):
         call.doubt("tag would open an editor")
-    if name in CHANGES and _changes_files(name, found):
+    if name in CHANGING_SUBCOMMANDS and _changes_files(name, found):
         call.brings.append("")
-    if name in OVER_NETWORK:
-        _network(call, name, found)
+    if name in NETWORK_SUBCOMMANDS:
+        _check_network(call, name, found)
     if name in ("init",):
         for directory in found.operands:
             call.write(directory)
 
 
-def _repository(call: Call, top: Read, name: str, found: Read) -> None:
+def _check_repository(call: ProgramCall, top: ParsedArguments, name: str, found: ParsedArguments) -> None:
     ignored = [word.text for word in found.given.get("--ignore-submodules", [])]
     submodules = not ignored or any(text not in ("all", "") for text in ignored)
-    places = call.gone_into(top.given.get("-C", []))
+    places = call.resolve_directories(top.given.get("-C", []))
     if not places:
         call.doubt_files("it is not known in which repository it runs")
     for place in sorted(places):
-        if started := what_it_starts(place, hooks=name in HOOKED, submodules=submodules):
+        if started := find_started_programs(place, hooks=name in HOOK_SUBCOMMANDS, submodules=submodules):
             call.doubt_files(started)
 
 
-def _changes_files(name: str, found: Read) -> bool:
+def _changes_files(name: str, found: ParsedArguments) -> bool:
     match name:
         case "checkout" | "switch":  # a new branch begins with what is there
             return bool(found.operands) or not found.has("-b", "-c", "--create")
@@ -203,18 +203,18 @@ def _changes_files(name: str, found: Read) -> bool:
             return not found.has("-S", "--staged") or found.has("-W", "--worktree")
         case "stash":
             return not found.operands or found.operands[0].text not in ("list", "show", "drop", "clear")
-    return not found.has(*ONLY_LOOKS.get(name, ()))
+    return not found.has(*READ_ONLY_OPTIONS.get(name, ()))
 
 
-def _named(call: Call, name: str, arguments: tuple[Word, ...]) -> None:
+def _check_nested(call: ProgramCall, name: str, arguments: tuple[Word, ...]) -> None:
     found = call.read(CONFIG if name == "config" else "-v --verbose --recursive --porcelain", arguments)
     first = found.operands[0].text if found.operands else None
     reads = found.has("--get", "--get-all", "--get-regexp", "--list", "-l") if name == "config" else not found.operands
-    if first not in NAMED[name] and not (reads and name in ("config", "remote")):
+    if first not in NESTED_SUBCOMMANDS[name] and not (reads and name in ("config", "remote")):
         call.doubt(f"this use of {name} is not on the list of those that only look")
 
 
-def _network(call: Call, name: str, found: Read) -> None:
+def _check_network(call: ProgramCall, name: str, found: ParsedArguments) -> None:
     call.touches.append("network")
     if not found.operands:
         if name == "clone":

@@ -4,10 +4,10 @@ import os
 import re
 from collections.abc import Iterator
 
-MOST_BYTES = 256 * 1024
-MOST_INDEX_BYTES = 64 * 1024 * 1024  # about half a million files
+MAX_CONFIG_BYTES = 256 * 1024
+MAX_INDEX_BYTES = 64 * 1024 * 1024  # about half a million files
 # Section and key, in lower case, that name a program, a transport, another work tree, or a file of further settings.
-STARTS = re.compile(
+PROGRAM_SETTINGS = re.compile(
     r"""core\.(fsmonitor|pager|editor|sshcommand|askpass|gitproxy|hookspath|alternaterefscommand|worktree)|sequence\.editor
     |gc\.recentobjectshook|hook\..*|gpg(\..*)?\.(program|defaultkeycommand)|pager\..*|include(if)?(\..*)?\.path|alias\..*
     |credential(\..*)?\.helper|diff\.external|diff\..*\.(command|textconv)|merge\..*\.driver|filter\..*\.(clean|smudge|process)
@@ -18,36 +18,36 @@ STARTS = re.compile(
     re.VERBOSE,
 )
 # These run for nearly every subcommand, for git refreshes the index, writes references and tidies up along the way.
-NEARLY_ALWAYS = frozenset({"post-index-change", "reference-transaction", "pre-auto-gc"})
+FREQUENT_HOOKS = frozenset({"post-index-change", "reference-transaction", "pre-auto-gc"})
 GITLINK = (0o160000).to_bytes(4)  # the mode of another repository in the index
-SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\]|\\.)*)")?\s*\]')
-KEY = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(=|$|[#;])")
+SECTION_PATTERN = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\]|\\.)*)")?\s*\]')
+KEY_PATTERN = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(=|$|[#;])")
 # Lines that go on in the next one, and characters at which Python ends a line and git does not: then what is a section and
 # what a value would be a guess.
-UNCLEAR = re.compile("\\\\\n|\r|[\x00\v\f\x1c-\x1e\x85\u2028\u2029]")
+UNCLEAR_PATTERN = re.compile("\\\\\n|\r|[\x00\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
-def what_it_starts(cwd: str, *, hooks: bool, submodules: bool) -> str:
+def find_started_programs(cwd: str, *, hooks: bool, submodules: bool) -> str:
     """In words what would be started besides git itself; empty when nothing would, or there is no repository.
 
     `hooks`: whether any hook may run and not only those that nearly always do. `submodules`: whether it looks into them.
     """
     try:
         for at, directory in _git_directories(cwd):
-            if found := _in_one(at, directory, hooks=hooks, submodules=submodules):
+            if found := _find_in_repository(at, directory, hooks=hooks, submodules=submodules):
                 return found
     except (OSError, UnicodeDecodeError, ValueError):
         return "the settings of the repository cannot be read"
     return ""
 
 
-def _in_one(at: str, directory: str, *, hooks: bool, submodules: bool) -> str:
-    common = _common(directory)
+def _find_in_repository(at: str, directory: str, *, hooks: bool, submodules: bool) -> str:
+    common = _common_directory(directory)
     for place in {directory, common}:
         for name in ("config", "config.worktree"):
-            if found := _named_program(os.path.join(place, name)):
+            if found := _find_configured_program(os.path.join(place, name)):
                 return f"the settings of the repository name another program or file ({found})"
-    if names := _hooks(os.path.join(common, "hooks"), every=hooks):
+    if names := _list_hooks(os.path.join(common, "hooks"), every=hooks):
         return f"the repository has hooks that would run ({', '.join(names)})"
     if submodules and _has_submodules(at, directory, common):
         return "there are repositories inside this one, with settings of their own that git would follow"
@@ -78,15 +78,15 @@ def _has_submodules(at: str, directory: str, common: str) -> bool:
     for name in os.listdir(directory) if os.path.isdir(directory) else ():
         if name == "index" or name.startswith("sharedindex."):
             with open(os.path.join(directory, name), "rb") as file:
-                content = file.read(MOST_INDEX_BYTES + 1)
-            if len(content) > MOST_INDEX_BYTES:
+                content = file.read(MAX_INDEX_BYTES + 1)
+            if len(content) > MAX_INDEX_BYTES:
                 raise ValueError("too large")
             if GITLINK in content:
                 return True
     return False
 
 
-def _common(directory: str) -> str:
+def _common_directory(directory: str) -> str:
     try:
         with open(os.path.join(directory, "commondir"), encoding="utf-8") as file:
             return os.path.realpath(os.path.join(directory, file.read(4096).strip()))
@@ -94,35 +94,35 @@ def _common(directory: str) -> str:
         return directory
 
 
-def _named_program(path: str) -> str:
+def _find_configured_program(path: str) -> str:
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            text = file.read(MOST_BYTES + 1).replace("\r\n", "\n")
+            text = file.read(MAX_CONFIG_BYTES + 1).replace("\r\n", "\n")
     except FileNotFoundError:
         return ""
-    if len(text) > MOST_BYTES or UNCLEAR.search(text):
+    if len(text) > MAX_CONFIG_BYTES or UNCLEAR_PATTERN.search(text):
         raise ValueError("too large, or not clear")
     section = ""
     for line in text.splitlines():
         rest = line.strip()
         while rest.startswith("["):  # more than one may stand in a line, and the last one counts
-            found = SECTION.match(rest)
+            found = SECTION_PATTERN.match(rest)
             if found is None:
                 raise ValueError("not a section")
             section = found[1].lower() + (f".{found[2].lower()}" if found[2] is not None else "")
             rest = rest[found.end() :].strip()
-        if key := KEY.match(rest):
+        if key := KEY_PATTERN.match(rest):
             name = f"{section}.{key[1].lower()}"
             helper = key[1].lower().endswith("url") and "::" in rest  # helper::address starts a program of that name
-            if helper or STARTS.fullmatch(name):
+            if helper or PROGRAM_SETTINGS.fullmatch(name):
                 return name
     return ""
 
 
-def _hooks(directory: str, *, every: bool) -> list[str]:
+def _list_hooks(directory: str, *, every: bool) -> list[str]:
     try:
         names = sorted(os.listdir(directory))
     except FileNotFoundError:
         return []
-    considered = [name for name in names if (not name.endswith(".sample") if every else name in NEARLY_ALWAYS)]
+    considered = [name for name in names if (not name.endswith(".sample") if every else name in FREQUENT_HOOKS)]
     return [name for name in considered if os.access(os.path.join(directory, name), os.X_OK)][:3]

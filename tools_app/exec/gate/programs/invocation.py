@@ -4,24 +4,24 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tools_app.exec.gate.executables import host_path, is_inside
-from tools_app.exec.gate.programs.options import Read, options, read_options
+from tools_app.exec.gate.executables import is_inside, to_host_path
+from tools_app.exec.gate.programs.options import ParsedArguments, parse_arguments, parse_option_spec
 from tools_app.exec.gate.shell.words import Word
-from tools_app.exec.gate.types import Place, Reason
+from tools_app.exec.gate.types import ExecContext, GateReason
 
 SHARED_HOME = "/tmp"  # noqa: S108  # without a sandbox the home is this one
-SETTINGS = frozenset({".curlrc", "curlrc", ".popt"})  # of the home, which may be the workspace
+SETTINGS_FILES = frozenset({".curlrc", "curlrc", ".popt"})  # of the home, which may be the workspace
 HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
 @dataclass(slots=True)
-class Call:
+class ProgramCall:
     name: str
     arguments: tuple[Word, ...]
     cwds: frozenset[str] | None
-    place: Place
-    doubts: list[Reason] = field(default_factory=list)
-    standing: list[Reason] = field(default_factory=list)  # doubts that come from files and not from the words
+    place: ExecContext
+    doubts: list[GateReason] = field(default_factory=list)
+    standing: list[GateReason] = field(default_factory=list)  # doubts that come from files and not from the words
     writes: list[str] = field(default_factory=list)
     touches: list[str] = field(default_factory=list)
     brings: list[str] = field(default_factory=list)  # where it puts content; empty text: known only when the line runs
@@ -32,18 +32,18 @@ class Call:
     reads_only: bool = False
 
     def doubt(self, words: str, code: str = "arguments") -> None:
-        self.doubts.append(Reason(code, f"{self.name}: {words}."))
+        self.doubts.append(GateReason(code, f"{self.name}: {words}."))
 
     def doubt_files(self, words: str, code: str = "files") -> None:
         """A doubt about what lies there now. Whoever agreed to the words has not agreed to it."""
-        self.standing.append(Reason(code, f"{self.name}: {words}."))
+        self.standing.append(GateReason(code, f"{self.name}: {words}."))
 
     def read(
         self, known: str, words: Sequence[Word] | None = None, *, stop_at_operand: bool = False, single_dash: bool = False
-    ) -> Read:
+    ) -> ParsedArguments:
         """Take the arguments apart by a list of options. What is not on it is a doubt."""
-        listed = options(known)
-        found = read_options(
+        listed = parse_option_spec(known)
+        found = parse_arguments(
             self.arguments if words is None else words, listed, stop_at_operand=stop_at_operand, single_dash=single_dash
         )
         self.listed = self.listed or found.listed
@@ -56,8 +56,8 @@ class Call:
 
     def write(self, target: Word, *, content: bool = True) -> None:
         """It writes there: inside the workspace, or it is a doubt. Without `content` it only makes, marks or removes names."""
-        if found := write_doubt(target, self.cwds, self.place):
-            (self.doubt_files if leads_elsewhere(target, self.cwds, self.place) else self.doubt)(found, "write")
+        if found := why_write_doubtful(target, self.cwds, self.place):
+            (self.doubt_files if follows_link(target, self.cwds, self.place) else self.doubt)(found, "write")
         if target.text:
             self.writes.append(target.text)
         if content:
@@ -68,21 +68,21 @@ class Call:
         self.runs_code = True
         where = self.cwds if cwds is None else cwds
         for file in (Word(text=".", lead="."), *files):
-            if found := outside(file, where, self.place):
-                led = leads_elsewhere(file, where, self.place)
+            if found := why_outside_workspace(file, where, self.place):
+                led = follows_link(file, where, self.place)
                 (self.doubt_files if led else self.doubt)(f"it runs code, and {found}", "inline-code")
                 break  # one reason is enough: in another directory all of them are
         for file in files:
             self.scripts.extend(real_paths(file.text, where, self.place) if file.text else [])
 
-    def gone_into(self, directories: Sequence[Word]) -> frozenset[str]:
+    def resolve_directories(self, directories: Sequence[Word]) -> frozenset[str]:
         """Where it is after going from one of these directories into the next; empty when that is not known."""
         found = self.cwds or frozenset()
         for directory in directories:
             found = frozenset(real_paths(directory.text, found, self.place) if directory.text is not None else ())
         return found
 
-    def settings_of_home(self, *names: str) -> None:
+    def check_home_settings(self, *names: str) -> None:
         """It follows these files of the home, which is the workspace or /tmp where it outlives the command."""
         for directory in (*map(str, self.place.writable), SHARED_HOME):
             for name in names:
@@ -96,12 +96,12 @@ class Call:
             self.starts.append(tuple(words))
 
 
-def outside(target: Word, cwds: frozenset[str] | None, place: Place) -> str:
+def why_outside_workspace(target: Word, cwds: frozenset[str] | None, place: ExecContext) -> str:
     """Why it may not be in the workspace; empty when it certainly is."""
-    shown = _shown(target)
+    shown = _quote_target(target)
     if target.text is None and not target.local:
         return f"it is not certain that {shown} is in the workspace"
-    path = _looked_at(target)
+    path = _known_prefix(target)
     if path.startswith("~"):
         return f"{shown} is outside the workspace"
     if all(is_inside(real, place.writable) for real in real_paths(path, cwds, place) or [""]):
@@ -109,39 +109,39 @@ def outside(target: Word, cwds: frozenset[str] | None, place: Place) -> str:
     return f"{shown} is outside the workspace, or it is not known where it is"
 
 
-def write_doubt(target: Word, cwds: frozenset[str] | None, place: Place) -> str:
+def why_write_doubtful(target: Word, cwds: frozenset[str] | None, place: ExecContext) -> str:
     """Why writing there needs a question; empty when it certainly stays in the workspace."""
     if target.text in HARMLESS_FILES:
         return ""
-    if found := outside(target, cwds, place):
+    if found := why_outside_workspace(target, cwds, place):
         return found
-    shown = _shown(target)
-    for real in real_paths(_looked_at(target), cwds, place):
+    shown = _quote_target(target)
+    for real in real_paths(_known_prefix(target), cwds, place):
         if ".git" in real.split("/"):
             return f"{shown} is inside .git, where settings and hooks decide what git runs"
-        if os.path.basename(real) in SETTINGS:
+        if os.path.basename(real) in SETTINGS_FILES:
             return f"{shown} holds settings that other programs follow"
     return ""
 
 
-def leads_elsewhere(target: Word, cwds: frozenset[str] | None, place: Place) -> bool:
+def follows_link(target: Word, cwds: frozenset[str] | None, place: ExecContext) -> bool:
     """Whether a symbolic link makes it another place than the one that is written."""
-    path = _looked_at(target)
-    written = [host_path(path, place)] if path.startswith("/") else [os.path.join(cwd, path) for cwd in cwds or ()]
+    path = _known_prefix(target)
+    written = [to_host_path(path, place)] if path.startswith("/") else [os.path.join(cwd, path) for cwd in cwds or ()]
     return any(os.path.realpath(each) != os.path.normpath(each) for each in written)
 
 
-def _shown(target: Word) -> str:
+def _quote_target(target: Word) -> str:
     return target.text if target.text is not None else f"a path with {target.dynamic}"
 
 
-def _looked_at(target: Word) -> str:
+def _known_prefix(target: Word) -> str:
     """Of a path with something unknown in it the directory before that is looked at."""
     return target.text if target.text is not None else os.path.dirname(target.lead) or "."
 
 
-def real_paths(path: str, cwds: frozenset[str] | None, place: Place) -> list[str]:
+def real_paths(path: str, cwds: frozenset[str] | None, place: ExecContext) -> list[str]:
     """Where a literal path leads, symbolic links followed; nothing when the directory it starts from is not known."""
     if path.startswith("/"):
-        return [os.path.realpath(host_path(path, place))]
+        return [os.path.realpath(to_host_path(path, place))]
     return [os.path.realpath(os.path.join(cwd, path)) for cwd in cwds or ()]

@@ -6,7 +6,7 @@ that lies there asks.
 
 import re
 
-from tools_app.exec.gate.programs.invocation import Call
+from tools_app.exec.gate.programs.invocation import ProgramCall
 from tools_app.exec.gate.shell.words import Word
 
 CURL = """-s -S -L -f -i -I -v -k -g -4 -6 -G -O -J -R -# -H: -X: -d: -o:> -A: -e: -m: -r: -u: -w: -b: --silent --show-error
@@ -21,13 +21,13 @@ RSYNC = """-a -v -r -n -u -t -p -o -g -l -L -c -q -h -i -x -P -R -W -z -0 --arch
     --times --perms --links --checksum --quiet --delete --delete-after --delete-excluded --exclude= --exclude-from=
     --include= --progress --stats --partial --human-readable --itemize-changes --ignore-existing --existing --size-only
     --one-file-system --version --max-size= --info="""
-ADDRESS = re.compile(r"(?:https?://)?[A-Za-z0-9\[][^\s@{}\[\]]*", re.IGNORECASE)
+URL_PATTERN = re.compile(r"(?:https?://)?[A-Za-z0-9\[][^\s@{}\[\]]*", re.IGNORECASE)
 
 
-def curl(call: Call) -> None:
+def check_curl(call: ProgramCall) -> None:
     call.touches.append("network")
     found = call.read(CURL)
-    call.settings_of_home(".curlrc", ".config/curlrc")
+    call.check_home_settings(".curlrc", ".config/curlrc")
     for name in ("-d", "--data", "--json", "--data-urlencode", "-H", "--header", "-w", "--write-out", "-b", "--cookie"):
         for value in found.given.get(name, []):
             if (value.text or value.lead).startswith("@") or (name in ("--data-urlencode",) and "@" in (value.text or "@")):
@@ -36,30 +36,30 @@ def curl(call: Call) -> None:
                 call.doubt(f"{name} would write a file")
             if value.text is None and not value.lead:
                 call.doubt(f"what {name} sends is known only when the line runs")
-    _addresses(call, [*found.operands, *found.given.get("--url", [])])
+    _check_urls(call, [*found.operands, *found.given.get("--url", [])])
     if found.has("-O", "--remote-name"):
         call.write(Word(text=".", lead="."))
 
 
-def wget(call: Call) -> None:
+def check_wget(call: ProgramCall) -> None:
     call.touches.append("network")
     found = call.read(WGET)
-    _addresses(call, found.operands)
+    _check_urls(call, found.operands)
     if not found.has("-O", "--output-document", "-P", "--directory-prefix", "--spider", "--version"):
         call.write(Word(text=".", lead="."))
 
 
-def _addresses(call: Call, words: list[Word]) -> None:
+def _check_urls(call: ProgramCall, words: list[Word]) -> None:
     for word in words:
         text = word.text if word.text is not None else word.lead
-        if not ADDRESS.match(text) or "://" in text.removeprefix("http://").removeprefix("https://"):
+        if not URL_PATTERN.match(text) or "://" in text.removeprefix("http://").removeprefix("https://"):
             call.doubt(f"{word.text or word.dynamic} is not a plain http address")
 
 
-def rsync(call: Call) -> None:
+def check_rsync(call: ProgramCall) -> None:
     """Between two places of this computer. To another one it starts ssh."""
     found = call.read(RSYNC)
-    call.settings_of_home(".popt")  # aliases of options, and programs to run instead
+    call.check_home_settings(".popt")  # aliases of options, and programs to run instead
     for operand in found.operands:
         if ":" in (operand.text if operand.text is not None else operand.lead) or (operand.text is None and not operand.local):
             call.doubt("one side may be on another computer, for which it starts another program")
@@ -69,7 +69,7 @@ def rsync(call: Call) -> None:
             call.doubt("which of the names is the last one is known only when the line runs")
 
 
-def docker(call: Call) -> None:
+def check_docker(call: ProgramCall) -> None:
     found = call.read(
         """-a -q -n: -f --all --quiet --tail= --since= --no-trunc --format= --filter= --version -v --follow -l --latest -t"""
     )

@@ -14,7 +14,7 @@ from tools_app.exec.gate.shell.words import Word
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class OptionSpec:
     alone: frozenset[str]
     valued: frozenset[str]
     attached: frozenset[str]  # a value only if it is attached
@@ -24,7 +24,7 @@ class Options:
 
 
 @lru_cache(maxsize=1024)
-def options(text: str) -> Options:
+def parse_option_spec(text: str) -> OptionSpec:
     kinds: dict[str, set[str]] = {kind: set() for kind in ("alone", "valued", "attached", "prefixes", "written")}
     for entry in text.split():
         token = entry.removesuffix(">")
@@ -43,7 +43,7 @@ def options(text: str) -> Options:
                     kinds["written"].add(name)
                 break
     alone = frozenset(kinds["alone"])
-    return Options(
+    return OptionSpec(
         alone - {"-#"},
         frozenset(kinds["valued"]),
         frozenset(kinds["attached"]),
@@ -54,7 +54,7 @@ def options(text: str) -> Options:
 
 
 @dataclass(slots=True)
-class Read:
+class ParsedArguments:
     given: dict[str, list[Word]] = field(default_factory=dict)
     operands: list[Word] = field(default_factory=list)
     after: int = 0  # how many words were read, when reading stops at the first operand
@@ -71,9 +71,11 @@ class Read:
         return [operand.text for operand in self.operands]
 
 
-def read_options(words: Sequence[Word], known: Options, *, stop_at_operand: bool = False, single_dash: bool = False) -> Read:
+def parse_arguments(
+    words: Sequence[Word], known: OptionSpec, *, stop_at_operand: bool = False, single_dash: bool = False
+) -> ParsedArguments:
     """Take the words apart. `single_dash` is for programs whose long options begin with one dash."""
-    read = Read()
+    read = ParsedArguments()
     index = 0
     while index < len(words) and not read.unknown:
         word = words[index]
@@ -96,59 +98,59 @@ def read_options(words: Sequence[Word], known: Options, *, stop_at_operand: bool
                 break
             read.operands.append(word)
         elif text.startswith("--") or single_dash:
-            index += _long(read, known, text, words[index : index + 1])
+            index += _parse_long(read, known, text, words[index : index + 1])
         else:
-            index += _short(read, known, text, words[index : index + 1])
+            index += _parse_short(read, known, text, words[index : index + 1])
     read.after = index
     return read
 
 
-def _long(read: Read, known: Options, text: str, following: Sequence[Word]) -> int:
+def _parse_long(read: ParsedArguments, known: OptionSpec, text: str, following: Sequence[Word]) -> int:
     name, equals, value = text.partition("=")
     if equals and (name in known.valued or name in known.attached):
-        read.given.setdefault(name, []).append(_literal(value))
+        read.given.setdefault(name, []).append(_literal_word(value))
         return 0
     if not equals and (name in known.alone or name in known.attached):
-        read.given.setdefault(name, []).append(_literal(""))
+        read.given.setdefault(name, []).append(_literal_word(""))
         return 0
     if not equals and name in known.valued:
-        return _take(read, name, following)
+        return _take_value(read, name, following)
     if known.number and re.fullmatch(r"-[0-9]+", text):
         return 0
     if prefix := next((each for each in known.prefixes if text.startswith(each)), None):
-        read.given.setdefault(prefix, []).append(_literal(text.removeprefix(prefix)))
+        read.given.setdefault(prefix, []).append(_literal_word(text.removeprefix(prefix)))
         return 0
     read.unknown = f"the option {name}"
     return 0
 
 
-def _short(read: Read, known: Options, text: str, following: Sequence[Word]) -> int:
+def _parse_short(read: ParsedArguments, known: OptionSpec, text: str, following: Sequence[Word]) -> int:
     if known.number and re.fullmatch(r"-[0-9]+", text):
         return 0
     if prefix := next((each for each in known.prefixes if text.startswith(each)), None):
-        read.given.setdefault(prefix, []).append(_literal(text.removeprefix(prefix)))
+        read.given.setdefault(prefix, []).append(_literal_word(text.removeprefix(prefix)))
         return 0
     if text in known.alone:  # such as -nc, which is one option
-        read.given.setdefault(text, []).append(_literal(""))
+        read.given.setdefault(text, []).append(_literal_word(""))
         return 0
     for at in range(1, len(text)):
         name, rest = f"-{text[at]}", text[at + 1 :]
         if name in known.valued:
             if not rest:
-                return _take(read, name, following)
-            read.given.setdefault(name, []).append(_literal(rest))
+                return _take_value(read, name, following)
+            read.given.setdefault(name, []).append(_literal_word(rest))
             return 0
         if name in known.attached:
-            read.given.setdefault(name, []).append(_literal(rest))
+            read.given.setdefault(name, []).append(_literal_word(rest))
             return 0
         if name not in known.alone:
             read.unknown = f"the option {name}"
             return 0
-        read.given.setdefault(name, []).append(_literal(""))
+        read.given.setdefault(name, []).append(_literal_word(""))
     return 0
 
 
-def _take(read: Read, name: str, following: Sequence[Word]) -> int:
+def _take_value(read: ParsedArguments, name: str, following: Sequence[Word]) -> int:
     if not following:
         read.unknown = f"the option {name} without a value"
         return 0
@@ -159,5 +161,5 @@ def _take(read: Read, name: str, following: Sequence[Word]) -> int:
     return 1
 
 
-def _literal(text: str) -> Word:
+def _literal_word(text: str) -> Word:
     return Word(text=text, lead=text, dashless=not text.startswith("-"))

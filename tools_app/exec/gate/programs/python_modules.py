@@ -6,7 +6,7 @@ A module is found in the directory it is called in before it is found anywhere e
 import os
 import sys
 
-from tools_app.exec.gate.programs.invocation import Call
+from tools_app.exec.gate.programs.invocation import ProgramCall
 from tools_app.exec.gate.shell.words import Word
 
 PYTEST = """-q -qq -v -vv -vvv -x -s -l -k: -m: -n: -r: --lf --ff --sw --nf --tb= --maxfail= --durations= --co --collect-only
@@ -30,19 +30,19 @@ MODULES: dict[str, str] = {
 }
 
 
-def module(call: Call, name: Word, words: tuple[Word, ...]) -> None:
+def check_module(call: ProgramCall, name: Word, words: tuple[Word, ...]) -> None:
     """What follows `-m`."""
     if name.text not in MODULES:
         call.doubt(f"the module {name.text or name.dynamic} is not on the list of those that run no code from the line")
         return
     if name.text == "pytest":
-        pytest(call, words)
+        check_pytest(call, words)
         return
     call.run_code()
     found = call.read(MODULES[name.text], words)
     match name.text:
         case "unittest":
-            _tests_of_the_workspace(call, found.operands)
+            _check_workspace_tests(call, found.operands)
             for option in ("-s", "--start-directory", "-t", "--top-level-directory"):
                 call.run_code(*found.given.get(option, []))
         case "json.tool":
@@ -55,18 +55,18 @@ def module(call: Call, name: Word, words: tuple[Word, ...]) -> None:
             call.run_code(*(each for each in found.operands if each.text != "-"))
 
 
-def pytest(call: Call, words: tuple[Word, ...] | None = None) -> None:
+def check_pytest(call: ProgramCall, words: tuple[Word, ...] | None = None) -> None:
     found = call.read(PYTEST, words)
     if not found.has("--version"):
-        call.run_code(*(_file_of(each) for each in found.operands))
+        call.run_code(*(_test_file(each) for each in found.operands))
 
 
-def _file_of(test: Word) -> Word:
+def _test_file(test: Word) -> Word:
     """tests/test_a.py::TestB::test_c is in tests/test_a.py."""
     return test if test.text is None else Word(text=test.text.partition("::")[0] or ".", lead=test.lead)
 
 
-def _tests_of_the_workspace(call: Call, tests: list[Word]) -> None:
+def _check_workspace_tests(call: ProgramCall, tests: list[Word]) -> None:
     """A name may be any function of any module, which is called: code.interact reads code from standard input."""
     for test in tests[1:] if tests and tests[0].text == "discover" else tests:
         first = (test.text or "").partition("." if "/" not in (test.text or "") else "::")[0]

@@ -4,16 +4,16 @@ import re
 
 from tools_app.exec.gate.programs import code, files, network, python_modules, wrappers
 from tools_app.exec.gate.programs import git as rules_git
-from tools_app.exec.gate.programs.code import INTERPRETERS, Rule
-from tools_app.exec.gate.programs.invocation import Call
-from tools_app.exec.gate.types import names
+from tools_app.exec.gate.programs.code import INTERPRETERS, ArgumentRule
+from tools_app.exec.gate.programs.invocation import ProgramCall
+from tools_app.exec.gate.types import split_names
 
-SHELLS = names("""bash sh dash zsh ksh mksh fish csh tcsh ash rbash yash elvish nu pwsh powershell xonsh
+SHELLS = split_names("""bash sh dash zsh ksh mksh fish csh tcsh ash rbash yash elvish nu pwsh powershell xonsh
     sash posh rc slsh lksh ksh93 es osh oil""")
-COMPILERS = names("gcc g++ cc c++ clang clang++ c89 c99 c89-gcc c99-gcc")
-MULTI_CALL = names("busybox toybox sbase-box ubase-box coreutils toolbox")
+COMPILERS = split_names("gcc g++ cc c++ clang clang++ c89 c99 c89-gcc c99-gcc")
+MULTI_CALL = split_names("busybox toybox sbase-box ubase-box coreutils toolbox")
 # These start the program in their arguments, and more of them are known than are understood.
-WRAPPERS = frozenset(wrappers.SIMPLE) | names("""env xargs find sudo doas su runuser pkexec chroot unshare nsenter setpriv time
+WRAPPERS = frozenset(wrappers.SIMPLE_WRAPPERS) | split_names("""env xargs find sudo doas su runuser pkexec chroot unshare nsenter setpriv time
     strace ltrace gdb valgrind perf watch
     script parallel chrt taskset numactl prlimit systemd-run start-stop-daemon daemonize run-parts unbuffer rlwrap
     faketime fakeroot proot firejail bwrap ssh mosh entr inotifywait dbus-run-session xvfb-run setarch linux32 linux64
@@ -26,7 +26,7 @@ WRAPPERS = frozenset(wrappers.SIMPLE) | names("""env xargs find sudo doas su run
     systemd-inhibit systemd-cat machinectl msgfilter msgexec xinit startx dbus-launch gtk-launch grc bear scan-build
     checkinstall gtester fakeroot-sysv fakeroot-tcp fakechroot pseudo xe xjobs""")
 # They can start other programs or change the system, and nothing about their arguments is on a list yet.
-LOOKED_AT = names("""vi vim nvim view ex ed emacs emacsclient nano pico micro joe mcedit kak helix less more most pg man info
+VERSION_ONLY_PROGRAMS = split_names("""vi vim nvim view ex ed emacs emacsclient nano pico micro joe mcedit kak helix less more most pg man info
     lesspipe w3m
     lynx links elinks ftp lftp telnet nc ncat netcat socat ssh scp sftp ssh-keygen ssh-add ssh-agent mosh tmux screen
     byobu crontab at batch cron systemctl service initctl launchctl journalctl loginctl mount umount losetup kill killall
@@ -60,92 +60,95 @@ LOOKED_AT = names("""vi vim nvim view ex ed emacs emacsclient nano pico micro jo
     tmate zellij wine runscript unsquashfs easyrsa xdotool xdg-user-dir rtorrent varnishncsa csvtool cobc
     bundler debuild dpkg-buildpackage dpkg-reconfigure apt-key pkg opkg node-gyp tsx ts-node swipl gprolog
     pg_ctl initdb createdb dropdb pg_dump mysqldump mycli pgcli usql litecli""")
-READERS = names("""ls cat head tail wc grep egrep fgrep zgrep cut tr diff cmp comm file stat du df nl od hexdump strings basename
+READ_ONLY_PROGRAMS = split_names("""ls cat head tail wc grep egrep fgrep zgrep cut tr diff cmp comm file stat du df nl od hexdump strings basename
     dirname
     realpath readlink date id whoami uname printenv seq sleep md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum
     cksum sum base64 base32 jq column paste join fold fmt expand unexpand rev tac nproc free uptime ps which zcat bzcat
     xzcat zdiff numfmt factor echo printf pwd test [ true false tty groups arch locale getconf lscpu lsblk pgrep pidof who
     users logname yes expr bc""")
-_RULES: dict[str, Rule] = {
-    "git": rules_git.git,
-    "sed": files.sed,
-    "gsed": files.sed,
-    "sort": files.sort,
-    "tar": files.tar,
-    "gtar": files.tar,
-    "bsdtar": files.tar,
-    "unzip": files.unzip,
-    "dd": files.dd,
-    "find": wrappers.find,
-    "gfind": wrappers.find,
-    "xargs": wrappers.xargs,
-    "env": wrappers.env,
-    "make": code.make,
-    "gmake": code.make,
-    "npm": code.npm,
-    "pip": code.pip,
-    "pytest": python_modules.pytest,
-    "py.test": python_modules.pytest,
-    "cargo": code.subcommands,
-    "go": code.subcommands,
-    "curl": network.curl,
-    "wget": network.wget,
-    "rsync": network.rsync,
-    "docker": network.docker,
+_RULES: dict[str, ArgumentRule] = {
+    "git": rules_git.check_git,
+    "sed": files.check_sed,
+    "gsed": files.check_sed,
+    "sort": files.check_sort,
+    "tar": files.check_tar,
+    "gtar": files.check_tar,
+    "bsdtar": files.check_tar,
+    "unzip": files.check_unzip,
+    "dd": files.check_dd,
+    "find": wrappers.unwrap_find,
+    "gfind": wrappers.unwrap_find,
+    "xargs": wrappers.unwrap_xargs,
+    "env": wrappers.unwrap_env,
+    "make": code.check_make,
+    "gmake": code.check_make,
+    "npm": code.check_npm,
+    "pip": code.check_pip,
+    "pytest": python_modules.check_pytest,
+    "py.test": python_modules.check_pytest,
+    "cargo": code.check_subcommands,
+    "go": code.check_subcommands,
+    "curl": network.check_curl,
+    "wget": network.check_wget,
+    "rsync": network.check_rsync,
+    "docker": network.check_docker,
 }
-_ALIKE: tuple[tuple[frozenset[str], Rule], ...] = (
-    (frozenset(wrappers.SIMPLE), wrappers.simple),
-    (names("awk gawk mawk nawk original-awk"), files.awk),
-    (frozenset(files.WRITERS), files.writer),
-    (files.PACKERS, files.packer),
-    (frozenset(files.READS_BY_LIST), files.reads_by_list),
-    (COMPILERS, code.compiler),
-    (frozenset(INTERPRETERS), code.interpreter),
-    (SHELLS, code.shell),
-    (MULTI_CALL | (WRAPPERS - {"find", "xargs", "env"} - frozenset(wrappers.SIMPLE)) | LOOKED_AT, code.version_only),
+_SHARED_RULES: tuple[tuple[frozenset[str], ArgumentRule], ...] = (
+    (frozenset(wrappers.SIMPLE_WRAPPERS), wrappers.unwrap_simple),
+    (split_names("awk gawk mawk nawk original-awk"), files.check_awk),
+    (frozenset(files.WRITERS), files.check_writer),
+    (files.PACKERS, files.check_packer),
+    (frozenset(files.READS_BY_LIST), files.check_reader),
+    (COMPILERS, code.check_compiler),
+    (frozenset(INTERPRETERS), code.check_interpreter),
+    (SHELLS, code.check_shell),
+    (
+        MULTI_CALL | (WRAPPERS - {"find", "xargs", "env"} - frozenset(wrappers.SIMPLE_WRAPPERS)) | VERSION_ONLY_PROGRAMS,
+        code.check_version_only,
+    ),
 )
-RULES: dict[str, Rule] = {name: rule for group, rule in reversed(_ALIKE) for name in group} | _RULES
+RULES: dict[str, ArgumentRule] = {name: rule for group, rule in reversed(_SHARED_RULES) for name in group} | _RULES
 ALIASES = {"nodejs": "node"}
-RUNS_THE_WORKSPACE = names("make gmake npm pip pytest py.test cargo go")
-NEVER_ALWAYS = (
+RUNS_WORKSPACE_CODE = split_names("make gmake npm pip pytest py.test cargo go")
+NEVER_GRANTED = (
     (SHELLS, "is a shell"),
     (MULTI_CALL, "is many programs in one"),
     (WRAPPERS, "is a program that starts others"),
     (frozenset(INTERPRETERS), "is an interpreter"),
-    (RUNS_THE_WORKSPACE, "runs code of the workspace"),
-    (LOOKED_AT | {"docker"}, "can start other programs or change the system"),
+    (RUNS_WORKSPACE_CODE, "runs code of the workspace"),
+    (VERSION_ONLY_PROGRAMS | {"docker"}, "can start other programs or change the system"),
 )
 # Of these there are several versions side by side. Elsewhere a number is part of the name: diff3 is not diff.
-VERSIONED = COMPILERS | frozenset().union(*(group for group, _ in NEVER_ALWAYS))
-VERSION = re.compile(r"[-.]?[0-9][0-9.]*$")
-BUILD = re.compile(r"(?:\.(?:basic|tiny|nox|gtk3|openbsd|traditional)|-[a-z0-9_]+-linux-(?:gnu|musl)[a-z0-9]*)$")
-TARGET = re.compile(r"^(?:(?:[a-z0-9_]+-)+linux-(?:gnu|musl)[a-z0-9]*|arm-none-eabi)-")
+VERSIONED = COMPILERS | frozenset().union(*(group for group, _ in NEVER_GRANTED))
+VERSION_SUFFIX = re.compile(r"[-.]?[0-9][0-9.]*$")
+BUILD_SUFFIX = re.compile(r"(?:\.(?:basic|tiny|nox|gtk3|openbsd|traditional)|-[a-z0-9_]+-linux-(?:gnu|musl)[a-z0-9]*)$")
+TARGET_PREFIX = re.compile(r"^(?:(?:[a-z0-9_]+-)+linux-(?:gnu|musl)[a-z0-9]*|arm-none-eabi)-")
 
 
-def known_as(base: str) -> str:
+def canonical_name(base: str) -> str:
     """The name under which the lists know it: python3.11 is python, vim.tiny is vim, x86_64-linux-gnu-gcc-12 is gcc."""
     base = ALIASES.get(base, base)
-    plain = TARGET.sub("", BUILD.sub("", base))
+    plain = TARGET_PREFIX.sub("", BUILD_SUFFIX.sub("", base))
     for name in (base, plain):
         if is_known(name):
             return name
-    if (name := VERSION.sub("", plain)) in VERSIONED:
+    if (name := VERSION_SUFFIX.sub("", plain)) in VERSIONED:
         return name
     return "ld.so" if base.startswith("ld-") and ".so" in base else base
 
 
 def is_known(name: str) -> bool:
-    return name in RULES or name in READERS
+    return name in RULES or name in READ_ONLY_PROGRAMS
 
 
-def apply_rules(call: Call, *bases: str) -> None:
+def apply_rules(call: ProgramCall, *bases: str) -> None:
     """Judge the arguments by every name the program goes by: as it is called, and what its file is called."""
     reads_only = True
-    applied: set[Rule] = set()
-    for name in sorted(meanings(*bases)):
+    applied: set[ArgumentRule] = set()
+    for name in sorted(canonical_names(*bases)):
         rule = RULES.get(name)
         if rule is None:
-            reads_only = reads_only and name in READERS
+            reads_only = reads_only and name in READ_ONLY_PROGRAMS
         elif rule not in applied:
             applied.add(rule)
             call.name, call.reads_only = name, False
@@ -154,13 +157,13 @@ def apply_rules(call: Call, *bases: str) -> None:
     call.reads_only = reads_only
 
 
-def meanings(*bases: str) -> frozenset[str]:
-    known = frozenset(map(known_as, bases))
+def canonical_names(*bases: str) -> frozenset[str]:
+    known = frozenset(map(canonical_name, bases))
     # Many programs in one file go by the name they are called with: there ls is ls, whatever the file is called.
     return known - MULTI_CALL or known
 
 
-def never_always(*bases: str) -> str:
+def why_never_granted(*bases: str) -> str:
     """Why "allow always" is not offered for it; empty when it may be."""
-    found = sorted(meanings(*bases))
-    return next((f"{name} {what}" for name in found for group, what in NEVER_ALWAYS if name in group), "")
+    found = sorted(canonical_names(*bases))
+    return next((f"{name} {what}" for name in found for group, what in NEVER_GRANTED if name in group), "")

@@ -3,9 +3,9 @@
 import re
 
 ADDRESS = re.compile(r"\s*(?:[0-9]+(?:~[0-9]+)?|\$|\+[0-9]+|~[0-9]+)")
-PLAIN = frozenset("pdDPnNhHgGxzlq=Q")
-WITH_TEXT = frozenset("aic")
-WITH_LABEL = frozenset("btT:")
+PLAIN_COMMANDS = frozenset("pdDPnNhHgGxzlq=Q")
+TEXT_COMMANDS = frozenset("aic")
+LABEL_COMMANDS = frozenset("btT:")
 BRACKET = re.compile(r"\[\^?\]?[^\]]*\]")
 LABEL = re.compile(r" *[A-Za-z0-9_]*")  # a semicolon ends it, and what follows is a command
 FLAGS = re.compile(r"[gpiImM0-9]*")  # not e, which runs the result, and not w, which writes it
@@ -17,14 +17,14 @@ def is_harmless(script: str) -> bool:
         if script[at] in " \t\n;}":
             at += 1
             continue
-        following = _command(script, _addresses(script, at))
+        following = _skip_command(script, _skip_addresses(script, at))
         if following is None:
             return False
         at = following
     return True
 
 
-def _addresses(script: str, at: int) -> int | None:
+def _skip_addresses(script: str, at: int) -> int | None:
     for turn in range(2):
         if turn == 1:
             comma = re.compile(r"\s*,").match(script, at)
@@ -36,7 +36,7 @@ def _addresses(script: str, at: int) -> int | None:
             at = found.end()
         elif script[start : start + 1] in ("/", "\\"):
             opening = start if script[start] == "/" else start + 1
-            end = _delimited(script, opening)
+            end = _skip_delimited(script, opening)
             if end is None:
                 return None
             at = end
@@ -49,7 +49,7 @@ def _addresses(script: str, at: int) -> int | None:
     return at
 
 
-def _command(script: str, at: int | None) -> int | None:
+def _skip_command(script: str, at: int | None) -> int | None:
     if at is None or at >= len(script):
         return None
     letter = script[at]
@@ -57,20 +57,20 @@ def _command(script: str, at: int | None) -> int | None:
     if letter == "{":
         return at
     if letter == "#":
-        return _line_end(script, at)
-    if letter in PLAIN:
+        return _find_line_end(script, at)
+    if letter in PLAIN_COMMANDS:
         while script[at : at + 1].isdigit() or script[at : at + 1] == " ":
             at += 1
         return at if at == len(script) or script[at] in ";\n}" else None
-    if letter in WITH_LABEL:
+    if letter in LABEL_COMMANDS:
         label = LABEL.match(script, at)
         return label.end() if label else None
-    if letter in WITH_TEXT:
+    if letter in TEXT_COMMANDS:
         # A backslash continues the text; a later line might then be a command or not.
-        return None if "\\\n" in script[at:] else _line_end(script, at)
+        return None if "\\\n" in script[at:] else _find_line_end(script, at)
     if letter in "sy":
-        middle = _delimited(script, at)
-        end = _delimited(script, middle - 1) if middle is not None else None
+        middle = _skip_delimited(script, at)
+        end = _skip_delimited(script, middle - 1) if middle is not None else None
         if end is None:
             return None
         flags = FLAGS.match(script, end) if letter == "s" else None
@@ -81,7 +81,7 @@ def _command(script: str, at: int | None) -> int | None:
     return None
 
 
-def _delimited(script: str, at: int) -> int | None:
+def _skip_delimited(script: str, at: int) -> int | None:
     """From a delimiter to behind the next one. In brackets sed and we could disagree about the end, so these must be simple."""
     delimiter = script[at : at + 1]
     if not delimiter or delimiter in "\\\n" or delimiter.isalnum():
@@ -102,6 +102,6 @@ def _delimited(script: str, at: int) -> int | None:
     return None
 
 
-def _line_end(script: str, at: int) -> int:
+def _find_line_end(script: str, at: int) -> int:
     end = script.find("\n", at)
     return len(script) if end == -1 else end

@@ -6,13 +6,13 @@ What they start becomes a program of the line like any other, with its own argum
 import re
 from dataclasses import replace
 
-from tools_app.exec.gate.programs.invocation import Call, write_doubt
+from tools_app.exec.gate.programs.invocation import ProgramCall, why_write_doubtful
 from tools_app.exec.gate.shell.variables import HARMLESS_NAME, HARMLESS_VALUE
 from tools_app.exec.gate.shell.words import Word
-from tools_app.exec.gate.types import names
+from tools_app.exec.gate.types import split_names
 
 # Their options, and how many operands come before the program.
-SIMPLE: dict[str, tuple[str, int]] = {
+SIMPLE_WRAPPERS: dict[str, tuple[str, int]] = {
     "nice": ("-n: --adjustment=", 0),
     "nohup": ("", 0),
     "timeout": ("-k: -s: -v --kill-after= --signal= --foreground --preserve-status --verbose", 1),
@@ -26,16 +26,16 @@ SIMPLE: dict[str, tuple[str, int]] = {
 XARGS = """-0 -r -t -x -n: -P: -L: -I: -d: -E: -s: --null --no-run-if-empty --verbose --exit --max-args= --max-procs=
     --max-lines= --delimiter="""
 ENV = "-u: -0 --unset= --null"  # without PATH, as after -i, other files would be found than were looked at
-FIND_ALONE = names("""-H -L -P -print -print0 -prune -depth -d -daystart -mount -xdev -empty -nouser -nogroup -readable -writable
+FIND_ALONE = split_names("""-H -L -P -print -print0 -prune -depth -d -daystart -mount -xdev -empty -nouser -nogroup -readable -writable
     -executable -not -a -and -o -or -true -false -quit -ls -noleaf -follow -nowarn -warn ( ) ! ,""")
-FIND_VALUED = names("""-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size -mtime
+FIND_VALUED = split_names("""-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size -mtime
     -atime -ctime
     -mmin -amin -cmin -newer -anewer -cnewer -newermt -newerct -newerat -user -group -uid -gid -perm -maxdepth -mindepth
     -links -inum -samefile -regextype -printf -fstype -used -context""")
 
 
-def simple(call: Call) -> None:
-    known, before = SIMPLE[call.name]
+def unwrap_simple(call: ProgramCall) -> None:
+    known, before = SIMPLE_WRAPPERS[call.name]
     found = call.read(known, stop_at_operand=True)
     rest = call.arguments[found.after :]
     if found.unknown:
@@ -50,7 +50,7 @@ def simple(call: Call) -> None:
     call.start(rest[before:])
 
 
-def env(call: Call) -> None:
+def unwrap_env(call: ProgramCall) -> None:
     found = call.read(ENV, stop_at_operand=True)
     rest = list(call.arguments[found.after :])
     if found.unknown:
@@ -65,7 +65,7 @@ def env(call: Call) -> None:
         call.start(rest)
 
 
-def xargs(call: Call) -> None:
+def unwrap_xargs(call: ProgramCall) -> None:
     found = call.read(XARGS, stop_at_operand=True)
     rest = list(call.arguments[found.after :])
     if found.unknown or not rest:
@@ -78,10 +78,10 @@ def xargs(call: Call) -> None:
     if mark is None or mark.text is None:
         call.start([*rest, Word(single=False, dashless=False, local=False, dynamic=unknown)])
         return
-    call.start([_with_unknown(word, mark.text, unknown) for word in rest])
+    call.start([_replace_placeholder(word, mark.text, unknown) for word in rest])
 
 
-def find(call: Call) -> None:
+def unwrap_find(call: ProgramCall) -> None:
     words = list(call.arguments)
     starts: list[Word] = []
     while words and (words[0].text is None or not words[0].text.startswith(("-", "(", ")", "!", ","))):
@@ -101,26 +101,28 @@ def find(call: Call) -> None:
             call.listed = call.listed or any(each.listed for each in words[:1])
             words[:1] = []
         elif word.text == "-exec":
-            words = _action(call, words, starts, follows=any(each.text in ("-L", "-follow") for each in call.arguments))
+            words = _parse_find_action(call, words, starts, follows=any(each.text in ("-L", "-follow") for each in call.arguments))
         else:
             call.doubt(f"{word.text or word.dynamic} is not on the list of tests and actions that change nothing")
             return
     call.reads_only = not call.starts
 
 
-def _action(call: Call, words: list[Word], starts: list[Word], *, follows: bool) -> list[Word]:
+def _parse_find_action(call: ProgramCall, words: list[Word], starts: list[Word], *, follows: bool) -> list[Word]:
     ends = [index for index, word in enumerate(words) if word.text == ";" or (word.text == "+" and words[index - 1].text == "{}")]
     if not ends:
         call.doubt("the end of -exec is not found")
         return []
-    inside = not follows and all(not write_doubt(start, call.cwds, call.place) for start in starts or [Word(text=".", lead=".")])
+    inside = not follows and all(
+        not why_write_doubtful(start, call.cwds, call.place) for start in starts or [Word(text=".", lead=".")]
+    )
     dashless = all(start.dashless for start in starts)
     found = Word(text=None, single=False, dashless=dashless, local=inside, dynamic="a path that find finds")
-    call.start([found if word.text == "{}" else _with_unknown(word, "{}", found.dynamic) for word in words[: ends[0]]])
+    call.start([found if word.text == "{}" else _replace_placeholder(word, "{}", found.dynamic) for word in words[: ends[0]]])
     return words[ends[0] + 1 :]
 
 
-def _with_unknown(word: Word, mark: str, what: str) -> Word:
+def _replace_placeholder(word: Word, mark: str, what: str) -> Word:
     text = word.text if word.text is not None else None
     if text is None or mark not in text:
         return word

@@ -4,25 +4,25 @@ import re
 from collections.abc import Sequence
 
 from tools_app.exec.gate.shell.words import Word
-from tools_app.exec.gate.types import Reason, names
+from tools_app.exec.gate.types import GateReason, split_names
 
 # Of bash 5.2, by `compgen -b`, and the words that bash takes for syntax where a parser may take them for commands.
-BUILTINS = names(""". : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown
+BUILTINS = split_names(""". : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown
     echo enable
     eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd
     read readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit umask unalias
     unset wait""")
-RESERVED = names("! { } [[ ]] case coproc do done elif else esac fi for function if in select then time until while")
+RESERVED = split_names("! { } [[ ]] case coproc do done elif else esac fi for function if in select then time until while")
 
 ASSIGNING_FORMAT = re.compile(r"%[^A-Za-z%]*[hlLjzt]*n")  # `printf '12345%n' PATH` makes 12345 the path
 NUMBER = re.compile(r"[0-9]{1,3}")
 # These options only end a line earlier than it would end without them.
-STRICTER = frozenset({("-e",), ("-u",), ("-eu",), ("-ue",), ("-o", "pipefail"), ("-eo", "pipefail"), ("-euo", "pipefail")})
-ONE_OPERAND = names("-a -b -c -d -e -f -g -h -k -n -p -r -s -t -u -w -x -z -G -L -N -O -S")
-TWO_OPERANDS = names("= == != < > -eq -ne -lt -le -gt -ge -ef -nt -ot")
+STRICTER_OPTIONS = frozenset({("-e",), ("-u",), ("-eu",), ("-ue",), ("-o", "pipefail"), ("-eo", "pipefail"), ("-euo", "pipefail")})
+ONE_OPERAND = split_names("-a -b -c -d -e -f -g -h -k -n -p -r -s -t -u -w -x -z -G -L -N -O -S")
+TWO_OPERANDS = split_names("= == != < > -eq -ne -lt -le -gt -ge -ef -nt -ot")
 
 
-def builtin_doubt(name: str, arguments: Sequence[Word]) -> Reason | None:
+def find_builtin_doubt(name: str, arguments: Sequence[Word]) -> GateReason | None:
     """Why this builtin asks; None when it is one of those that run nothing."""
     texts = [argument.text for argument in arguments]
     match name:
@@ -31,17 +31,17 @@ def builtin_doubt(name: str, arguments: Sequence[Word]) -> Reason | None:
         case "pwd":
             harmless = all(text in ("-L", "-P") for text in texts)
         case "printf":
-            harmless = _prints(texts)
+            harmless = _is_plain_printf(texts)
         case "test":
-            harmless = _compares(arguments)
+            harmless = _is_plain_comparison(arguments)
         case "[":
-            harmless = bool(texts) and texts[-1] == "]" and _compares(arguments[:-1])
+            harmless = bool(texts) and texts[-1] == "]" and _is_plain_comparison(arguments[:-1])
         case "exit" | "break" | "continue":
             harmless = not texts or (len(texts) == 1 and bool(NUMBER.fullmatch(texts[0] or "")))
         case "wait":
             harmless = not texts
         case "set":
-            harmless = tuple(texts) in STRICTER
+            harmless = tuple(texts) in STRICTER_OPTIONS
         case "command":
             harmless = len(texts) > 1 and texts[0] in ("-v", "-V") and None not in texts
         case "type":
@@ -50,10 +50,10 @@ def builtin_doubt(name: str, arguments: Sequence[Word]) -> Reason | None:
             harmless = False
     if harmless:
         return None
-    return Reason("builtin", f"The shell command {name} can change or evaluate something, at least with these arguments.")
+    return GateReason("builtin", f"The shell command {name} can change or evaluate something, at least with these arguments.")
 
 
-def _prints(texts: Sequence[str | None]) -> bool:
+def _is_plain_printf(texts: Sequence[str | None]) -> bool:
     """With `-v` it assigns, and an index in the name is evaluated; %n assigns, too. So the format must be certain."""
     rest = texts[1:] if texts and texts[0] == "--" else texts
     if not rest or rest[0] is None or ASSIGNING_FORMAT.search(rest[0]):
@@ -61,7 +61,7 @@ def _prints(texts: Sequence[str | None]) -> bool:
     return rest is not texts or not rest[0].startswith("-")
 
 
-def _compares(words: Sequence[Word]) -> bool:
+def _is_plain_comparison(words: Sequence[Word]) -> bool:
     """`-v` and `-R` evaluate an index, so no word may be able to become one: operators are literal, operands one word each."""
     if all(word.text is not None for word in words):
         return not any(word.text in ("-v", "-R") for word in words)

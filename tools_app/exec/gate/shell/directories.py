@@ -2,29 +2,29 @@
 
 import os
 
-from tools_app.exec.gate.executables import host_path
+from tools_app.exec.gate.executables import to_host_path
 from tools_app.exec.gate.shell.words import Word
-from tools_app.exec.gate.types import Place
+from tools_app.exec.gate.types import ExecContext
 
 Cwds = frozenset[str] | None  # the directories in which the line may be at this point; None: anywhere
-MOST_CWDS = 8
+MAX_CWDS = 8
 
 
-def either(*ways: Cwds) -> Cwds:
+def merge_cwds(*ways: Cwds) -> Cwds:
     together: frozenset[str] = frozenset()
     for way in ways:
         if way is None:
             return None
         together |= way
-    return together if len(together) <= MOST_CWDS else None
+    return together if len(together) <= MAX_CWDS else None
 
 
-def after_cd(arguments: tuple[Word, ...], cwds: Cwds, place: Place) -> Cwds:
+def cwds_after_cd(arguments: tuple[Word, ...], cwds: Cwds, place: ExecContext) -> Cwds:
     """bash goes by the names in the path, so `cd link/..` stays where it is; what is written is checked by real path later."""
     words = arguments[1:] if arguments and arguments[0].text == "--" else arguments
     if cwds is None or len(words) != 1 or not words[0].text or words[0].text.startswith("-"):
         return None
-    path = host_path(words[0].text, place)
+    path = to_host_path(words[0].text, place)
     return frozenset(os.path.normpath(os.path.join(cwd, path)) for cwd in cwds)
 
 

@@ -4,15 +4,15 @@ from dataclasses import dataclass, field
 
 from tools_app.exec.gate.shell.directories import Cwds
 from tools_app.exec.gate.shell.words import Word
-from tools_app.exec.gate.types import PartKind, Reason
+from tools_app.exec.gate.types import GateReason, PartKind
 
 
 @dataclass(slots=True)
-class Command:
+class ShellCommand:
     name: Word
     arguments: tuple[Word, ...]
     cwds: Cwds
-    upstream: "tuple[Command, ...]"  # the commands whose output it reads through pipes
+    upstream: "tuple[ShellCommand, ...]"  # the commands whose output it reads through pipes
     within: frozenset[str] = frozenset()  # names of the commands in its own substitutions
     builtin: bool = False
     once: bool = True  # not in a loop
@@ -22,18 +22,18 @@ class Command:
 class Redirection:
     target: Word
     cwds: Cwds
-    command: Command | None = None  # the simple command whose output goes there; None: that of several
+    command: ShellCommand | None = None  # the simple command whose output goes there; None: that of several
 
 
 @dataclass(slots=True)
-class Walked:
-    commands: list[Command] = field(default_factory=list)
+class WalkResult:
+    commands: list[ShellCommand] = field(default_factory=list)
     writes: list[Redirection] = field(default_factory=list)
-    doubts: list[Reason] = field(default_factory=list)
+    doubts: list[GateReason] = field(default_factory=list)
     marks: list[tuple[int, int, PartKind, str]] = field(default_factory=list)  # in bytes
-    refused: list[Reason] = field(default_factory=list)
+    refused: list[GateReason] = field(default_factory=list)
     only_command: bool = False  # one simple command and nothing around it
 
 
-class TooMuch(Exception):
+class TooManyCommands(Exception):
     """More commands than anybody would read."""

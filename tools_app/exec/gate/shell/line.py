@@ -3,31 +3,31 @@
 import re
 import unicodedata
 
-from tools_app.core.hidden_characters import SHAPELESS
-from tools_app.exec.gate.types import Reason
+from tools_app.core.hidden_characters import INVISIBLE_RANGES
+from tools_app.exec.gate.types import GateReason
 
-MOST_BYTES = 16 * 1024
+MAX_LINE_BYTES = 16 * 1024
 
 # Backslash-newline joins tokens in bash in places where no parser we know follows: inside `$(`, before the end of a heredoc,
 # at the end of a comment. After a blank it only separates words, and there all agree.
-INVISIBLE = re.compile(f"[{SHAPELESS}]")  # letters by Unicode's account, and yet nobody sees them
+INVISIBLE_CHARACTERS = re.compile(f"[{INVISIBLE_RANGES}]")  # letters by Unicode's account, and yet nobody sees them
 CONTINUATION = re.compile(r"(?<![ \t])\\\n")
 ENDS_IN_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
 
 
-def refusals(line: str) -> tuple[Reason, ...]:
+def find_rejections(line: str) -> tuple[GateReason, ...]:
     """What no approval can make good: the text is not what a person would see, or it is nothing at all."""
     try:
         size = len(line.encode())
     except UnicodeEncodeError:
-        return (Reason("bytes", "The line holds bytes that are not UTF-8."),)
+        return (GateReason("bytes", "The line holds bytes that are not UTF-8."),)
     if not line.strip():
-        return (Reason("blank", "The line is empty."),)
-    if size > MOST_BYTES:
-        return (Reason("size", f"The line has {size:,} bytes; {MOST_BYTES:,} is the most."),)
+        return (GateReason("blank", "The line is empty."),)
+    if size > MAX_LINE_BYTES:
+        return (GateReason("size", f"The line has {size:,} bytes; {MAX_LINE_BYTES:,} is the most."),)
     if found := sorted({character for character in line if _is_hidden(character)}):
         named = ", ".join(f"U+{ord(character):04X}" for character in found[:5])
-        return (Reason("characters", f"The line holds control or invisible characters: {named}."),)
+        return (GateReason("characters", f"The line holds control or invisible characters: {named}."),)
     return ()
 
 
@@ -38,16 +38,16 @@ def _is_hidden(character: str) -> bool:
     # Co Cn Cs have no agreed shape.
     if unicodedata.category(character) in {"Cc", "Cf", "Zs", "Zl", "Zp", "Co", "Cn", "Cs"}:
         return True
-    return INVISIBLE.match(character) is not None
+    return INVISIBLE_CHARACTERS.match(character) is not None
 
 
-def spelling_doubts(line: str) -> tuple[Reason, ...]:
+def find_spelling_doubts(line: str) -> tuple[GateReason, ...]:
     """Valid spellings that parsers are known to read differently from bash."""
     if "\\\n" in line:
         if CONTINUATION.search(line):
-            return (Reason("continuation", "A backslash at the end of a line joins two words; that hides what is run."),)
+            return (GateReason("continuation", "A backslash at the end of a line joins two words; that hides what is run."),)
         if "#" in line or "<<" in line:
-            return (Reason("continuation", "A continued line together with a comment or a here-document can hide a command."),)
+            return (GateReason("continuation", "A continued line together with a comment or a here-document can hide a command."),)
     if ENDS_IN_BACKSLASH.search(line):
-        return (Reason("continuation", "The line ends in a backslash."),)
+        return (GateReason("continuation", "The line ends in a backslash."),)
     return ()

@@ -10,29 +10,29 @@ from typing import Any
 
 Node = dict[str, Any]
 
-SECONDS = 1.0
-MOST_JSON = 32 * 1024 * 1024  # the tree of 16 KiB of the densest lines is a third of it
+TIMEOUT_SECONDS = 1.0
+MAX_JSON_BYTES = 32 * 1024 * 1024  # the tree of 16 KiB of the densest lines is a third of it
 
 
-class NotParsed(Exception):
+class ParseFailed(Exception):
     """bash would not take the line either, or at least shfmt cannot follow it."""
 
 
-class NoParser(Exception):
+class ParserUnavailable(Exception):
     """shfmt is missing, was too slow, or said something unexpected: nothing is known about the line."""
 
 
 @lru_cache(maxsize=1)
-def shfmt() -> str | None:
+def find_shfmt() -> str | None:
     """The pinned one beside this Python; only without it another one."""
     beside = Path(sys.executable).parent / "shfmt"
     return str(beside) if beside.is_file() else shutil.which("shfmt")
 
 
-async def parse(line: str) -> Node:
-    program = shfmt()
+async def parse_line(line: str) -> Node:
+    program = find_shfmt()
     if program is None:
-        raise NoParser("the program shfmt is not installed")
+        raise ParserUnavailable("the program shfmt is not installed")
     try:
         process = await asyncio.create_subprocess_exec(
             program,
@@ -45,25 +45,25 @@ async def parse(line: str) -> Node:
             env={},
         )
     except OSError as error:
-        raise NoParser(f"shfmt cannot be started: {error.strerror}") from error
+        raise ParserUnavailable(f"shfmt cannot be started: {error.strerror}") from error
     try:
-        out, complaint = await asyncio.wait_for(process.communicate(line.encode()), SECONDS)
+        out, complaint = await asyncio.wait_for(process.communicate(line.encode()), TIMEOUT_SECONDS)
     except TimeoutError as error:
-        raise NoParser(f"shfmt took more than {SECONDS:g} s") from error
+        raise ParserUnavailable(f"shfmt took more than {TIMEOUT_SECONDS:g} s") from error
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode != 0:
         if process.returncode != 1 or not complaint.strip():  # 1 is what it says about a line that it cannot read
-            raise NoParser("shfmt ended without an answer")
-        raise NotParsed(complaint.decode(errors="replace").strip().splitlines()[0])
-    if len(out) > MOST_JSON:
-        raise NoParser("the syntax tree is too large")
+            raise ParserUnavailable("shfmt ended without an answer")
+        raise ParseFailed(complaint.decode(errors="replace").strip().splitlines()[0])
+    if len(out) > MAX_JSON_BYTES:
+        raise ParserUnavailable("the syntax tree is too large")
     try:
         tree = json.loads(out)
     except (ValueError, RecursionError) as error:
-        raise NoParser("the syntax tree cannot be read") from error
+        raise ParserUnavailable("the syntax tree cannot be read") from error
     if not isinstance(tree, dict) or tree.get("Type") != "File":
-        raise NoParser("the syntax tree is not of the expected kind")
+        raise ParserUnavailable("the syntax tree is not of the expected kind")
     return tree

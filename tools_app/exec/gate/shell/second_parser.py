@@ -9,30 +9,30 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class SecondParserResult:
     names: frozenset[str] = frozenset()
     trouble: str = ""  # why it cannot tell
 
 
 @lru_cache(maxsize=1)
-def _reader() -> "Bash":
+def _make_parser() -> "Bash":
     from bashkit import Bash  # 40 ms, and only who analyses a line needs it
 
     return Bash()
 
 
-def second_opinion(line: str) -> Opinion:
+def run_second_parser(line: str) -> SecondParserResult:
     try:
-        found = _reader().analyze(line)
+        found = _make_parser().analyze(line)
     except BaseException as error:  # a panic of the native module is no Exception
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
-        return Opinion(trouble="the second parser cannot read the line")
+        return SecondParserResult(trouble="the second parser cannot read the line")
     if found.truncated or found.is_opaque or found.has_dynamic_commands:
-        return Opinion(frozenset(found.command_names), "the second parser cannot see everything that would run")
+        return SecondParserResult(frozenset(found.command_names), "the second parser cannot see everything that would run")
     if found.functions or found.has_command_substitution:
-        return Opinion(frozenset(found.command_names), "the second parser found a function or a substitution")
+        return SecondParserResult(frozenset(found.command_names), "the second parser found a function or a substitution")
     # Behind a final & it sees a command of no words at all.
     if any(command.name is None and command.args for command in found.commands):
-        return Opinion(frozenset(found.command_names), "the second parser cannot tell the name of a command")
-    return Opinion(frozenset(found.command_names))
+        return SecondParserResult(frozenset(found.command_names), "the second parser cannot tell the name of a command")
+    return SecondParserResult(frozenset(found.command_names))

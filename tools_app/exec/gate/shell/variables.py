@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from tools_app.exec.gate.shell.parser import Node
 from tools_app.exec.gate.shell.words import Variables, Word, read_word
-from tools_app.exec.gate.types import Reason
+from tools_app.exec.gate.types import GateReason
 
 # Names that mean something to bash or to programs are in capitals; these two are the exceptions.
-OWN_NAME = re.compile(r"(?!(?:histchars|auto_resume)$)(?:[a-z][a-z0-9_]*|[A-Z])")
+ASSIGNABLE_NAME = re.compile(r"(?!(?:histchars|auto_resume)$)(?:[a-z][a-z0-9_]*|[A-Z])")
 # May stand before a command, or alone. Their values name no file: a slash in a locale or terminal name does.
 HARMLESS_NAME = re.compile(r"LANG|LC_[A-Z]+|TERM|NO_COLOR|FORCE_COLOR|COLORTERM|TZ")
 HARMLESS_VALUE = re.compile(r"[A-Za-z0-9_.@+-]*")
@@ -18,18 +18,18 @@ PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9?$#!@*-]")
 PLAIN_OPERATORS = frozenset({":-", "-", ":+", "+", ":?", "?", "%", "%%", "#", "##", "^", "^^", ",", ",,"})
 
 
-def collect(tree: Node) -> Variables:
+def collect_variables(tree: Node) -> Variables:
     """Every value that the line gives to a variable, wherever it stands: the order is not looked at."""
     numbers: dict[str, bool] = {}
     given: dict[str, list[Node] | None] = {}
-    for name, value, is_number in _given(tree):
+    for name, value, is_number in _iter_assignments(tree):
         numbers[name] = numbers.get(name, True) and is_number
         known = given.setdefault(name, [])
         if value is None or known is None:
             given[name] = None
         else:
             known.append(value)
-    only_numbers = frozenset(name for name, is_number in numbers.items() if is_number and OWN_NAME.fullmatch(name))
+    only_numbers = frozenset(name for name, is_number in numbers.items() if is_number and ASSIGNABLE_NAME.fullmatch(name))
     nothing = Variables()  # a value made of another variable stays unknown
     words: dict[str, tuple[Word, ...]] = {
         name: tuple(read_word(value, nothing) for value in values)
@@ -39,10 +39,10 @@ def collect(tree: Node) -> Variables:
     return Variables(words, only_numbers)
 
 
-def _given(node: object) -> Iterator[tuple[str, Node | None, bool]]:
+def _iter_assignments(node: object) -> Iterator[tuple[str, Node | None, bool]]:
     if isinstance(node, list):
         for each in node:
-            yield from _given(each)
+            yield from _iter_assignments(each)
     if not isinstance(node, dict):
         return
     match node.get("Type"):
@@ -62,7 +62,7 @@ def _given(node: object) -> Iterator[tuple[str, Node | None, bool]]:
                 yield parts[0].get("Value", ""), None, True  # what is given is checked where the loop is visited
     for value in node.values():
         if isinstance(value, list) or (isinstance(value, dict) and "Line" not in value):  # half of the tree is positions
-            yield from _given(value)
+            yield from _iter_assignments(value)
 
 
 def _is_number(value: Node | None) -> bool:
@@ -72,42 +72,42 @@ def _is_number(value: Node | None) -> bool:
     return parts[0]["Type"] == "ArithmExp" or (parts[0]["Type"] == "Lit" and bool(WHOLE_NUMBER.fullmatch(parts[0]["Value"])))
 
 
-def assignment_doubt(assign: Node, value: Word | None, *, before_command: bool) -> Reason | None:
+def find_assignment_doubt(assign: Node, value: Word | None, *, before_command: bool) -> GateReason | None:
     name = assign["Name"]["Value"]
     if not assign.keys() <= {"Pos", "End", "Name", "Value"}:
-        return Reason("assignment", f"The line assigns to {name} by index, as a list or by adding to it.")
+        return GateReason("assignment", f"The line assigns to {name} by index, as a list or by adding to it.")
     if HARMLESS_NAME.fullmatch(name):
         text = "" if value is None else value.text
         allowed = ZONE_VALUE if name == "TZ" else HARMLESS_VALUE
         if text is not None and allowed.fullmatch(text):
             return None
-        return Reason("assignment", f"The value given to {name} is not a plain name.")
+        return GateReason("assignment", f"The value given to {name} is not a plain name.")
     if before_command:
-        return Reason("assignment", f"The line sets {name} for a command, which can change what it runs.")
-    if not OWN_NAME.fullmatch(name):
-        return Reason("assignment", f"The line changes {name}, which can change what other commands do.")
+        return GateReason("assignment", f"The line sets {name} for a command, which can change what it runs.")
+    if not ASSIGNABLE_NAME.fullmatch(name):
+        return GateReason("assignment", f"The line changes {name}, which can change what other commands do.")
     return None
 
 
-def parameter_doubt(node: Node, variables: Variables) -> Reason | None:
+def find_parameter_doubt(node: Node, variables: Variables) -> GateReason | None:
     """Expansions that evaluate their value, assign, or look up other names are not plain."""
     name = node.get("Param", {}).get("Value", "")
     shown = f"${{{name}…}}"
     if not PARAMETER.fullmatch(name):
-        return Reason("expansion", f"The expansion {shown} is not understood.")
+        return GateReason("expansion", f"The expansion {shown} is not understood.")
     known = {"Type", "Pos", "End", "Dollar", "Rbrace", "Short", "Param", "Length", "Exp", "Repl", "Slice"}
     if not node.keys() <= known:
-        return Reason("expansion", f"The expansion {shown} looks up or evaluates something else.")
+        return GateReason("expansion", f"The expansion {shown} looks up or evaluates something else.")
     if (expansion := node.get("Exp")) and expansion["Op"] not in PLAIN_OPERATORS:
-        return Reason("expansion", f"The expansion {shown} assigns or evaluates (operator {expansion['Op']}).")
+        return GateReason("expansion", f"The expansion {shown} assigns or evaluates (operator {expansion['Op']}).")
     if slice_ := node.get("Slice"):
         for bound in ("Offset", "Length"):
-            if bound in slice_ and not arithmetic_is_plain(slice_[bound], variables):
-                return Reason("arithmetic", f"The slice of {shown} is calculated from something that bash would evaluate.")
+            if bound in slice_ and not is_plain_arithmetic(slice_[bound], variables):
+                return GateReason("arithmetic", f"The slice of {shown} is calculated from something that bash would evaluate.")
     return None
 
 
-def arithmetic_is_plain(node: Node | None, variables: Variables) -> bool:
+def is_plain_arithmetic(node: Node | None, variables: Variables) -> bool:
     """Only whole numbers, and variables that hold nothing else: bash evaluates the text of any other one as an expression."""
     if node is None:
         return True
@@ -122,7 +122,7 @@ def arithmetic_is_plain(node: Node | None, variables: Variables) -> bool:
             plain = part["Type"] == "ParamExp" and part.keys() <= {"Type", "Pos", "End", "Dollar", "Rbrace", "Short", "Param"}
             return plain and part["Param"]["Value"] in variables.numbers | {"#", "?"}
         case "BinaryArithm":
-            return arithmetic_is_plain(node.get("X"), variables) and arithmetic_is_plain(node.get("Y"), variables)
+            return is_plain_arithmetic(node.get("X"), variables) and is_plain_arithmetic(node.get("Y"), variables)
         case "UnaryArithm" | "ParenArithm":
-            return arithmetic_is_plain(node.get("X"), variables)
+            return is_plain_arithmetic(node.get("X"), variables)
     return False

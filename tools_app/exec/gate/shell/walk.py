@@ -7,19 +7,19 @@ the blocklist sees it. Follows `cd` through the line. Resolves no programs and k
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tools_app.exec.gate.shell.builtins import BUILTINS, builtin_doubt
-from tools_app.exec.gate.shell.directories import Cwds, after_cd, changes_directory, either
-from tools_app.exec.gate.shell.findings import Command, TooMuch, Walked
+from tools_app.exec.gate.shell.builtins import BUILTINS, find_builtin_doubt
+from tools_app.exec.gate.shell.directories import Cwds, changes_directory, cwds_after_cd, merge_cwds
+from tools_app.exec.gate.shell.findings import ShellCommand, TooManyCommands, WalkResult
 from tools_app.exec.gate.shell.parser import Node
-from tools_app.exec.gate.shell.variables import OWN_NAME, arithmetic_is_plain, assignment_doubt
-from tools_app.exec.gate.shell.word_walk import FIELDS, Ends, WordWalker
+from tools_app.exec.gate.shell.variables import ASSIGNABLE_NAME, find_assignment_doubt, is_plain_arithmetic
+from tools_app.exec.gate.shell.word_walk import KNOWN_FIELDS, ExitCwds, WordWalker
 from tools_app.exec.gate.shell.words import Variables, Word
-from tools_app.exec.gate.types import Place, Reason
+from tools_app.exec.gate.types import ExecContext, GateReason
 
-MOST_COMMANDS = 200
+MAX_COMMANDS = 200
 
 
-def walk(tree: Node, place: Place) -> Walked:
+def walk_tree(tree: Node, place: ExecContext) -> WalkResult:
     walker = Walker(tree, place)
     walker.statements(tree.get("Stmts", []), frozenset({str(place.cwd)}))
     walker.check(tree, "File")
@@ -27,11 +27,11 @@ def walk(tree: Node, place: Place) -> Walked:
 
 
 class Walker(WordWalker):
-    def __init__(self, tree: Node, place: Place) -> None:
+    def __init__(self, tree: Node, place: ExecContext) -> None:
         super().__init__(tree)
         self.place = place
         self.first = min((statement["Pos"]["Offset"] for statement in tree.get("Stmts", [])), default=0)
-        self.upstream: tuple[Command, ...] = ()
+        self.upstream: tuple[ShellCommand, ...] = ()
         self.loops = 0
         statements = tree.get("Stmts", [])
         self.found.only_command = (
@@ -46,14 +46,14 @@ class Walker(WordWalker):
     def statements(self, nodes: Iterable[Node], cwds: Cwds, given: str = "") -> Cwds:
         """One after the other. `given` is a variable that has a value here; what they assign themselves holds until they end."""
         before = self.variables
-        self.variables = _with_certain(before, given)
+        self.variables = _mark_certain(before, given)
         for node in nodes:
-            cwds = either(*self.statement(node, cwds))
-            self.variables = _with_certain(self.variables, *_assigned(node))
+            cwds = merge_cwds(*self.statement(node, cwds))
+            self.variables = _mark_certain(self.variables, *_list_assigned(node))
         self.variables = before
         return cwds
 
-    def statement(self, node: Node, cwds: Cwds) -> Ends:
+    def statement(self, node: Node, cwds: Cwds) -> ExitCwds:
         self.check(node, "Stmt")
         written = len(self.found.writes)
         for redirect in node.get("Redirs", []):
@@ -68,9 +68,9 @@ class Walker(WordWalker):
             return cwds, cwds
         return (failed, succeeded) if node.get("Negated") else (succeeded, failed)
 
-    def command(self, node: Node, cwds: Cwds) -> Ends:
+    def command(self, node: Node, cwds: Cwds) -> ExitCwds:
         kind = node["Type"]
-        if kind in FIELDS:
+        if kind in KNOWN_FIELDS:
             self.check(node, kind)
         match kind:
             case "CallExpr":
@@ -79,9 +79,9 @@ class Walker(WordWalker):
                 succeeded, failed = self.statement(node["X"], cwds)
                 if node["Op"] == "&&":
                     then, failed_then = self.statement(node["Y"], succeeded)
-                    return then, either(failed, failed_then)
+                    return then, merge_cwds(failed, failed_then)
                 then, failed_then = self.statement(node["Y"], failed)
-                return either(succeeded, then), failed_then
+                return merge_cwds(succeeded, then), failed_then
             case "BinaryCmd" if node["Op"] in ("|", "|&"):
                 before, count = self.upstream, len(self.found.commands)
                 self.statement(node["X"], cwds)
@@ -111,13 +111,13 @@ class Walker(WordWalker):
                 if node["Pos"]["Offset"] != self.first:
                     self.doubt("time", "The word time stands in the middle of the line, where it can be a program.")
                 return self.statement(node["Stmt"], cwds) if "Stmt" in node else (cwds, cwds)
-            case "ArithmCmd" if arithmetic_is_plain(node.get("X"), self.variables):
+            case "ArithmCmd" if is_plain_arithmetic(node.get("X"), self.variables):
                 pass
             case _:
-                self.strange(node)
+                self.visit_unknown(node)
         return cwds, cwds
 
-    def strange(self, node: Node) -> None:
+    def visit_unknown(self, node: Node) -> None:
         """Not on the list. What is in there is visited all the same."""
         kind = node["Type"]
         what = {
@@ -132,15 +132,15 @@ class Walker(WordWalker):
         self.anything(node, None)
         if kind == "FuncDecl":
             name = node["Name"]["Value"]
-            if _spawns(node) and any(command.name.text == name for command in self.found.commands[count:]):
-                self.found.refused.append(Reason("fork-bomb", f"The function {name} starts itself again: a fork bomb."))
+            if _runs_concurrently(node) and any(command.name.text == name for command in self.found.commands[count:]):
+                self.found.refused.append(GateReason("fork-bomb", f"The function {name} starts itself again: a fork bomb."))
 
     def branch(self, node: Node, cwds: Cwds) -> Cwds:
         self.check(node, "IfClause")
         after = self.statements(node.get("Cond", []), cwds)
         ways = [self.statements(node.get("Then", []), after)]
         ways.append(self.branch(node["Else"], after) if "Else" in node else after)
-        return either(*ways)
+        return merge_cwds(*ways)
 
     def compound(self, node: Node, cwds: Cwds) -> None:
         if node["Type"] == "ForClause":
@@ -160,13 +160,13 @@ class Walker(WordWalker):
         if node["Type"] != "WordIter":
             expressions = [node.get(name) for name in ("Init", "Cond", "Post")]
             # `i=0` inside (( )) gives numbers, but nothing says what i was before.
-            if not all(arithmetic_is_plain(each, self.variables) for each in expressions):
+            if not all(is_plain_arithmetic(each, self.variables) for each in expressions):
                 self.doubt("arithmetic", "The loop calculates with variables, whose text bash evaluates.")
             self.anything(expressions, None)
             return
         self.check(node, "WordIter")
         name = node["Name"]["Value"]
-        if not OWN_NAME.fullmatch(name):
+        if not ASSIGNABLE_NAME.fullmatch(name):
             self.doubt("assignment", f"The loop changes {name}, which can change what other commands do.")
         for item in node.get("Items", []):
             self.word(item)
@@ -182,7 +182,7 @@ class Walker(WordWalker):
                 self.test(node["X"])
             case "BinaryTest":
                 if node["Op"] in ("-eq", "-ne", "-lt", "-le", "-gt", "-ge") and not all(
-                    arithmetic_is_plain(node[side], self.variables) for side in ("X", "Y")
+                    is_plain_arithmetic(node[side], self.variables) for side in ("X", "Y")
                 ):
                     self.doubt("arithmetic", f"The test {node['Op']} evaluates the text of its operands.")
                 self.test(node["X"])
@@ -193,20 +193,20 @@ class Walker(WordWalker):
 
     # Simple commands and their words.
 
-    def call(self, node: Node, cwds: Cwds) -> Ends:
+    def call(self, node: Node, cwds: Cwds) -> ExitCwds:
         arguments = node.get("Args", [])
         for assign in node.get("Assigns", []):
             self.mark(assign, "assignment")
             value = self.word(assign["Value"]) if "Value" in assign else None
             self.anything([assign.get("Index"), assign.get("Array")], None)
-            if found := assignment_doubt(assign, value, before_command=bool(arguments)):
+            if found := find_assignment_doubt(assign, value, before_command=bool(arguments)):
                 self.found.doubts.append(found)
         if not arguments:
             return cwds, cwds
-        if len(self.found.commands) >= MOST_COMMANDS:
-            raise TooMuch
+        if len(self.found.commands) >= MAX_COMMANDS:
+            raise TooManyCommands
         # Taken up before its words are read, so that the order of commands is that of the line.
-        command = Command(Word(), (), cwds, self.upstream, once=not self.loops)
+        command = ShellCommand(Word(), (), cwds, self.upstream, once=not self.loops)
         self.found.commands.append(command)
         count = len(self.found.commands)
         words = [self.word(argument, mark=True) for argument in arguments]
@@ -214,7 +214,7 @@ class Walker(WordWalker):
         command.within = frozenset(inner.name.text or "" for inner in self.found.commands[count:])
         return self.named(command, arguments[0], cwds)
 
-    def named(self, command: Command, node: Node, cwds: Cwds) -> Ends:
+    def named(self, command: ShellCommand, node: Node, cwds: Cwds) -> ExitCwds:
         name = command.name.text
         if name is None:
             self.doubt("command-name", f"The name of a command is known only when the line runs: it has {command.name.dynamic}.")
@@ -224,17 +224,17 @@ class Walker(WordWalker):
         self.mark(node, "builtin" if command.builtin else "program", name)
         if not command.builtin:
             return cwds, cwds
-        if found := builtin_doubt(name, command.arguments):
+        if found := find_builtin_doubt(name, command.arguments):
             self.found.doubts.append(found)
             return None, None
-        return (after_cd(command.arguments, cwds, self.place), cwds) if name == "cd" else (cwds, cwds)
+        return (cwds_after_cd(command.arguments, cwds, self.place), cwds) if name == "cd" else (cwds, cwds)
 
 
-def _with_certain(variables: Variables, *names: str) -> Variables:
+def _mark_certain(variables: Variables, *names: str) -> Variables:
     return replace(variables, certain=variables.certain.union(names))
 
 
-def _assigned(node: Node) -> list[str]:
+def _list_assigned(node: Node) -> list[str]:
     """The variables that have a value after this statement, whatever it answers."""
     command = node.get("Cmd", {})
     if node.get("Background") or node.get("Redirs") or command.get("Type") != "CallExpr" or command.get("Args"):
@@ -242,10 +242,10 @@ def _assigned(node: Node) -> list[str]:
     return [assign["Name"]["Value"] for assign in command.get("Assigns", [])]
 
 
-def _spawns(node: object) -> bool:
+def _runs_concurrently(node: object) -> bool:
     """Whether anything in there runs beside something else."""
     if isinstance(node, list):
-        return any(map(_spawns, node))
+        return any(map(_runs_concurrently, node))
     if not isinstance(node, dict):
         return False
-    return bool(node.get("Background")) or node.get("Op") in ("|", "|&") or any(map(_spawns, node.values()))
+    return bool(node.get("Background")) or node.get("Op") in ("|", "|&") or any(map(_runs_concurrently, node.values()))

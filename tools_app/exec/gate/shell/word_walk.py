@@ -6,16 +6,16 @@ Node types and their fields are an allowlist here as well. Statements inside a w
 import os
 
 from tools_app.exec.gate.shell.directories import Cwds
-from tools_app.exec.gate.shell.findings import Redirection, Walked
+from tools_app.exec.gate.shell.findings import Redirection, WalkResult
 from tools_app.exec.gate.shell.parser import Node
-from tools_app.exec.gate.shell.variables import arithmetic_is_plain, collect, parameter_doubt
+from tools_app.exec.gate.shell.variables import collect_variables, find_parameter_doubt, is_plain_arithmetic
 from tools_app.exec.gate.shell.words import Word, read_word
-from tools_app.exec.gate.types import PartKind, Reason
+from tools_app.exec.gate.types import GateReason, PartKind
 
-Ends = tuple[Cwds, Cwds]  # after success, after failure
+ExitCwds = tuple[Cwds, Cwds]  # after success, after failure
 
-POSITION = {"Offset", "Line", "Col"}
-FIELDS: dict[str, frozenset[str]] = {
+POSITION_FIELDS = {"Offset", "Line", "Col"}
+KNOWN_FIELDS: dict[str, frozenset[str]] = {
     name: frozenset(fields.split())
     for name, fields in {
         "File": "Stmts Last",
@@ -36,30 +36,30 @@ FIELDS: dict[str, frozenset[str]] = {
         "ArithmCmd": "X",
     }.items()
 }
-WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
-COPYING = frozenset({">&", "<&"})
-HERE = frozenset({"<<", "<<-"})
+WRITING_OPERATORS = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
+COPYING_OPERATORS = frozenset({">&", "<&"})
+HEREDOC_OPERATORS = frozenset({"<<", "<<-"})
 
 
 class WordWalker:
     def __init__(self, tree: Node) -> None:
-        self.found = Walked()
-        self.variables = collect(tree)
+        self.found = WalkResult()
+        self.variables = collect_variables(tree)
 
-    def statement(self, node: Node, cwds: Cwds) -> Ends:
+    def statement(self, node: Node, cwds: Cwds) -> ExitCwds:
         raise NotImplementedError
 
     def doubt(self, code: str, words: str) -> None:
-        self.found.doubts.append(Reason(code, words))
+        self.found.doubts.append(GateReason(code, words))
 
     def mark(self, node: Node, kind: PartKind, note: str = "") -> None:
         self.found.marks.append((node["Pos"]["Offset"], node["End"]["Offset"], kind, note))
 
     def check(self, node: Node, kind: str) -> None:
         for name, value in node.items():
-            if name in ("Type", "Pos", "End") or name in FIELDS[kind]:
+            if name in ("Type", "Pos", "End") or name in KNOWN_FIELDS[kind]:
                 continue
-            if not (isinstance(value, dict) and value.keys() == POSITION):
+            if not (isinstance(value, dict) and value.keys() == POSITION_FIELDS):
                 self.doubt("syntax", f"The line uses shell syntax that is not on the list: {kind} with {name}.")
 
     def anything(self, node: object, cwds: Cwds) -> None:
@@ -93,10 +93,10 @@ class WordWalker:
                 for part in node.get("Parts", []):
                     self.part(part)
             case "ParamExp":
-                if found := parameter_doubt(node, self.variables):
+                if found := find_parameter_doubt(node, self.variables):
                     self.found.doubts.append(found)
                 self.nested(node)
-            case "ArithmExp" if arithmetic_is_plain(node.get("X"), self.variables):
+            case "ArithmExp" if is_plain_arithmetic(node.get("X"), self.variables):
                 return
             case kind:
                 what = {
@@ -128,7 +128,7 @@ class WordWalker:
             self.doubt("redirect", "A redirection stores its number in a variable.")
         operator = node["Op"]
         target = self.word(node["Word"])
-        if operator in HERE:
+        if operator in HEREDOC_OPERATORS:
             for part in node.get("Hdoc", {}).get("Parts", []):
                 self.part(part)
             return
@@ -137,11 +137,11 @@ class WordWalker:
         if target.text is None:
             self.doubt("redirect", f"A redirection goes to a file known only when the line runs: it has {target.dynamic}.")
             return
-        if operator in COPYING and (target.text == "-" or target.text.removesuffix("-").isdecimal()):
+        if operator in COPYING_OPERATORS and (target.text == "-" or target.text.removesuffix("-").isdecimal()):
             return
         if os.path.normpath(target.text).startswith(("/dev/tcp", "/dev/udp", "//dev/tcp", "//dev/udp")):
             self.doubt("network", f"A redirection opens a network connection: {target.text}.")
-        elif operator in WRITING or operator == ">&":
+        elif operator in WRITING_OPERATORS or operator == ">&":
             self.found.writes.append(Redirection(target, cwds))
         elif operator != "<":
             self.doubt("redirect", f"The redirection {operator} is not on the list.")

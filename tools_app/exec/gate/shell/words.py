@@ -12,10 +12,10 @@ from itertools import pairwise
 
 from tools_app.exec.gate.shell.parser import Node
 
-GLOB = re.compile(r"[*?\[]")
-FRAGILE = re.compile(r"[\s*?\[\]~{}\\]")  # a value with one of these does not stay as it is without quotes
-ABSOLUTE = frozenset({"HOME", "PWD"})  # whoever builds the environment sets them to absolute paths
-SEVERAL = frozenset({"@", "*"})
+GLOB_CHARACTERS = re.compile(r"[*?\[]")
+SPLITTING_CHARACTERS = re.compile(r"[\s*?\[\]~{}\\]")  # a value with one of these does not stay as it is without quotes
+ABSOLUTE_VARIABLES = frozenset({"HOME", "PWD"})  # whoever builds the environment sets them to absolute paths
+MULTI_WORD_PARAMETERS = frozenset({"@", "*"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Variables:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _WordPiece:
     text: str | None  # None: not known
     what: str = ""
     single: bool = True
@@ -53,7 +53,7 @@ class _Piece:
 
 
 def read_word(node: Node, variables: Variables) -> Word:
-    pieces = list(_pieces(node, variables))
+    pieces = list(_split_pieces(node, variables))
     begin, end = node["Pos"]["Offset"], node["End"]["Offset"]
     texts = [piece.text for piece in pieces]
     known = [text for text in texts if text is not None]
@@ -80,7 +80,7 @@ def is_local(path: str) -> bool:
     return not path.startswith(("/", "~")) and ".." not in path.split("/")
 
 
-def _is_dashless(lead: str, rest: list[_Piece]) -> bool:
+def _is_dashless(lead: str, rest: list[_WordPiece]) -> bool:
     if any(piece.splits for piece in rest):
         return False
     if lead:
@@ -89,7 +89,7 @@ def _is_dashless(lead: str, rest: list[_Piece]) -> bool:
     return rest[0].dashless and all(piece.text is not None and not piece.text.startswith("-") for piece in rest[1:])
 
 
-def _is_local(pieces: list[_Piece]) -> bool:
+def _is_local(pieces: list[_WordPiece]) -> bool:
     """An expansion may turn out empty, so what is left without it must be local as well: "$x/etc" is /etc without x."""
     if not all(piece.text is not None or piece.local for piece in pieces):
         return False
@@ -100,75 +100,77 @@ def _is_local(pieces: list[_Piece]) -> bool:
     return not any(_ends_in_dot(left) and right.what == "a glob" for left, right in pairwise(pieces))
 
 
-def _ends_in_dot(piece: _Piece) -> bool:
+def _ends_in_dot(piece: _WordPiece) -> bool:
     return piece.text is not None and piece.text.rpartition("/")[2] == "."
 
 
-def _pieces(node: Node, variables: Variables) -> Iterator[_Piece]:
+def _split_pieces(node: Node, variables: Variables) -> Iterator[_WordPiece]:
     parts = node.get("Parts", [])
     bare = "".join(re.sub(r"\\.", "", part["Value"]) for part in parts if part["Type"] == "Lit")
     braces = "{" in bare and ("," in bare or ".." in bare)
     for index, part in enumerate(parts):
         match part["Type"]:
             case "Lit":
-                yield from _unquoted(part["Value"], first=index == 0, braces=braces)
+                yield from _split_unquoted(part["Value"], first=index == 0, braces=braces)
             case "SglQuoted" if part.get("Dollar") and "\\" in part.get("Value", ""):
-                yield _Piece(None, "a $'…' text with escapes")
+                yield _WordPiece(None, "a $'…' text with escapes")
             case "SglQuoted":
-                yield _Piece(part.get("Value", ""))  # '' has none
+                yield _WordPiece(part.get("Value", ""))  # '' has none
             case "DblQuoted":
                 for inner in part.get("Parts", []):
                     if inner["Type"] == "Lit":
-                        yield _Piece(re.sub(r'\\([$`"\\])', r"\1", inner["Value"]))
+                        yield _WordPiece(re.sub(r'\\([$`"\\])', r"\1", inner["Value"]))
                     else:
-                        yield _expansion(inner, variables, quoted=True)
+                        yield _read_expansion(inner, variables, quoted=True)
                 if not part.get("Parts"):
-                    yield _Piece("")
+                    yield _WordPiece("")
             case _:
-                yield _expansion(part, variables, quoted=False)
+                yield _read_expansion(part, variables, quoted=False)
 
 
-def _unquoted(raw: str, *, first: bool, braces: bool) -> Iterator[_Piece]:
+def _split_unquoted(raw: str, *, first: bool, braces: bool) -> Iterator[_WordPiece]:
     if first and raw.startswith("~"):
-        yield _Piece(None, "a ~ path", dashless=True)
+        yield _WordPiece(None, "a ~ path", dashless=True)
         return
     if re.search(r"[=:]~", raw):  # bash also expands it there in words that look like assignments
-        yield _Piece(None, "a ~ path")
+        yield _WordPiece(None, "a ~ path")
         return
     if raw == "[":
-        yield _Piece(raw)  # the command; a glob needs the closing one, too
+        yield _WordPiece(raw)  # the command; a glob needs the closing one, too
         return
     bare = re.sub(r"\\.", lambda found: "\0" * len(found[0]), raw)
-    marks = [found.start() for found in (GLOB.search(bare), re.search("{", bare) if braces else None) if found]
+    marks = [found.start() for found in (GLOB_CHARACTERS.search(bare), re.search("{", bare) if braces else None) if found]
     if not marks:
-        yield _Piece(re.sub(r"\\(.)", r"\1", raw, flags=re.DOTALL))
+        yield _WordPiece(re.sub(r"\\(.)", r"\1", raw, flags=re.DOTALL))
         return
     at = min(marks)
     if at:
-        yield _Piece(re.sub(r"\\(.)", r"\1", raw[:at], flags=re.DOTALL))
+        yield _WordPiece(re.sub(r"\\(.)", r"\1", raw[:at], flags=re.DOTALL))
     if bare[at] == "{":
-        yield _Piece(None, "a brace expansion", single=False, local=is_local(raw[at:]) and "/" not in raw[at:])
+        yield _WordPiece(None, "a brace expansion", single=False, local=is_local(raw[at:]) and "/" not in raw[at:])
     else:
-        yield _Piece(None, "a glob", single=False, dashless=True, local=is_local(raw[at:]), listed=True)
+        yield _WordPiece(None, "a glob", single=False, dashless=True, local=is_local(raw[at:]), listed=True)
 
 
-def _expansion(part: Node, variables: Variables, *, quoted: bool) -> _Piece:
+def _read_expansion(part: Node, variables: Variables, *, quoted: bool) -> _WordPiece:
     if part["Type"] != "ParamExp":
-        return _Piece(None, "an expansion", single=quoted, splits=not quoted)
+        return _WordPiece(None, "an expansion", single=quoted, splits=not quoted)
     name = part.get("Param", {}).get("Value", "")
     plain = part.keys() <= {"Type", "Pos", "End", "Dollar", "Short", "Rbrace", "Param"}
     what = f"the variable ${name}"
     if name in variables.numbers:
-        return _Piece(None, what, local=True)
-    if name in ABSOLUTE and plain and quoted:
-        return _Piece(None, what, dashless=True)
+        return _WordPiece(None, what, local=True)
+    if name in ABSOLUTE_VARIABLES and plain and quoted:
+        return _WordPiece(None, what, dashless=True)
     values = variables.words.get(name, ())
-    if not plain or not values or name in SEVERAL:
-        return _Piece(None, what, single=quoted and name not in SEVERAL, splits=not quoted or name in SEVERAL)
-    steady = all(value.text is not None and not FRAGILE.search(value.text) for value in values)
+    if not plain or not values or name in MULTI_WORD_PARAMETERS:
+        return _WordPiece(
+            None, what, single=quoted and name not in MULTI_WORD_PARAMETERS, splits=not quoted or name in MULTI_WORD_PARAMETERS
+        )
+    steady = all(value.text is not None and not SPLITTING_CHARACTERS.search(value.text) for value in values)
     # With a dot or slash at its end, a value could make .. together with what stands beside it.
     apart = not any((value.text or value.lead).startswith(".") or (value.text or "").endswith((".", "/")) for value in values)
-    return _Piece(
+    return _WordPiece(
         None,
         what,
         single=quoted,  # it may still be unset, and then there is no word
