@@ -93,5 +93,5 @@ GROUPS = {
 
 def saving(**fields) -> RuleRow:
     """What saving makes of a row; the plugins of these cases stand in for those it would look up in the database."""
-    with patch("tools_app.policy_store.checks.known_tools", lambda: ToolRegistry({}, frozenset(PLUGINS))):
+    with patch("tools_app.policy_store.checks.load_tools", lambda: ToolRegistry({}, frozenset(PLUGINS))):
         return validate_row(**fields)

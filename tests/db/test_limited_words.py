@@ -99,7 +99,7 @@ def test_results_that_a_limited_token_brings_are_not_told(user, program, session
 
 def test_without_the_mark_of_the_first_entries_they_would_be(user, program, session_of, monkeypatch):
     """Deliberate fault: what a run begins with does not say whose it is."""
-    monkeypatch.setattr(claim_sql, "reader_of", lambda *_: {})
+    monkeypatch.setattr(claim_sql, "reader_origin", lambda *_: {})
     assert results_left_unmarked(user, program, session_of(user), at_once=True, fork=False)
     assert results_left_unmarked(user, program, session_of(user), at_once=False, fork=True)
 
@@ -120,7 +120,7 @@ def test_what_is_said_to_a_person_in_a_conversation_with_a_webhook_is_material_i
 
 def test_with_the_mark_of_the_options_alone_it_would_not_be(user, session_of, monkeypatch):
     """Deliberate fault: the key of the conversation does not count."""
-    monkeypatch.setattr(queue, "reader_of", lambda options, _: origin_of_run(options))
+    monkeypatch.setattr(queue, "reader_origin", lambda options, _: origin_of_run(options))
     assert answers_of_a_person_left_unmarked(user, session_of(user, "agent:main:hook:news:1"))
 
 

@@ -43,7 +43,7 @@ def test_each_message_says_who_spoke_and_what_it_has_used(talk):
 
 def test_only_the_newest_are_told_and_only_as_many_as_fit(talk, monkeypatch):
     assert [entry["content"] for entry in usage_reports.read_usage_log(talk, 1)] == ["Much."]
-    monkeypatch.setattr(usage_reports, "LARGEST_REPLY", 500)
+    monkeypatch.setattr(usage_reports, "MAX_REPLY_BYTES", 500)
     assert [entry["content"] for entry in usage_reports.read_usage_log(talk, 10)] == ["Much."]
 
 

@@ -21,7 +21,7 @@ class Nemesis:
         """Some faults, spread over so many seconds, while the dead are raised again."""
         for process in self._stack.workers:
             process.order(
-                slow=self._rng.forced_tool([0.0, 0.05, 0.2])
+                slow=self._rng.choice([0.0, 0.05, 0.2])
             )  # the slower a tool, the likelier that its worker dies in it
         undertaker = asyncio.create_task(self._raise_the_dead())
         try:
@@ -49,10 +49,10 @@ class Nemesis:
         return process.alive
 
     async def _strike(self) -> None:
-        worker, web = self._rng.forced_tool(self._stack.workers), self._rng.forced_tool(self._stack.webs)
-        any_of_them = self._rng.forced_tool([worker, worker, web])
+        worker, web = self._rng.choice(self._stack.workers), self._rng.choice(self._stack.webs)
+        any_of_them = self._rng.choice([worker, worker, web])
         faults = ["kill worker", "kill web", "freeze", "die at a commit", "die at a commit", "lose messages"]
-        fault = self._rng.forced_tool(faults + (["restart redis"] if self._stack.redis else []))
+        fault = self._rng.choice(faults + (["restart redis"] if self._stack.redis else []))
         match fault:
             case "kill worker":
                 self._note(f"kill -9 {worker.name}")
@@ -75,7 +75,7 @@ class Nemesis:
                 self._stack.redis.spawn()
 
     def _doom(self, process: Process, commits: int) -> None:
-        when = self._rng.forced_tool(["before", "after"])
+        when = self._rng.choice(["before", "after"])
         self._note(f"{process.name} dies {when} its {commits}. commit from now")
         process.order(die=when, commits=commits)
 

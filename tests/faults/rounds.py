@@ -140,7 +140,7 @@ class Round:
                 line = await Line.open(self._stack.ws_url(web), token)
                 for key in (key for key, whose in self._sessions.items() if whose == owner):
                     watched = Watched(
-                        f"late reader of web-{web}", key, owner, self._rng.forced_tool([0, self._rng.randrange(heads[key])])
+                        f"late reader of web-{web}", key, owner, self._rng.choice([0, self._rng.randrange(heads[key])])
                     )
                     cursor, more = watched.after, True
                     while more:

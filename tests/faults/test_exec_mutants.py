@@ -88,9 +88,9 @@ async def a_frozen_worker_has_a_command(it: Telling) -> set[str]:
     done = it.send("true")
     await it.shop.ended(done)
     plan = replace(ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
-    sandbox = keeper.sandbox_of(plan)
+    sandbox = keeper.sandbox_from_plan(plan)
     env = keeper.build_environment(sandbox.home)
-    async with await spawn.start_process(spawn.Spawn(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
+    async with await spawn.start_process(spawn.SpawnRequest(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
         await it.eventually(lambda: left_of(mark))
         row = commands.record_start(uuid.uuid4(), plan, worker="frozen", process=identity_of(running.pid))
         await it.eventually(lambda: Command.objects.get(pk=row.pk).status == "lost")
@@ -104,9 +104,9 @@ async def another_process_has_the_number_of_one_that_is_gone(it: Telling) -> set
     done = it.send("true")
     await it.shop.ended(done)
     plan = replace(ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
-    sandbox = keeper.sandbox_of(plan)
+    sandbox = keeper.sandbox_from_plan(plan)
     env = keeper.build_environment(sandbox.home)
-    async with await spawn.start_process(spawn.Spawn(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
+    async with await spawn.start_process(spawn.SpawnRequest(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
         await it.eventually(lambda: left_of(mark))
         earlier = replace(identity_of(running.pid), started="1")
         row = commands.record_start(uuid.uuid4(), plan, worker="gone", process=earlier)
@@ -194,14 +194,14 @@ async def a_command_looks_at_its_environment(it: Telling) -> set[str]:
 async def the_program_changes_at_the_last_moment(it: Telling) -> set[str]:
     """After the transaction that starts the call, before its process begins."""
     run_pk, question = await it.asked()
-    look = exec_tool.what_changed
+    look = exec_tool.find_changes
 
     async def changed_just_before(plan: ExecPlan) -> str:
         it.program.write_text(it.program.read_text() + "echo and more\n")
         return await look(plan)
 
     with pytest.MonkeyPatch.context() as meanwhile:
-        meanwhile.setattr(exec_tool, "what_changed", changed_just_before)
+        meanwhile.setattr(exec_tool, "find_changes", changed_just_before)
         it.answer(question)
         await it.shop.ended(run_pk)
     return {"L8"} if it.times_run else set()
@@ -307,7 +307,7 @@ def looks_at_programs_before_the_sandbox_only(monkeypatch) -> None:
     async def nothing(plan: ExecPlan) -> str:
         return ""
 
-    monkeypatch.setattr(keeper, "what_changed", nothing)
+    monkeypatch.setattr(keeper, "find_changes", nothing)
 
 
 MUTANTS = [

@@ -104,7 +104,7 @@ def takes_a_wrapper_for_an_ordinary_program(monkeypatch) -> None:
 
 
 def allows_anything_always(monkeypatch) -> None:
-    monkeypatch.setattr(examine, "never_always", lambda *bases: "")
+    monkeypatch.setattr(examine, "why_never_granted", lambda *bases: "")
 
 
 def does_not_ask_about_code_in_the_line(monkeypatch) -> None:
@@ -117,12 +117,12 @@ def takes_any_file_for_one_of_the_workspace(monkeypatch) -> None:
 
 
 def looks_at_each_command_alone(monkeypatch) -> None:
-    monkeypatch.setattr(examine, "together", lambda walked, started: ())
+    monkeypatch.setattr(examine, "find_combined_doubts", lambda walked, started: ())
 
 
 def goes_by_a_list_of_bad_options(monkeypatch) -> None:
     """And so does not know them when they are shortened."""
-    read = invocation.read_options
+    read = invocation.parse_arguments
 
     def only_the_known_bad(*arguments, **more):
         found = read(*arguments, **more)
@@ -130,11 +130,11 @@ def goes_by_a_list_of_bad_options(monkeypatch) -> None:
             found.unknown = ""
         return found
 
-    monkeypatch.setattr(invocation, "read_options", only_the_known_bad)
+    monkeypatch.setattr(invocation, "parse_arguments", only_the_known_bad)
 
 
 def believes_both_parsers(monkeypatch) -> None:
-    monkeypatch.setattr(gate, "spelling_doubts", lambda line: ())
+    monkeypatch.setattr(gate, "find_spelling_doubts", lambda line: ())
 
 
 def goes_by_a_list_of_bad_variables(monkeypatch) -> None:

@@ -177,7 +177,7 @@ def takes_programs_for_people(monkeypatch) -> None:
 
 
 def lets_everybody_answer_who_sees_it(monkeypatch) -> None:
-    monkeypatch.setattr(approval_requests, "why_not", lambda user, approval, quorum=None: "")
+    monkeypatch.setattr(approval_requests, "why_may_not_approve", lambda user, approval, quorum=None: "")
 
 
 def asks_for_the_right_and_not_for_the_question(monkeypatch) -> None:
@@ -186,7 +186,7 @@ def asks_for_the_right_and_not_for_the_question(monkeypatch) -> None:
     def why_not(user, approval, quorum=None):
         return "" if user.has_perm("accounts.approve_commands") and not user.is_service else "no"
 
-    monkeypatch.setattr(approval_requests, "why_not", why_not)
+    monkeypatch.setattr(approval_requests, "why_may_not_approve", why_not)
 
 
 MUTANTS = [

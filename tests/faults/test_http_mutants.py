@@ -41,7 +41,7 @@ async def a_stranger_sends_a_body(person, monkeypatch) -> set[str]:
 
 
 def reads_first_and_asks_then(monkeypatch) -> None:
-    monkeypatch.setattr(asgi, "LATER", ("/nowhere/",))
+    monkeypatch.setattr(asgi, "DEFERRED_PATHS", ("/nowhere/",))
 
 
 async def somebody_sends_too_many_values(person, monkeypatch) -> set[str]:

@@ -65,10 +65,10 @@ class Lines:
     def line(self) -> str:
         self.bodies = []
         if self.random.random() < 0.2:
-            text = self.random.forced_tool(KNOWN_GOOD)
+            text = self.random.choice(KNOWN_GOOD)
         else:
             text = self._with_bodies(self.statements(self.random.randint(1, 3), depth=0))
-        for _ in range(self.random.forced_tool((0, 0, 0, 1, 1, 2, 3))):
+        for _ in range(self.random.choice((0, 0, 0, 1, 1, 2, 3))):
             text = self.mutated(text)
         return text
 
@@ -83,17 +83,17 @@ class Lines:
             case 2:
                 return text[:at] + self.simple(depth=2) + text[at:]
             case _:
-                return text[:at] + self.random.forced_tool(INSERTS) + text[at:]
+                return text[:at] + self.random.choice(INSERTS) + text[at:]
 
     def statements(self, count: int, depth: int) -> str:
         text = self.statement(depth)
         for _ in range(count - 1):
-            separator = self.random.forced_tool(SEPARATORS)
+            separator = self.random.choice(SEPARATORS)
             if "\n" in separator:
                 text = self._with_bodies(text)
             text += separator + self.statement(depth)
         if self.random.random() < 0.1:
-            text += self.random.forced_tool((" # note", " # note \\\n", " #\n", "\n# xx\n"))
+            text += self.random.choice((" # note", " # note \\\n", " #\n", "\n# xx\n"))
         return text
 
     def _with_bodies(self, text: str) -> str:
@@ -108,7 +108,7 @@ class Lines:
         inner = self.statements(self.random.randint(1, 2), depth + 1)
         other = self.simple(depth + 1)
         name, word = self.name(), self.word(depth + 1)
-        shape = self.random.forced_tool(
+        shape = self.random.choice(
             (
                 "if {0}; then {1}; fi",
                 "if {1}\nthen {0}\nelse {1}; fi",
@@ -151,20 +151,20 @@ class Lines:
         pieces = []
         if self.random.random() < 0.08:
             pieces.append(
-                self.random.forced_tool(("LANG=C", "v=1", "PATH=/bin", f"v={self.word(depth + 1)}", "LC_ALL=C", "v[$(xx)]=1"))
+                self.random.choice(("LANG=C", "v=1", "PATH=/bin", f"v={self.word(depth + 1)}", "LC_ALL=C", "v[$(xx)]=1"))
             )
         pieces.append(self.name())
-        pieces += [self.word(depth) for _ in range(self.random.forced_tool((0, 1, 1, 2, 3)))]
+        pieces += [self.word(depth) for _ in range(self.random.choice((0, 1, 1, 2, 3)))]
         if self.random.random() < 0.2:
             pieces.append(self.redirect(depth))
-        return self.random.forced_tool((" ",) * 12 + ("\t", " \\\n", JOINT + " ")).join(pieces)
+        return self.random.choice((" ",) * 12 + ("\t", " \\\n", JOINT + " ")).join(pieces)
 
     def name(self) -> str:
-        name = self.random.forced_tool(GOOD) if self.random.random() < 0.97 else self.random.forced_tool(BAD)
+        name = self.random.choice(GOOD) if self.random.random() < 0.97 else self.random.choice(BAD)
         if self.random.random() < 0.88:
             return name
-        bad = self.random.forced_tool(BAD)
-        return self.random.forced_tool(
+        bad = self.random.choice(BAD)
+        return self.random.choice(
             (
                 f'"{name}"',
                 f"'{name}'",
@@ -186,13 +186,13 @@ class Lines:
         )
 
     def word(self, depth: int) -> str:
-        nested = self.simple(depth + 1) if depth < 2 else self.random.forced_tool(BAD)
-        plain = self.random.forced_tool(
+        nested = self.simple(depth + 1) if depth < 2 else self.random.choice(BAD)
+        plain = self.random.choice(
             ("a", "b", "-l", "f.txt", "time", "--", "do", "in", "*", "x?", "[a-z]", "~", "{a,b}", "{1..3}", "!", "a=b", "a#b")
         )
         if self.random.random() < 0.75:
             return plain
-        return self.random.forced_tool(
+        return self.random.choice(
             (
                 "$v",
                 '"$v"',
@@ -205,11 +205,11 @@ class Lines:
                 "${v:-w}",
                 f"${{v:-{plain}}}",
                 f"${{v:-$({nested})}}",
-                f'"${{v:-`{self.random.forced_tool(BAD)}`}}"',
+                f'"${{v:-`{self.random.choice(BAD)}`}}"',
                 f"${{v:-${JOINT}({nested})}}",
                 f'"${JOINT}({nested})"',
                 f"$({nested})",
-                f"`{self.random.forced_tool(BAD)}`",
+                f"`{self.random.choice(BAD)}`",
                 f'"$({nested})"',
                 f"<({nested})",
                 f"$(({self.arithmetic()}))",
@@ -235,15 +235,15 @@ class Lines:
         )
 
     def arithmetic(self) -> str:
-        return self.random.forced_tool(
+        return self.random.choice(
             (
                 "1+2",
                 "i",
                 "i+1",
                 "v",
-                f"a[$({self.random.forced_tool(BAD)})]",
+                f"a[$({self.random.choice(BAD)})]",
                 "1 > 0 ? 2 : 3",
-                f"$({self.random.forced_tool(BAD)})",
+                f"$({self.random.choice(BAD)})",
                 "(2)*3",
                 "i++",
             )
@@ -252,7 +252,7 @@ class Lines:
     def redirect(self, depth: int) -> str:
         if self.random.random() < 0.35:
             return self.here_document(depth)
-        return self.random.forced_tool(
+        return self.random.choice(
             (
                 ">out.txt",
                 "2>&1",
@@ -261,7 +261,7 @@ class Lines:
                 "&>out.txt",
                 "<<<" + self.word(depth + 1),
                 ">$v",
-                f">$({self.random.forced_tool(BAD)})",
+                f">$({self.random.choice(BAD)})",
                 "2>/dev/null",
                 "<f.txt",
                 "{v}>out.txt",
@@ -269,9 +269,9 @@ class Lines:
         )
 
     def here_document(self, depth: int) -> str:
-        bad = self.random.forced_tool(BAD)
-        mark = self.random.forced_tool(("E", "'E'", '"E"', "\\E", "E"))
-        dash = self.random.forced_tool(("", "", "-"))
+        bad = self.random.choice(BAD)
+        mark = self.random.choice(("E", "'E'", '"E"', "\\E", "E"))
+        dash = self.random.choice(("", "", "-"))
         texts = (
             "text",
             "$v",
@@ -287,8 +287,8 @@ class Lines:
             "\tE",
             f"\\$({bad})",
         )
-        lines = [self.random.forced_tool(texts) for _ in range(self.random.randint(0, 3))]
+        lines = [self.random.choice(texts) for _ in range(self.random.randint(0, 3))]
         if self.random.random() < 0.12:
             lines.append("x" + JOINT.rstrip("\n"))
-        self.bodies.append("\n" + "\n".join([*lines, "E"]) + self.random.forced_tool(("\n", "\n", "")))
+        self.bodies.append("\n" + "\n".join([*lines, "E"]) + self.random.choice(("\n", "\n", "")))
         return f"<<{dash}{mark}"

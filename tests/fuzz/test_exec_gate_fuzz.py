@@ -80,7 +80,7 @@ async def test_known_misses_of_the_parsers_are_asked_about(files):
 
 
 async def test_without_the_filter_before_the_parsers_the_fuzz_finds_what_they_miss(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(verdict, "spelling_doubts", lambda line: ())
+    monkeypatch.setattr(verdict, "find_spelling_doubts", lambda line: ())
     _, _, wrong = await missed(list(KNOWN_MISSES), files, tmp_path)
     assert wrong
 
@@ -90,6 +90,6 @@ async def test_without_the_list_of_node_types_the_fuzz_finds_commands_in_substit
     from tools_app.exec.gate.shell.second_parser import SecondParserResult
 
     monkeypatch.setattr(walk.Walker, "part", lambda self, node: None)
-    monkeypatch.setattr(verdict, "second_opinion", lambda line: SecondParserResult())
+    monkeypatch.setattr(verdict, "run_second_parser", lambda line: SecondParserResult())
     _, _, wrong = await missed(["aa $(xx)", 'aa "$(xx)"', "aa ${v:-$(xx)}"], files, tmp_path)
     assert len(wrong) == 3

@@ -244,7 +244,7 @@ def test_a_reader_that_fails_is_found(door, monkeypatch):
 
 def test_a_webhook_that_fails_is_found(door, person, monkeypatch):
     """The deliberate fault: a failure that is ours, which Django answers with a page."""
-    monkeypatch.setattr(wishes, "render", lambda *_: 1 / 0)
+    monkeypatch.setattr(wishes, "render_template", lambda *_: 1 / 0)
     made = make_hook(person("Operator"), "mapped", **TEMPLATES)
     with pytest.raises(AssertionError, match="made it fail"):
         door.ask("/hooks/mapped", b"{}", made.headers(b"{}"))

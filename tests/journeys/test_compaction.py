@@ -126,14 +126,14 @@ async def test_turns_that_only_a_summary_knows_are_counted_all_the_same(workshop
 
 async def test_a_model_whose_context_is_known_is_not_asked_too_much(workshop: Workshop, monkeypatch):
     await talk(workshop, 6)
-    monkeypatch.setattr(compactor, "context_window", lambda model: 5_000)
+    monkeypatch.setattr(compactor, "find_context_window", lambda model: 5_000)
     run = await workshop.answer("[[text=fine]]")
     assert (run.status, compactions_of(run)[0]["reason"]) == ("completed", "auto-threshold")
     assert [record.get("is_summary") for record in workshop.model.log[-2:]] == [True, False]
 
 
 async def test_a_context_that_instructions_and_tools_fill_is_not_summarised_over_and_over(workshop: Workshop, monkeypatch):
-    monkeypatch.setattr(compactor, "context_window", lambda model: 3_000)
+    monkeypatch.setattr(compactor, "find_context_window", lambda model: 3_000)
     for number in range(3):
         run = await workshop.answer(f"question {number} [[text=answer]]")
         assert (run.status, compactions_of(run)) == ("completed", [])
@@ -151,7 +151,7 @@ async def test_before_the_oldest_messages_fall_out_of_the_window_they_are_summar
 
 async def test_who_cannot_summarise_in_time_asks_with_all_of_it(workshop: Workshop, monkeypatch):
     await talk(workshop, 6, "summary_error=401")
-    monkeypatch.setattr(compactor, "context_window", lambda model: 5_000)
+    monkeypatch.setattr(compactor, "find_context_window", lambda model: 5_000)
     run = await workshop.answer("[[text=fine]]")
     assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "fine"))
     start, end = compactions_of(run)

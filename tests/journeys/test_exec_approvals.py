@@ -148,13 +148,13 @@ async def test_a_program_that_was_changed_meanwhile_does_not_run(workshop: Works
 async def test_a_program_that_is_changed_at_the_last_moment_does_not_run(workshop: Workshop, files, script, approver, monkeypatch):
     """Between the transaction that starts the call and the start of the process."""
     run_pk, question = await asked(workshop, wish(command=script))
-    look = exec_tool.what_changed
+    look = exec_tool.find_changes
 
     async def changed_just_before(plan):
         (files / "tool.sh").write_text("#!/bin/bash\necho worse >> log.txt\n")
         return await look(plan)
 
-    monkeypatch.setattr(exec_tool, "what_changed", changed_just_before)
+    monkeypatch.setattr(exec_tool, "find_changes", changed_just_before)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await workshop.ended(run_pk)
     assert (times_run(files), Command.objects.count()) == (0, 0)
@@ -175,13 +175,13 @@ async def test_a_script_that_was_changed_meanwhile_does_not_run(workshop: Worksh
 
 async def test_a_script_that_is_changed_at_the_last_moment_does_not_run(workshop: Workshop, files, script, approver, monkeypatch):
     run_pk, question = await asked(workshop, wish(command="bash tool.sh hello"))
-    look = exec_tool.what_changed
+    look = exec_tool.find_changes
 
     async def changed_just_before(plan):
         (files / "tool.sh").write_text("echo worse >> log.txt\n")
         return await look(plan)
 
-    monkeypatch.setattr(exec_tool, "what_changed", changed_just_before)
+    monkeypatch.setattr(exec_tool, "find_changes", changed_just_before)
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await workshop.ended(run_pk)
     assert (times_run(files), Command.objects.count()) == (0, 0)

@@ -230,7 +230,7 @@ async def test_a_session_made_while_somebody_asks_for_it_is_sent_from_its_first_
         return find_session_or_none(user, address)
 
     await send(owner, "k1")
-    monkeypatch.setattr(subscriptions, "find_or_none", find)
+    monkeypatch.setattr(subscriptions, "find_session_or_none", find)
     asking = asyncio.create_task(late.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": 0}))
     await asyncio.to_thread(seen_twice.wait)
     await hand.start("k1")

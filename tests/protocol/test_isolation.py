@@ -165,7 +165,7 @@ async def test_the_files_of_an_agent_are_those_of_ones_own_workspace(people, tok
 async def test_a_workspace_of_somebody_else_turns_the_matrix_red(people, token_of, monkeypatch):
     """The deliberate fault: everybody is shown into the same one."""
     user, theirs = people
-    monkeypatch.setattr(agent_files, "place_of", lambda agent, user_pk: workspace_path(agent, theirs.owner.pk))
+    monkeypatch.setattr(agent_files, "workspace_path", lambda agent, user_pk: workspace_path(agent, theirs.owner.pk))
     async with gateway():
         caller = Caller(await Desk.open(token_of(user)), user)
         assert (await anext(found_leaks(caller, theirs), "")).startswith("agents.files.get tells the secret")

@@ -156,7 +156,7 @@ def with_files_kept(entry, reader):
 
 async def test_without_marks_words_of_tools_and_files_would_be_left(everybody, secret, monkeypatch):
     """Deliberate faults: the tool message does not say whose words it brings, and files stay with the messages they came with."""
-    monkeypatch.setattr(message_tool, "reader_of", lambda *_: {})
+    monkeypatch.setattr(message_tool, "reader_origin", lambda *_: {})
     monkeypatch.setitem(globals(), "recalled_for", with_files_kept)
     async with gateway():
         desk = await Desk.open(secret)

@@ -63,7 +63,7 @@ def test_without_the_look_at_the_first_one_it_would_live_on(first, end, monkeypa
     helper, secret = made_with(first)
     end(first[0])
     assert find_principal(secret) is None
-    monkeypatch.setattr(authority, "still_good", lambda: models.Q(revoked_at__isnull=True))
+    monkeypatch.setattr(authority, "valid_token_filter", lambda: models.Q(revoked_at__isnull=True))
     assert read_access(Credential("api-token", token_id=helper.pk))
 
 

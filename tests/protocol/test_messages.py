@@ -90,7 +90,7 @@ def begins_a_delta_too_early(monkeypatch):
 def reads_a_run_from_its_beginning(monkeypatch):
     found = new_messages.read_new_messages
     monkeypatch.setattr(
-        "clawsite.gateway.delivery.hub_queries.said", lambda session, runs, ids: found(session, dict.fromkeys(runs, 0), ids)
+        "clawsite.gateway.delivery.hub_queries.read_new_messages", lambda session, runs, ids: found(session, dict.fromkeys(runs, 0), ids)
     )
 
 
@@ -147,7 +147,7 @@ async def test_who_did_not_ask_is_told_nothing_and_nothing_is_read(sockets, hand
     def not_asked(*_):
         raise AssertionError("nobody asked for messages")
 
-    monkeypatch.setattr("clawsite.gateway.delivery.hub_queries.said", not_asked)
+    monkeypatch.setattr("clawsite.gateway.delivery.hub_queries.read_new_messages", not_asked)
     socket, classic = await sockets.connect(), await sockets.connect(protocol=1)
     await classic.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": 0})
     await send(socket, "k1")
@@ -177,7 +177,7 @@ async def test_who_cannot_be_told_is_sent_away_to_ask_again(sockets, hand, monke
     socket = await sockets.connect()
     await socket.call("sessions.subscribe", {})
     await send(socket, "k1")
-    monkeypatch.setattr("clawsite.gateway.delivery.hub_queries.said", away)
+    monkeypatch.setattr("clawsite.gateway.delivery.hub_queries.read_new_messages", away)
     await hand.start("k1")
     assert await socket.closed() == (1013, "what was said cannot be read now")
 

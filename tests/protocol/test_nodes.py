@@ -330,7 +330,7 @@ async def test_a_node_answers_for_itself_only(device, sockets, tokens, ada, olga
 async def test_without_the_look_at_the_owner_somebody_else_could_ask_it(device, sockets, tokens, node, monkeypatch):
     """Deliberate fault: the nodes that somebody manages are taken for those that they may ask."""
     socket = await node()
-    monkeypatch.setattr(invoke, "own_node", shapes.find_managed_node)
+    monkeypatch.setattr(invoke, "find_own_node", shapes.find_managed_node)
     olga = await sockets.connect(tokens["olga"])
     asking = asyncio.create_task(olga.call("node.invoke", asked(device, timeoutMs=20_000)))
     await answer_next(socket, device, payload=1)
@@ -392,7 +392,7 @@ async def test_what_is_told_to_all_nodes_reaches_ones_own_and_nobody_elses(devic
 async def test_without_the_look_at_the_owner_somebody_else_could_tell_it_something(device, olga, node, monkeypatch):
     """Deliberate fault: the nodes that somebody manages are taken for those that they may tell."""
     socket = await node()
-    monkeypatch.setattr(broadcast, "own_node", shapes.find_managed_node)
+    monkeypatch.setattr(broadcast, "find_own_node", shapes.find_managed_node)
     assert (await olga.call("node.broadcast", {"event": "night", "nodeIds": [device.id]}))["nodeIds"] == [device.id]
     assert await socket.event("node.broadcast", event="night")
 

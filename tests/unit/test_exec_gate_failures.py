@@ -74,7 +74,7 @@ async def test_a_fault_in_the_analysis_asks(place, monkeypatch):
     def broken(*arguments):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(examine, "walk", broken)
+    monkeypatch.setattr(examine, "walk_tree", broken)
     assert await asks_and_is_unread(place)
 
 
@@ -87,12 +87,12 @@ async def test_what_is_nested_without_end_is_not_allowed(place, line):
 
 
 async def test_what_the_second_parser_cannot_read_asks(place, monkeypatch):
-    monkeypatch.setattr(gate, "second_opinion", lambda line: second_parser.SecondParserResult(trouble="it cannot tell"))
+    monkeypatch.setattr(gate, "run_second_parser", lambda line: second_parser.SecondParserResult(trouble="it cannot tell"))
     assert (await verdict("ls", place)).effect == "ask"
 
 
 async def test_what_only_the_second_parser_sees_asks(place, monkeypatch):
-    monkeypatch.setattr(gate, "second_opinion", lambda line: second_parser.SecondParserResult(frozenset({"ls", "evil"})))
+    monkeypatch.setattr(gate, "run_second_parser", lambda line: second_parser.SecondParserResult(frozenset({"ls", "evil"})))
     assert (await verdict("ls", place)).effect == "ask"
 
 
@@ -103,7 +103,7 @@ async def test_new_syntax_of_a_later_parser_asks(place, monkeypatch):
         return tree
 
     original = parser.parse_line
-    monkeypatch.setattr(gate, "parse", parse)
+    monkeypatch.setattr(gate, "parse_line", parse)
     assert (await verdict("ls", place)).effect == "ask"
 
 
@@ -124,7 +124,7 @@ async def test_a_line_is_read_once_and_the_number_of_kept_ones_is_bounded(place,
         return await original(line)
 
     original = parser.parse_line
-    monkeypatch.setattr(gate, "parse", parse)
+    monkeypatch.setattr(gate, "parse_line", parse)
     monkeypatch.setattr(gate, "MAX_CACHED_LINES", 2)
     for line in ("ls", "ls", "ls -l", "ls", "ls -a", "ls -l"):
         await verdict(line, place)

@@ -161,7 +161,7 @@ async def test_the_fingerprint_changes_with_the_files_that_the_findings_come_fro
 
 
 async def test_settings_written_after_the_decision_are_noticed_at_the_start(place, monkeypatch):
-    monkeypatch.setattr(planning, "SEARCH", tuple(str(each) for each in place.search))
+    monkeypatch.setattr(planning, "SEARCH_PATH", tuple(str(each) for each in place.search))
     line, here = "git status", str(place.cwd)
     analysis = await analyze(line, place)
     plan = plan_of(None, line, call="1", cwd=here, workspace=here, level=0, executables=analysis.executables)

@@ -193,13 +193,13 @@ from pathlib import Path
 from django.conf import settings
 settings.configure(USE_I18N=False)
 from tests.commands import FORKS, Shell
-from tools_app.execution import sandbox
-from tools_app.exec.sandbox.types import Level, Limits
-print(sandbox.available().level.word)
+from tools_app.exec.sandbox import available
+from tools_app.exec.sandbox.types import SandboxLevel, ProcessLimits
+print(available.probe_once().level.word)
 with tempfile.TemporaryDirectory() as above:
     shell = Shell(Path(above))
     line = f"id -u; cat {shell.secret}; echo x > new; python3 -c '{FORKS}'"
-    print(asyncio.run(shell.run(Level.BWRAP, line, limits=Limits(processes=40))).out)
+    print(asyncio.run(shell.run(SandboxLevel.BWRAP, line, limits=ProcessLimits(processes=40))).out)
 """
 
 

@@ -238,10 +238,10 @@ from pathlib import Path
 from django.conf import settings
 settings.configure(USE_I18N=False)
 from tests.commands import Shell
-from tools_app.exec.sandbox.types import Level
+from tools_app.exec.sandbox.types import SandboxLevel
 async def main():
     shell = Shell(Path({str(shell.above)!r}))
-    for level in Level:
+    for level in SandboxLevel:
         for pty in (False, True):
             result = await shell.run(level, "echo hello; exit 4", pty=pty)
             print(result.out.strip(), result.ended.exit_code)

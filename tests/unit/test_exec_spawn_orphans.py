@@ -25,25 +25,25 @@ from pathlib import Path
 from django.conf import settings
 settings.configure(USE_I18N=False)
 from tests.commands import Shell
-from tools_app.exec.processes.spawn import start
-from tools_app.exec.sandbox.types import Level
+from tools_app.exec.processes.spawn import start_process
+from tools_app.exec.sandbox.types import SandboxLevel
 {fault}
 async def main():
     shell = Shell(Path(sys.argv[1]))
-    level, marker, line = Level(int(sys.argv[2])), sys.argv[3], sys.argv[4]
+    level, marker, line = SandboxLevel(int(sys.argv[2])), sys.argv[3], sys.argv[4]
     spawn = shell.spawn(level, line, env={{"PATH": "/usr/bin:/bin", "MARKER": marker}})
     print("starting", flush=True)
-    running = await start(spawn)
+    running = await start_process(spawn)
     async for chunk in running.output():
         print(chunk.data.decode(), end="", flush=True)
 asyncio.run(main())
 """
-NO_DIE_WITH_PARENT = "from tools_app.execution import sandbox_bwrap; sandbox_bwrap.DIES_WITH_US = ()"
+NO_DIE_WITH_PARENT = "from tools_app.exec.sandbox import bwrap; bwrap.DIE_WITH_PARENT = ()"
 # The guard hears nothing of its parent's death, and does not look.
 NO_GUARD = """
-from tools_app.execution import sandbox_landlock
-real = sandbox_landlock.json.dumps
-sandbox_landlock.json = type("json", (), {{"dumps": staticmethod(lambda order: real(order | {{"guard": "{faulty}"}}))}})
+from tools_app.exec.sandbox import landlock
+real = landlock.json.dumps
+landlock.json = type("json", (), {{"dumps": staticmethod(lambda order: real(order | {{"guard": "{faulty}"}}))}})
 """
 DEAF_GUARD = """
 import os

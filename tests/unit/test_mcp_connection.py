@@ -155,7 +155,7 @@ def tidied(monkeypatch):
         threads.append(threading.current_thread())
         return build_listing(*told)
 
-    monkeypatch.setattr(connection, "listing_of", noted)
+    monkeypatch.setattr(connection, "build_listing", noted)
     return threads
 
 

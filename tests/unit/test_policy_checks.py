@@ -29,7 +29,7 @@ def test_a_rule_for_an_agent_that_is_not_there_says_so():
 @pytest.fixture(autouse=True)
 def with_plugins(monkeypatch):
     """All tools of ours, and the plugins acme and weather."""
-    monkeypatch.setattr(checks, "known_tools", lambda: EVERY_TOOL)
+    monkeypatch.setattr(checks, "load_tools", lambda: EVERY_TOOL)
     assert set(PLUGINS) < set(EVERY_TOOL.plugin_names)
 
 

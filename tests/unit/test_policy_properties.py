@@ -318,7 +318,7 @@ def one_plugin_in_a_list_is_enough_to_drop_it(monkeypatch):
     def some(entries, plugins):
         return any(matcher.classify_entry(entry, frozenset(plugins)) == "plugin" for entry in entries)
 
-    monkeypatch.setattr(layers, "only_plugins", some)
+    monkeypatch.setattr(layers, "has_only_plugins", some)
 
 
 def _instead_of(monkeypatch, name, resolve):

@@ -129,7 +129,7 @@ def test_without_the_script_that_holds_back_it_could_be_approved_unread(
     queue: Callable[..., Page], ask: Callable[..., Approval], page: Page
 ) -> None:
     """The deliberate fault for L2: the test above would turn red."""
-    careless = "export function holdBack() {}\nexport const isRead = () => true;"
+    careless = "export function holdUntilRead() {}"
     page.route("**/approvals/read_gate.js", lambda route: route.fulfill(body=careless, content_type="text/javascript"))
     question = ask("python3 - <<'EOF'\n" + "\n".join(f"print({n})" for n in range(200)) + "\nEOF")
     shown = card(queue(), question)

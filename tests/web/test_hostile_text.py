@@ -120,7 +120,7 @@ def test_every_string_is_an_answer_of_its_own(page: Page, watch: Watch) -> None:
         """async (texts) => {
           const { Gateway } = await import("/static/js/shared/gateway.js");
           const { Renderer } = await import("/static/js/chat/markdown/renderer.js");
-          const { Answer } = await import("/static/js/chat/markdown/streamed_text.js");
+          const { StreamedText } = await import("/static/js/chat/markdown/streamed_text.js");
           const words = Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset));
           const gateway = await new Promise((done) => {
             const made = new Gateway({ url: location.origin.replace("http", "ws") + "/ws",
@@ -133,7 +133,7 @@ def test_every_string_is_an_answer_of_its_own(page: Page, watch: Watch) -> None:
             const root = document.createElement("div");
             root.className = "alone markdown";
             document.getElementById("messages").append(root);
-            new Answer(root, { words, renderer }).settle(text, await renderer.render(text));
+            new StreamedText(root, { texts: words, renderer }).settle(text, await renderer.render(text));
           }
         }""",
         STRINGS,

@@ -75,7 +75,7 @@ class PolicyRules:
     _by_scope: dict[tuple[str, ...], RuleRow] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_place", {row.place: row for row in self.rows})
+        object.__setattr__(self, "_by_scope", {row.place: row for row in self.rows})
 
     def row(self, scope: str, subject: str = "", *, provider: str = "") -> RuleRow:
         """The row of that place; an empty one, which says nothing, where there is none."""
