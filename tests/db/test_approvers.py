@@ -275,5 +275,6 @@ def test_earlier_rows_are_filled_from_what_is_known_of_them(claimed, question, p
     assert filled[2][0] is False
     assert Approval.objects.get().approver_groups == [[security.pk], []]
     question.refresh_from_db()
-    why_not = approvers.why_may_not_approve(person("Approver", "Security"), question)
-    assert "requires an approver from" in why_not, "a name that is gone is nobody"
+    assert "requires an approver from" in approvers.why_may_not_approve(person("Approver", "Security"), question), (
+        "a name that is gone is nobody"
+    )

@@ -96,7 +96,7 @@ def test_a_denial_carries_its_reason_and_an_approval_can_last(queue: Callable[..
     assert Approval.objects.get(pk=first.pk).reason == "Use a branch"
     shown = in_view(page, second)
     shown.locator("summary", has_text="Approve for…").click()
-    shown.get_by_label("Number of uses").fill("3")
+    shown.get_by_label("Number of uses", exact=True).fill("3")
     shown.get_by_label(re.compile("in all chats")).check()
     shown.get_by_role("button", name="Approve", exact=True).click()
     expect(card(page, second)).to_contain_text(
@@ -334,7 +334,7 @@ def test_an_approver_answers_in_the_conversation(
     decide(gateway, id=str(question.pk), status="approved", decision="allow-once", by="ben", reason="")
     gateway.tell("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "git status --short"})
     expect(tool.locator(".status")).to_have_text("running")
-    expect(tool.locator(".approval")).to_contain_text("ben approved it once")
+    expect(tool.locator(".approval")).to_contain_text("Approved once by ben")
 
 
 def test_who_may_not_approve_sees_that_it_waits_and_may_drop_it(
@@ -465,12 +465,12 @@ MINUTES = {"grant": 7, "scope": "session", "seconds": 900, "uses": None}
         (
             {"by": "grant", "grants": [GRANT]},
             r"allowed by a grant from cleo, until .*\d\d:\d\d.*",
-            "Grant #7 of cleo: in this chat, until",
+            "Grant #7 from cleo: in this chat, until",
         ),
         (
             {"by": "grant", "grants": [{**GRANT, "scope": "agent", "expiresAt": None, "usesLeft": 4}]},
             "allowed by a grant from cleo, 4 uses left",
-            "Grant #7 of cleo: for this agent, in all chats, 4 uses left",
+            "Grant #7 from cleo: for this agent, in all chats, 4 uses left",
         ),
         (
             {"by": "grant", "grants": [{**GRANT, "person": "", "expiresAt": None}, GRANT]},

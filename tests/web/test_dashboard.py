@@ -77,7 +77,7 @@ def test_while_everything_is_stopped_it_does_not_say_ready(operator: User, work:
     assert health() == ("ready", "good")
     freezes.freeze(Freeze.Scope.ALL, reason="smoke", by=operator)
     assert health() == ("frozen", "bad")
-    assert '<div data-tile="health" data-tone="bad"><dt>Health</dt><dd>stopped</dd>' in opened(operator).content.decode()
+    assert '<div data-tile="health" data-tone="bad"><dt>Health</dt><dd>frozen</dd>' in opened(operator).content.decode()
     freezes.resume(Freeze.Scope.ALL, reason="aired", by=operator)
     assert health() == ("ready", "good")
 

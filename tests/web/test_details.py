@@ -116,7 +116,7 @@ def test_the_last_run_is_told_step_by_step(chat: Page, gateway: FakeSessions, si
     steps = chat.locator("#timeline .label")
     expect(steps).to_have_text(["Queued", "Started", "read", "First output", "Completed"])
     expect(chat.locator("#timeline li.bad")).to_have_count(1)
-    expect(chat.locator("#run-state")).to_have_text("Done")
+    expect(chat.locator("#run-state")).to_have_text("Completed")
 
 
 def test_a_run_of_before_is_told_from_its_events(chat: Page, gateway: FakeSessions, site: str) -> None:

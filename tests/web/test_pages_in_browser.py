@@ -102,7 +102,7 @@ def test_tokens_are_revoked_in_the_admin(page: Page, site: str, admin: User) -> 
     page.locator("select[name=action]").select_option("revoke")
     page.get_by_role("button", name="Go").click()
     page.get_by_role("button", name="Revoke access tokens (1)").click()
-    expect(page.get_by_text("1 token was revoked")).to_be_visible()
+    expect(page.get_by_text("1 access token was revoked")).to_be_visible()
     assert AccessToken.objects.get().revoked_at
 
 

@@ -44,7 +44,7 @@ def test_the_summary_needs_no_script(user: User, flight: Run) -> None:
         "2,400 input, 170 output",
         "10 s",
         "1.5 s",
-        "denied by policy layer agent",
+        "refused by layer agent",
     ):
         assert words in page
     assert "deny entry `write`" in page
@@ -72,7 +72,7 @@ def test_a_stranger_finds_no_run_and_nobody_looks_without_signing_in(flight: Run
 def test_an_operator_sees_how_it_went_and_no_words(flight: Run, person: Callable[..., User]) -> None:
     operator = signed_in(person("Operator"))
     page = text_of(operator.get(f"/runs/{flight.pk}/"))
-    assert "denied by policy layer agent" in page and "not its content" in page
+    assert "refused by layer agent" in page and "not its content" in page
     export = text_of(operator.get(f"/runs/{flight.pk}/export/"))
     for secret in ("Compare the two notes", "notes/one.md", "milk", "Both files"):
         assert secret not in page and secret not in export
