@@ -105,10 +105,10 @@ def test_pages_say_so(first, user):
     helper, _secret = made_with(first)
     browser = Client()
     browser.force_login(user)
-    assert "Made with “robot”, and ends with it" in browser.get("/account/").content.decode()
+    assert "Created with “robot” and revoked with it" in browser.get("/account/").content.decode()
     revoke_token(first[0])
     page = browser.get("/account/").content.decode()
     assert "Made with" not in page
-    assert "ended with “robot”" in page
+    assert "revoked with “robot”" in page
     helper.refresh_from_db()
     assert (helper.revoked_at, helper.has_ended) == (None, True)
