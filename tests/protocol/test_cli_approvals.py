@@ -222,7 +222,7 @@ async def test_the_rule_of_the_question_counts_too(claw_as, person, session_of, 
     both = person("Approver", "User", name="both")
     rules = {"exclude_requester": True}
     question = await db.write(_asked, both, session_of(both), tmp_path, "touch made", "", rules, alone=True)
-    with pytest.raises(CommandFailed, match="FORBIDDEN: Requesters can’t approve their own commands"):
+    with pytest.raises(CommandFailed, match="FORBIDDEN: Requesters can’t approve their own commands under this rule"):
         await claw_as(both)("approve", str(question.pk))
 
 
