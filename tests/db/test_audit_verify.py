@@ -327,7 +327,7 @@ def test_the_command_says_in_words_what_it_cannot_read(ids, tmp_path):
     with pytest.raises(CommandError, match="cannot read the anchors"):
         call_command("audit", "verify", "--anchor", str(tmp_path / "none"))
     (tmp_path / "other").write_text("hello\n")
-    with pytest.raises(CommandError, match="is no anchor"):
+    with pytest.raises(CommandError, match="is not a valid anchor"):
         call_command("audit", "verify", "--anchor", str(tmp_path / "other"))
 
 

@@ -239,7 +239,7 @@ async def test_an_answer_beyond_the_limit_of_the_installation_is_cut_and_what_wa
     run = await workshop.answer(asks("message", message="w" * 50_000) + "[[text=done]]")
     assert run.status == "completed"
     (row,) = calls_of(run)
-    assert (row.status, "[cut: of " in row.result["content"][0]["text"]) == ("finished", True)
+    assert (row.status, "[cut: showing " in row.result["content"][0]["text"]) == ("finished", True)
     assert workshop.session.entries.get(run=None).text == "w" * 50_000
 
 
