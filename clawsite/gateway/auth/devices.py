@@ -233,7 +233,7 @@ async def _admit_node(
 async def _request_pairing(
     candidate: DeviceCandidate, client: AuthenticatedClient | None, device: Device | None, reason: Reason
 ) -> NoReturn:
-    """Store the pairing request and reject the handshake as pending. Only clients with the account's credential see its approvals."""
+    """Store the pairing request and reject the handshake. Only clients with the account's credential see existing approvals."""
     account = client.access.user if client else None
     request = await db.write(
         connecting.create_pairing_request, candidate, account, reason.value, key=f"device {candidate.fingerprint}"

@@ -49,7 +49,7 @@ class Audience:
         self.changed()
 
     def take_waiting_followers(self, session_id: str, owner: int, key: str) -> list[tuple[Connection, asyncio.Event]]:
-        """Return those waiting for all events of the session since before it existed. Each is returned once and then follows its ID."""
+        """Return those who wait for all events of a session that did not exist. Each is returned once and then follows its ID."""
         waiting = [connection for connection in self._by_user.get(owner, ()) if key in connection.awaited_keys]
         for connection in waiting:
             self.follow(connection, session_id)

@@ -18,7 +18,7 @@ from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import InvalidRequest, NotFound
 
-TOKEN_PREFIX = "claw_dev_"  # access tokens have hexadecimal digits after `claw_`
+TOKEN_PREFIX = "claw_dev_"  # noqa: S105  # access tokens have hexadecimal digits after `claw_`
 
 
 def is_device_token(secret: str) -> bool:
@@ -35,7 +35,7 @@ def find_token(secret: str, fingerprint: str) -> DeviceToken | None:
 
 
 def prepare_token(device: Device, role: str, scopes: list[str], *, made_with: int | None = None) -> DeviceToken:
-    """Create a token that the device gets on its next connect, and revoke its old one. `made_with` is the access token it depends on."""
+    """Revoke the old token and create one that the device gets on its next connect. `made_with`: access token it depends on."""
     DeviceToken.objects.filter(device=device, role=role, revoked_at__isnull=True).update(revoked_at=timezone.now())
     return DeviceToken.objects.create(device=device, role=role, scopes=sorted(scopes), made_with_id=made_with)
 

@@ -72,7 +72,7 @@ class ConnectedNodes:
                 await self._send(invocation_id, device)
 
     def _forget_expired(self) -> None:
-        """Forget expired invocations. Their callers got TIMEOUT, perhaps in another process; the node may stay connected for months."""
+        """Forget expired invocations. Their callers got TIMEOUT, perhaps in another process; a node may stay online for months."""
         now = clock.now()
         for sent in self._sent.values():
             for invocation_id in [each for each, until in sent.items() if until <= now]:

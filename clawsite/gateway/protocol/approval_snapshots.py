@@ -35,7 +35,7 @@ class Source(TypedDict):
 
 
 class ApprovalSnapshot(TypedDict):
-    """An approval request. Closed ones have the properties from `resolvedAtMs` on; a time-limited grant is reported as allow-once."""
+    """An approval request. Closed ones have the properties from `resolvedAtMs` on; a limited grant is reported as allow-once."""
 
     id: str
     urlPath: str

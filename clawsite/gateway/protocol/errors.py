@@ -83,7 +83,7 @@ def error_shape(
 
 
 def describe_error(error: Exception, *, method: str) -> dict[str, Any]:
-    """Build the error frame's `error` from an exception. An unexpected one is a bug: it is logged, and the client gets a reference."""
+    """Build the error frame's `error`. An unexpected exception is a bug: it is logged, and the client gets a reference."""
     if isinstance(error, DatabaseError):
         error = db.to_claw_error(error) or error
     if isinstance(error, ClawError):

@@ -167,7 +167,7 @@ class ToolEvent(TypedDict):
 
 
 class ChatEvent(TypedDict):
-    """A run as shown in a chat. A delta repeats the whole text so far in `message`; `replace` means that it is not a continuation."""
+    """A run as shown in a chat. A delta repeats the whole text so far in `message`; `replace` means it is not a continuation."""
 
     runId: str
     sessionKey: str

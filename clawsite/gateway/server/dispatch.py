@@ -64,7 +64,7 @@ class Dispatcher:
             task.cancel()
 
     async def _wait_for_room(self) -> None:
-        """Wait for a free slot. Until then nothing more is read from the socket, so a burst is handled at the speed of its responses."""
+        """Wait for a free slot without reading more from the socket, so a burst is handled at the speed of its responses."""
         if len(self._running) < limits.MAX_REQUESTS_IN_FLIGHT:
             return
         self._answered.clear()

@@ -27,7 +27,7 @@ def to_address(key: str | None, session_id: str | None, agent_id: str | None) ->
 
 
 class ToSession(Params):
-    """`sessionKey` is one of your own keys or `session:<id>`; `sessionId` works for any session you can see. Default: the main session."""
+    """`sessionKey` is your own key or `session:<id>`; `sessionId` works for any session you can see. Default: the main session."""
 
     session_key: Key | None = None
     session_id: Id | None = None
@@ -39,7 +39,7 @@ class ToSession(Params):
 
 
 class ByKey(Params):
-    """`key` is one of your own keys or `session:<id>`; `sessionId` works for any session you can see. One of the two is required."""
+    """`key` is your own key or `session:<id>`; `sessionId` works for any session you can see. One of them is required."""
 
     key: Key | None = None
     session_id: Id | None = None
