@@ -112,7 +112,7 @@ async def _authenticate_with_account(client: AuthenticatedClient, candidate: Dev
             client.access.user,
             held,
             access_token=client.credential.token_id if client.credential.kind == "api-token" else None,
-            anew=reissue,
+            reissue=reissue,
             key=f"device {candidate.fingerprint}",
         )
         if registered is None:  # revoked since it was read
