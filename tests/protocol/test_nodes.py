@@ -206,7 +206,7 @@ async def test_a_result_fits_into_one_answer_or_is_refused_with_words(device, ad
     assert all(len(json.dumps(answer, separators=(",", ":"))) <= limits.MAX_REPLY_BYTES for answer in answers.values())
     error = answers["too large"]["error"]["details"]["nodeError"]
     assert error["code"] == "RESULT_TOO_LARGE"
-    assert "has done what it was asked" in error["message"]
+    assert "ran the command" in error["message"]
 
 
 async def test_who_is_not_there_is_not_asked_and_nothing_is_kept(device, ada, node):
