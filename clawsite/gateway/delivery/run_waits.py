@@ -1,4 +1,4 @@
-"""Waiting for the end of a run, wherever it is worked on: woken by the bus, with the hub's poll behind it."""
+"""Wait for a run to end in any process: woken by the bus, with the hub's poll as a fallback."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -24,7 +24,7 @@ class RunWaiters(Waiters[int]):
 
 
 async def wait_for_run_end(waits: RunWaiters, user: User, run_id: str, run_pk: int) -> RunState:
-    """The run once it has ended. Listening begins before the row is read, so the end cannot fall between the two."""
+    """Return the run's state once it has ended. Listening starts before the row is read, so that the end can't be missed."""
     with waits.of(run_pk) as news:
         while True:
             news.clear()

@@ -1,4 +1,4 @@
-"""Tools over the socket: which there are, which a session has and why not the others, and one call by hand."""
+"""Methods for tools: list all, list those of a session with reasons for the others, and call one directly."""
 
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import uuid4
@@ -29,7 +29,7 @@ SOURCE_LABELS: dict[EffectiveSource, str] = {"core": "Core", "plugin": "Plugin",
 
 
 class CatalogTool(TypedDict):
-    """`defaultProfiles` are the profiles that allow it."""
+    """A tool. `defaultProfiles` are the tool profiles that allow it."""
 
     id: str
     label: str
@@ -40,7 +40,7 @@ class CatalogTool(TypedDict):
 
 
 class CatalogGroup(TypedDict):
-    """`id` is the group's name in a policy, without `group:`; the tools of a plugin stand under the plugin's id."""
+    """A group of tools. `id` is its name in a policy without `group:`; tools of a plugin are grouped by the plugin's ID."""
 
     id: str
     label: str
@@ -67,11 +67,11 @@ class CatalogAnswer(TypedDict):
 
 @method("tools.catalog", scope=Scope.READ)
 async def catalog(call: Call, params: CatalogParams) -> CatalogAnswer:
-    """Every tool of this installation, by group, whether or not somebody may use it."""
-    agent, known = await db.read(_find_registry, params.agent_id or DEFAULT_AGENT)
-    chosen = [each for each in known.tools.values() if params.include_plugins or not each.facts.plugin]
+    """List every tool of this server by group, whether or not the caller may use it."""
+    agent, registry = await db.read(_find_registry, params.agent_id or DEFAULT_AGENT)
+    tools = [each for each in registry.tools.values() if params.include_plugins or not each.facts.plugin]
     profiles = [Profile(id=name, label=name.capitalize()) for name in PROFILES]
-    return CatalogAnswer(agentId=agent, profiles=profiles, groups=_group_tools(chosen))
+    return CatalogAnswer(agentId=agent, profiles=profiles, groups=_group_tools(tools))
 
 
 def _find_registry(agent: str) -> tuple[str, ToolRegistry]:
@@ -79,7 +79,7 @@ def _find_registry(agent: str) -> tuple[str, ToolRegistry]:
 
 
 class Refused(TypedDict):
-    """A tool that the session does not have: the first layer that refuses it, and by which rule."""
+    """A denied tool: the first policy layer that denies it, and its rule."""
 
     id: str
     layer: str
@@ -87,14 +87,14 @@ class Refused(TypedDict):
 
 
 class NotOffered(TypedDict):
-    """A tool that no layer refuses and that has no place in the run all the same: what it lacks."""
+    """An allowed tool that is unavailable in the run, and the reason."""
 
     id: str
     reason: str
 
 
 class EffectiveTool(TypedDict):
-    """`group` is its name in a policy, without `group:`. `mcpToolName` is what its server calls it."""
+    """A tool that the session has. `group` is its group in a policy without `group:`. `mcpToolName` is its name on its server."""
 
     id: str
     label: str
@@ -108,7 +108,7 @@ class EffectiveTool(TypedDict):
 
 
 class EffectiveGroup(TypedDict):
-    """Our own tools, those of plugins, or those of MCP servers."""
+    """Built-in tools, tools of plugins, or tools of MCP servers."""
 
     id: EffectiveSource
     label: str
@@ -123,7 +123,7 @@ class Notice(TypedDict):
 
 
 class EffectiveAnswer(TypedDict):
-    """What the next run is offered, and why not the others. `notices` are for people, such as a rule that is ignored."""
+    """The tools of the next run, and reasons for the others. `notices` are warnings for people, such as an ignored rule."""
 
     agentId: str
     profile: str
@@ -136,44 +136,53 @@ class EffectiveAnswer(TypedDict):
 
 @method("tools.effective", scope=Scope.READ)
 async def effective(call: Call, params: ToSession) -> EffectiveAnswer:
-    """The tools that a message of yours in this session could use now, and why not the others."""
+    """List the tools that a message of yours in this session could use now, and why the others are denied or unavailable."""
     return build_effective_answer(await db.read(find_effective_tools, call.user, await find_session(call, params.address)))
 
 
-def build_effective_answer(seen: EffectiveTools) -> EffectiveAnswer:
-    verdict = seen.toolset.verdict
+def build_effective_answer(effective_tools: EffectiveTools) -> EffectiveAnswer:
+    verdict = effective_tools.toolset.verdict
     refused = {name: step for name in verdict.trace if (step := verdict.refused_by(name))}
     return EffectiveAnswer(
-        agentId=seen.agent.slug,
-        profile=_find_profile(seen),
-        policyVersion=seen.rules.version,
-        groups=_group_by_source([seen.known.tools[name] for name in seen.toolset.tools]),
+        agentId=effective_tools.agent.slug,
+        profile=_find_profile(effective_tools),
+        policyVersion=effective_tools.rules.version,
+        groups=_group_by_source([effective_tools.known.tools[name] for name in effective_tools.toolset.tools]),
         refused=[Refused(id=name, layer=step.layer, rule=step.rule) for name, step in refused.items()],
-        notOffered=[NotOffered(id=name, reason=reason) for name, reason in seen.toolset.unavailable.items()],
-        notices=_build_notices(seen),
+        notOffered=[NotOffered(id=name, reason=reason) for name, reason in effective_tools.toolset.unavailable.items()],
+        notices=_build_notices(effective_tools),
     )
 
 
-def _find_profile(seen: EffectiveTools) -> str:
-    """The one that the first layer goes by."""
-    return seen.rules.row("agent", seen.agent.slug).profile or seen.rules.row("global").profile or DEFAULT_PROFILE
+def _find_profile(effective_tools: EffectiveTools) -> str:
+    """Return the tool profile that the first layer uses."""
+    return (
+        effective_tools.rules.row("agent", effective_tools.agent.slug).profile
+        or effective_tools.rules.row("global").profile
+        or DEFAULT_PROFILE
+    )
 
 
-def _build_notices(seen: EffectiveTools) -> list[Notice]:
-    steps = [step for steps in seen.toolset.verdict.trace.values() for step in steps if step.rule.startswith("allow list ignored")]
-    words = dict.fromkeys(f"layer {step.layer}, row {step.row}: {step.rule}; use also allow to add plugins" for step in steps)
-    return [Notice(id=f"ignored-rule-{number}", severity="warning", message=text) for number, text in enumerate(words, 1)]
+def _build_notices(effective_tools: EffectiveTools) -> list[Notice]:
+    steps = [
+        step
+        for steps in effective_tools.toolset.verdict.trace.values()
+        for step in steps
+        if step.rule.startswith("allow list ignored")
+    ]
+    messages = dict.fromkeys(f"layer {step.layer}, row {step.row}: {step.rule}; use also allow to add plugins" for step in steps)
+    return [Notice(id=f"ignored-rule-{number}", severity="warning", message=text) for number, text in enumerate(messages, 1)]
 
 
 class InvokeParams(ToSession):
-    """Without `idempotencyKey` a repeated request is another call. `confirm` is OpenClaw's, and means nothing here."""
+    """Without `idempotencyKey` a repeated request is another call. `confirm` is OpenClaw's and is ignored."""
 
     name: ToolName
     args: dict[str, Any] = Field(default_factory=dict)
     idempotency_key: IdempotencyKey | None = None
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS
     confirm: bool | None = None
-    conversation_read_origin: Literal["direct-operator"] | None = None  # it always is one
+    conversation_read_origin: Literal["direct-operator"] | None = None  # ignored: always the case
 
 
 class InvokeError(TypedDict):
@@ -183,7 +192,7 @@ class InvokeError(TypedDict):
 
 
 class InvokeAnswer(TypedDict):
-    """`output` is the tool's result, {content, details}. A refusal has the code tool_not_allowed and the layer's name."""
+    """`output` is the tool result, {content, details}. A denied call has the code tool_not_allowed and the layer's name."""
 
     ok: bool
     toolName: str
@@ -194,13 +203,14 @@ class InvokeAnswer(TypedDict):
 
 @method("tools.invoke", scope=Scope.WRITE, limited=LimitedTokenRule.CARRIED)
 async def invoke_(call: Call, params: InvokeParams) -> InvokeAnswer:
-    """Call one tool yourself, as the session's agent could: by the same policy, and recorded in the session.
+    """Call one tool directly, as the session's agent could: under the same policy, and recorded in the session.
 
-    It waits for its turn there and is answered when it has ended, or after `timeoutMs`; chat.abort with the runId stops it.
+    The call is queued in the session. The response is sent when it has ended or after `timeoutMs`; chat.abort with the runId stops
+    it.
     """
     run_id = params.idempotency_key or f"invoke-{uuid4().hex}"
-    wish = ToolInvocation(call.user, params.name, params.args, run_id, params.address)
-    outcome = await invoke_and_wait(wish, call.runtime.hub.run_waits, params.timeout_ms)
+    invocation = ToolInvocation(call.user, params.name, params.args, run_id, params.address)
+    outcome = await invoke_and_wait(invocation, call.runtime.hub.run_waits, params.timeout_ms)
     answer = InvokeAnswer(ok=not outcome.code, toolName=params.name, runId=run_id)
     if outcome.result:
         answer["output"] = outcome.result
@@ -233,14 +243,14 @@ def _group_tools(tools: list[RegisteredTool]) -> list[CatalogGroup]:
 def _group_by_source(tools: list[RegisteredTool]) -> list[EffectiveGroup]:
     groups: dict[EffectiveSource, EffectiveGroup] = {}
     for each in tools:
-        facts, served, words = each.facts, each.factory.mcp_tool, each.factory.description
+        facts, served, description = each.facts, each.factory.mcp_tool, each.factory.description
         source: EffectiveSource = "mcp" if served else _find_source(facts)
         group = groups.setdefault(source, EffectiveGroup(id=source, label=SOURCE_LABELS[source], source=source, tools=[]))
         row = EffectiveTool(
             id=facts.name,
             label=each.factory.label,
-            description=words,
-            rawDescription=words,
+            description=description,
+            rawDescription=description,
             source=source,
             group=_find_group(facts),
         )

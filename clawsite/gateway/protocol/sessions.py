@@ -1,4 +1,4 @@
-"""A session as lists and answers show it: shapes only. What is in them is read in sessions_app/sessions/selectors.py."""
+"""Types of sessions in lists and responses. `sessions_app.sessions.selectors` reads the data."""
 
 from typing import Any, NotRequired
 
@@ -6,7 +6,7 @@ from sessions_app.sessions.marks import SessionRowState
 
 
 class SessionFacts(SessionRowState):
-    """`id` stays; `sessionId` changes with every reset. `pinned`, `archived` and `unread` are the caller's own."""
+    """A session. `id` is permanent; `sessionId` changes with every reset. `pinned`, `archived` and `unread` are the caller's."""
 
     id: str
     key: str
@@ -32,7 +32,7 @@ class SessionFacts(SessionRowState):
 
 
 class SessionRow(SessionFacts):
-    """With what only clients of the gateway ask for: their own settings, the last words, and the runs at work."""
+    """A session with properties for gateway clients: settings, a preview of the last message, and active runs."""
 
     chatType: str
     reasoningLevel: NotRequired[str]
