@@ -147,7 +147,8 @@ def read_last_messages(session: Session, *, limit: int, characters: int, with_to
         SELECT e.role, substr(e.text, 1, %s), length(e.text), e.created_at,
           CASE WHEN e.role = 'assistant' THEN e.content END, CASE WHEN e.role = 'toolResult' THEN e.meta END
         FROM {tables.ENTRY} e
-        WHERE e.session_id = %s AND e.generation = %s AND e.kind IN ('message', 'tool_result') {filters} AND {visible_condition("e")}
+        WHERE e.session_id = %s AND e.generation = %s
+          AND e.kind IN ('message', 'tool_result') {filters} AND {visible_condition("e")}
         ORDER BY e.position DESC LIMIT %s
         """,
         [characters, sql.uuid_value(session.pk), session.generation, limit + 1],

@@ -76,7 +76,7 @@ async def test_a_session_is_found_by_its_label(user, session_of, running):
     [
         ({"message": "x"}, "either by `session_key` or by `label`"),
         ({"message": "x", "session_key": "a", "label": "b"}, "either by `session_key` or by `label`"),
-        ({"message": "x", "session_key": "agent:main:none"}, "not found"),
+        ({"message": "x", "session_key": "agent:main:none"}, "there is no session"),
         ({"message": "x", "session_key": "agent:main:here"}, "this very session"),
         ({"message": "", "session_key": "agent:main:there"}, "invalid arguments"),
         ({"message": "x", "session_key": "agent:main:there", "timeout_seconds": 301}, "invalid arguments"),

@@ -96,7 +96,7 @@ async def test_nobody_elses_sessions_are_seen_not_even_by_office(user, person, s
             for name in ("sessions_history", "session_status"):
                 result = await use(env_in(here), name, session_key=key)
                 assert result.is_error
-                assert "not found" in result.text
+                assert "there is no session" in result.text
                 assert "launch" not in result.text
 
 

@@ -131,8 +131,8 @@ def saying(*content, role="assistant"):
         ({**SECOND, "id": "x" * 33}, "id is"),
         ({**SECOND, "id": "a b"}, "id is 'a b'"),
         ({**SECOND, "id": "a"}, "duplicate id"),
-        ({**SECOND, "parentId": "z"}, "parentId is 'z' and not 'a'"),
-        ({**SECOND, "parentId": None}, "parentId is None and not 'a'"),
+        ({**SECOND, "parentId": "z"}, "parentId is 'z'; it must be 'a'"),
+        ({**SECOND, "parentId": None}, "parentId is None; it must be 'a'"),
         ({**SECOND, "timestamp": 1769940900000}, "timestamp is 1769940900000"),
         ({**SECOND, "timestamp": "2026-02-01T10:15:00"}, "a time with time zone"),
         ({**SECOND, "timestamp": "0001-01-01T00:00:00+10:00"}, "a time with time zone"),
@@ -166,9 +166,9 @@ def test_a_bad_line_is_named_by_its_number(line, words):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (b"", "the first line must be the session's|not JSON"),
-        (FIRST, "the first line must be the session's"),
-        ({"type": "session"}, "the first line must be the session's"),
+        (b"", "the first line must describe the session|not JSON"),
+        (FIRST, "the first line must describe the session"),
+        ({"type": "session"}, "the first line must describe the session"),
         ({"type": "session", "version": 3}, "unsupported version 3"),
         ({"type": "session", "version": "1"}, "version must be a whole number"),
         ({**HEADER, "createdAt": "yesterday"}, "createdAt is 'yesterday'"),
