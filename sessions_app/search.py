@@ -77,7 +77,7 @@ def _search_messages(covered: SessionQuerySet, condition: str, terms: list[Searc
     hits: list[SearchHit] = []
     below, read = MAX_ENTRY_ID, 0
     while len(hits) < limit and read < MAX_CANDIDATES:
-        page = find_candidates(condition, below=below, most=limit * 2, where=f"AND {visible_condition('e')}")
+        page = find_candidates(condition, below=below, limit=limit * 2, where=f"AND {visible_condition('e')}")
         hits += _filter_visible(covered, page, terms)
         read += len(page)
         if len(page) < limit * 2:

@@ -54,7 +54,7 @@ def build_condition(terms: Iterable[SearchTerm], *, owner_id: int | None, sessio
     return match_all(parts)
 
 
-def find_candidates(condition: str, *, below: int, most: int, where: str = "") -> list[tuple[Any, ...]]:
+def find_candidates(condition: str, *, below: int, limit: int, where: str = "") -> list[tuple[Any, ...]]:
     """Return (id, session id, text, message id, role, time, author) of matching messages below an id, newest first."""
     return sql.fetch_rows(
         f"""
@@ -64,7 +64,7 @@ def find_candidates(condition: str, *, below: int, most: int, where: str = "") -
         WHERE {TABLE.matches} AND {TABLE.id} < %s AND s.deleted_at IS NULL AND e.generation = s.generation {where}
         ORDER BY {TABLE.id} DESC LIMIT %s
         """,
-        [condition, below, most],
+        [condition, below, limit],
     )
 
 

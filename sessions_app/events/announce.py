@@ -32,7 +32,7 @@ def announce(
     session_id: uuid.UUID,
     session_key: str,
     owner_id: int,
-    told: EventBatch,
+    batch: EventBatch,
     run_pk: int | None = None,
     run_id: str | None = None,
 ) -> None:
@@ -42,23 +42,23 @@ def announce(
         "session": str(session_id),
         "owner": owner_id,
         "key": session_key,
-        "events": [_without_large_data(event) for event in to_wire_events(told, run_pk, run_id)],
+        "events": [_without_large_data(event) for event in to_wire_events(batch, run_pk, run_id)],
     }
     transaction.on_commit(lambda: bus.publish(message))
 
 
-def to_wire_events(told: EventBatch, run_pk: int | None, run_id: str | None) -> list[EventOut]:
+def to_wire_events(batch: EventBatch, run_pk: int | None, run_id: str | None) -> list[EventOut]:
     return [
         EventOut(
-            cursor=told.first_cursor + i,
+            cursor=batch.first_cursor + i,
             run=run_pk,
             runId=run_id,
-            seq=None if told.first_seq is None else told.first_seq + i,
+            seq=None if batch.first_seq is None else batch.first_seq + i,
             stream=event.stream,
-            ts=told.ts,
+            ts=batch.ts,
             data=event.data,
         )
-        for i, event in enumerate(told.events)
+        for i, event in enumerate(batch.events)
     ]
 
 

@@ -32,7 +32,7 @@ class RunAccess:
 
     run: Run
     viewer: int
-    words: bool
+    may_read_text: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ def find_viewable_run(user: User, *, pk: int | None = None, run_id: str = "", op
     runs = Run.objects.filter(**lookup).select_related("session", "owner").order_by("-id")
     visible = runs.for_user(user)
     if run := visible.filter(owner=user).first() or visible.first():
-        return RunAccess(run, user.pk, words=True)
+        return RunAccess(run, user.pk, may_read_text=True)
     if operating and user.has_perm(VIEW_RUNS_PERMISSION) and (run := runs.first()):
-        return RunAccess(run, user.pk, words=user.has_perm(VIEW_ANY_SESSION_PERMISSION))
+        return RunAccess(run, user.pk, may_read_text=user.has_perm(VIEW_ANY_SESSION_PERMISSION))
     raise NotFound(f"run {run_id or pk!r} not found")
 
 
@@ -63,7 +63,7 @@ def list_runs(
     if before is not None:
         runs = runs.filter(pk__lt=before)
     page = list(runs.select_related("session", "owner").order_by("-id")[: limit + 1])
-    rows = [to_wire_run(RunAccess(run, user.pk, words=True), shortened=True) for run in page[:limit]]
+    rows = [to_wire_run(RunAccess(run, user.pk, may_read_text=True), shortened=True) for run in page[:limit]]
     return RunPage(rows, page[limit - 1].pk if len(page) > limit else None)
 
 
@@ -78,14 +78,14 @@ def to_wire_run(look: RunAccess, *, shortened: bool = False) -> dict[str, Any]:
         "sessionKey": run.session.key_for(look.viewer),
         "sessionId": str(run.session.generation_id),
         "agentId": run.session.agent,
-        "title": (run.session.label or run.session.title or None) if look.words else None,
+        "title": (run.session.label or run.session.title or None) if look.may_read_text else None,
         "owner": run.owner.username,
         "lane": run.lane,
         "status": run.status,
         "reason": run.reason or None,
-        "error": (run.error or None) if look.words else None,
-        "prompt": prompt if look.words else "",
-        "words": look.words,
+        "error": (run.error or None) if look.may_read_text else None,
+        "prompt": prompt if look.may_read_text else "",
+        "words": look.may_read_text,
         "model": run.model or None,
         "usage": {"input": run.input_tokens, "output": run.output_tokens, "costUsd": run.cost_microusd / 1e6},
         "acceptedAt": clock.to_ms(run.accepted_at),
@@ -107,7 +107,7 @@ def summarize_run(look: RunAccess) -> dict[str, Any]:
         for ts, data in phases
         if data.get("phase") == "retry"
     ]
-    calls = [_to_wire_call(call, look.words) for call in ToolCall.objects.filter(run=run).order_by("position")[:MAX_CALLS]]
+    calls = [_to_wire_call(call, look.may_read_text) for call in ToolCall.objects.filter(run=run).order_by("position")[:MAX_CALLS]]
     return {
         "run": to_wire_run(look),
         "timings": _compute_timings(run, [(ts, data["phase"]) for ts, data in phases], calls),
@@ -201,6 +201,6 @@ def _read_events(look: RunAccess, after: int, limit: int) -> Iterator[tuple[dict
     )
     for seq, cursor, stream, ts, text in rows:
         data = orjson.loads(text)
-        shown = data if look.words else redact_event_data(data)
+        shown = data if look.may_read_text else redact_event_data(data)
         size = len(text if text.isascii() else text.encode()) + 200
         yield {"seq": seq, "cursor": cursor, "stream": stream, "ts": ts, "data": shown}, size

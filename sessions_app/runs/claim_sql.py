@@ -31,12 +31,12 @@ NOT EXISTS (
 """
 
 
-def claim_runs(*, worker: str, lane: str, most: int, lease_seconds: float) -> list[tuple[ClaimedRun, EventBatch]]:
-    """Claim up to `most` runs of a lane: parked runs that are ready first, then the heads of sessions, fairly between owners."""
+def claim_runs(*, worker: str, lane: str, max_runs: int, lease_seconds: float) -> list[tuple[ClaimedRun, EventBatch]]:
+    """Claim up to `max_runs` runs of a lane: parked runs that are ready first, then the heads of sessions, fairly between owners."""
     # Locking the lane and counting are two statements: in a single one, two PostgreSQL workers exceeded a maximum of 1.
     limit = sql.fetch_row(f"SELECT max_running FROM {LANE} WHERE name = %s{sql.for_update()}", [lane])[0]
     running = sql.fetch_row(f"SELECT count(*) FROM {RUN} WHERE lane = %s AND status = 'running'", [lane])[0]
-    room = min(most, limit - running)
+    room = min(max_runs, limit - running)
     if room <= 0:
         return []
     # Next is the owner with the fewest running, then the oldest: row_number continues that count within one claim.
@@ -67,10 +67,10 @@ def claim_runs(*, worker: str, lane: str, most: int, lease_seconds: float) -> li
     )
 
 
-def recover_runs(*, worker: str, most: int, lease_seconds: float) -> list[tuple[ClaimedRun, EventBatch]]:
+def recover_runs(*, worker: str, limit: int, lease_seconds: float) -> list[tuple[ClaimedRun, EventBatch]]:
     """Take running runs whose lease has expired. They still hold their lane slot, so no lane is checked."""
     expired = f"status = 'running' AND lease_until < {sql.now_expression()}"
-    picked = sql.fetch_rows(f"SELECT id, session_id FROM {RUN} WHERE {expired} ORDER BY id LIMIT %s", [most])
+    picked = sql.fetch_rows(f"SELECT id, session_id FROM {RUN} WHERE {expired} ORDER BY id LIMIT %s", [limit])
     # A lease released by its worker (0) is a handover, not a crash, and doesn't count toward the recovery limit.
     change = """
         rescues = rescues + CASE WHEN lease_until > 0 THEN 1 ELSE 0 END,
@@ -206,10 +206,10 @@ def _take_system_events(runs: Sequence[ClaimedRun]) -> dict[uuid.UUID, str]:
         """,
         [value for run in runs for value in (sql.uuid_value(run.session_id), run.options.get(WEBHOOK_KEY, ""))],
     )
-    told: dict[uuid.UUID, list[tuple[str, dt.datetime]]] = {}
+    pending: dict[uuid.UUID, list[tuple[str, dt.datetime]]] = {}
     for _, session_id, text, moment in sorted(rows, key=lambda row: int(row[0])):
-        told.setdefault(sql.as_uuid(session_id), []).append((text, sql.as_datetime(moment)))
-    return {session_id: system_events.format_for_model(events) for session_id, events in told.items()}
+        pending.setdefault(sql.as_uuid(session_id), []).append((text, sql.as_datetime(moment)))
+    return {session_id: system_events.format_for_model(events) for session_id, events in pending.items()}
 
 
 def _build_prompt_entry(claimed: ClaimedRun, happened: str) -> NewEntry:

@@ -112,7 +112,9 @@ def accept_run(
             raise Conflict("a request with this idempotencyKey is in progress; retry", retryable=True)
         return raced
     pk, batch = inserted
-    events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=batch, run_pk=pk, run_id=run_id)
+    events.announce(
+        session_id=session.id, session_key=session.key, owner_id=session.owner_id, batch=batch, run_pk=pk, run_id=run_id
+    )
     events.notify_workers(pk, "accepted")
     transaction.on_commit(metrics.runs_accepted.labels(lane).inc)
     return AcceptedRun(pk, run_id, session.id, session.key_for(user.pk), Run.Status.ACCEPTED, True, batch.ts)
@@ -173,7 +175,7 @@ def end_unowned_run(run: Run, session: Session, to: Run.Status, reason: str, err
     )
     unowned_run_ended.send(Run, run_pk=run.pk, reason=reason)
     events.announce(
-        session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=batch, run_pk=run.pk, run_id=run.run_id
+        session_id=session.id, session_key=session.key, owner_id=session.owner_id, batch=batch, run_pk=run.pk, run_id=run.run_id
     )
     events.notify_workers(run.pk, "ended")
     transaction.on_commit(metrics.runs_ended.labels(to).inc)

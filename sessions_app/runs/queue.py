@@ -36,25 +36,25 @@ class Claim:
     others: Sequence[str] = ()
 
 
-def claim_runs(worker: str, most: int, *, lanes: Sequence[str] = (), after: str = "") -> Claim:
+def claim_runs(worker: str, limit: int, *, lanes: Sequence[str] = (), after: str = "") -> Claim:
     """Claim runs that can start, from the first of the given lanes, or from those with work, rotating after `after`.
 
     One lane per transaction: a claim locks its lane and then sessions, so a second lane would break the lock order.
     """
     lane, *others = lanes or _lanes_with_work(after) or [""]
-    claims = claim_sql.claim_runs(worker=worker, lane=lane, most=most, lease_seconds=settings.LEASE_SECONDS) if lane else []
+    claims = claim_sql.claim_runs(worker=worker, lane=lane, max_runs=limit, lease_seconds=settings.LEASE_SECONDS) if lane else []
     for claimed, events in claims:
         announce_run(claimed, events)
     return Claim([claimed for claimed, _ in claims], lane, others)
 
 
-def recover_runs(worker: str, most: int) -> list[ClaimedRun]:
+def recover_runs(worker: str, limit: int) -> list[ClaimedRun]:
     """Take over running runs whose lease expired. Calls in flight are marked, runs beyond the recovery limit are ended.
 
     Frozen runs are also taken from their lost worker, but parked instead of returned.
     """
     helped = []
-    for claimed, events in claim_sql.recover_runs(worker=worker, most=most, lease_seconds=settings.LEASE_SECONDS):
+    for claimed, events in claim_sql.recover_runs(worker=worker, limit=limit, lease_seconds=settings.LEASE_SECONDS):
         announce_run(claimed, events)
         transaction.on_commit(metrics.runs_rescued.inc)
         log.warning("recovered run %d from a lost worker (attempt %d)", claimed.pk, claimed.rescues + 1)

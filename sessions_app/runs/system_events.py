@@ -63,18 +63,18 @@ def has_queued_run(session: Session, hook: str = "") -> bool:
     return (runs.filter(**{f"options__{WEBHOOK_KEY}": hook}) if hook else runs.exclude(options__has_key=WEBHOOK_KEY)).exists()
 
 
-def list_undelivered(most: int) -> list[tuple[UUID, str]]:
+def list_undelivered(limit: int) -> list[tuple[UUID, str]]:
     """List sessions and webhooks whose events are pending although a run has ended since and none is unfinished."""
     ended_since = Run.objects.filter(session=OuterRef("session"), ended_at__gt=OuterRef("created_at"), started_at__isnull=False)
     busy = Run.objects.filter(session=OuterRef("session"), status__in=Run.UNFINISHED)
     rows = SystemEvent.objects.exclude(hook="").filter(Exists(ended_since), ~Exists(busy), session__deleted_at__isnull=True)
-    return list(rows.values_list("session_id", "hook").distinct()[:most])
+    return list(rows.values_list("session_id", "hook").distinct()[:limit])
 
 
-def list_pending_texts(user: User, *, most: int, characters: int) -> list[str]:
+def list_pending_texts(user: User, *, limit: int, characters: int) -> list[str]:
     """Return the beginnings of pending events in a user's own sessions, oldest first."""
     rows = SystemEvent.objects.filter(session__owner=user, session__deleted_at__isnull=True).order_by("pk")
-    return list(rows.values_list(Left("text", characters), flat=True)[:most])
+    return list(rows.values_list(Left("text", characters), flat=True)[:limit])
 
 
 def format_for_model(events: Iterable[tuple[str, dt.datetime]]) -> str:

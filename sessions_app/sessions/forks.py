@@ -56,8 +56,8 @@ def fork_session(
     fork.entry_count = count
     fork.save(update_fields=["entry_count"])
     SessionMark.objects.create(session=fork, user=user, read_position=count)
-    told = journal.insert_session_event(fork.pk, NewEvent("session", {"change": "forked", "forkedFrom": str(session.pk)}))
-    events.announce(session_id=fork.pk, session_key=fork.key, owner_id=user.pk, told=told)
+    event_batch = journal.insert_session_event(fork.pk, NewEvent("session", {"change": "forked", "forkedFrom": str(session.pk)}))
+    events.announce(session_id=fork.pk, session_key=fork.key, owner_id=user.pk, batch=event_batch)
     events.notify_session_changed(fork, "created")
     fork.refresh_from_db()
     return fork

@@ -216,4 +216,4 @@ def _lock_own_session(user: User, session: Session) -> Session:
 
 def _announce(session: Session, event: NewEvent, entries: list[NewEntry] | None = None) -> None:
     batch = journal.insert_session_event(session.id, event, entries=entries or [], generation=session.generation)
-    events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=batch)
+    events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, batch=batch)

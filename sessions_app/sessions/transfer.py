@@ -106,7 +106,7 @@ def _write_entries(user: User, key: str, file: IO[bytes], count: int, generation
     while page := list(islice(rows, PAGE_SIZE)):
         journal.insert_entries(page, clock.now())
     batch = journal.insert_session_event(session.pk, NewEvent("session", {"change": "imported"}))
-    events.announce(session_id=session.pk, session_key=session.key, owner_id=user.pk, told=batch)
+    events.announce(session_id=session.pk, session_key=session.key, owner_id=user.pk, batch=batch)
     return ImportResult(session, count)
 
 

@@ -26,4 +26,4 @@ def add_notice(session: Session, change: str, text: str, **facts: Any) -> None:
     }
     event = NewEvent("session", {"change": change, "message": message})
     batch = journal.insert_session_event(session.id, event, entries=[entry], generation=session.generation)
-    announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=batch)
+    announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, batch=batch)

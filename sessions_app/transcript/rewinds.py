@@ -78,4 +78,4 @@ def rewind_before(user: User, session: Session, message_id: str) -> None:
     entry = NewEntry(TranscriptEntry.Kind.REWIND, "", [], "", new_message_id(), {"keepThrough": keep_id}, keep_through=position)
     event = NewEvent("session", {"change": "rewind", "keepThrough": keep_id, "keepThroughPosition": position})
     batch = insert_session_event(session.id, event, entries=[entry], generation=generation)
-    events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=batch)
+    events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, batch=batch)
