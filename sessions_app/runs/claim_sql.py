@@ -32,7 +32,7 @@ NOT EXISTS (
 
 
 def claim_runs(*, worker: str, lane: str, max_runs: int, lease_seconds: float) -> list[tuple[ClaimedRun, EventBatch]]:
-    """Claim up to `max_runs` runs of a lane: parked runs that are ready first, then the heads of sessions, fairly between owners."""
+    """Claim up to `max_runs` runs of a lane: ready parked runs first, then the heads of sessions, fairly between owners."""
     # Locking the lane and counting are two statements: in a single one, two PostgreSQL workers exceeded a maximum of 1.
     limit = sql.fetch_row(f"SELECT max_running FROM {LANE} WHERE name = %s{sql.for_update()}", [lane])[0]
     running = sql.fetch_row(f"SELECT count(*) FROM {RUN} WHERE lane = %s AND status = 'running'", [lane])[0]
