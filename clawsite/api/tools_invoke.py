@@ -98,7 +98,7 @@ def _build_response(outcome: InvocationOutcome, run_id: str) -> JsonResponse:
     status = 504 if outcome.code == "timeout" else 400
     if outcome.code == NOT_ALLOWED:
         status = 404 if outcome.layer == NOT_OFFERED else 403
-    return _error_response(status, outcome.code, outcome.words, layer=outcome.layer, run_id=run_id)
+    return _error_response(status, outcome.code, outcome.message, layer=outcome.layer, run_id=run_id)
 
 
 def _error_response(

@@ -77,7 +77,7 @@ def test_a_database_that_is_older_than_the_note_gets_a_new_epoch_once(tmp_path, 
     epoch.update_note(tmp_path)
     after = epoch.current_epoch()
     assert after != backup.epoch
-    assert "older than this host has seen it" in caplog.text
+    assert "older than last seen by this host" in caplog.text
     epoch.update_note(tmp_path)
     assert epoch.current_epoch() == after
 

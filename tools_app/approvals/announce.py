@@ -63,7 +63,7 @@ def notify_session(approval: Approval) -> None:
         session_id=session.id,
         session_key=session.key,
         owner_id=session.owner_id,
-        told=events,
+        batch=events,
         run_pk=run.pk,
         run_id=run.run_id,
     )

@@ -74,7 +74,7 @@ def _read_status(call: Call, params: StatusParams) -> StatusAnswer:
         },
         channelSummary=[],
         queuedSystemEvents=system_events.list_pending_texts(
-            call.user, most=MAX_QUEUED_EVENTS, characters=selectors.PREVIEW_CHARACTERS
+            call.user, limit=MAX_QUEUED_EVENTS, characters=selectors.PREVIEW_CHARACTERS
         ),
         sessions={
             "paths": [],

@@ -215,7 +215,7 @@ async def invoke_(call: Call, params: InvokeParams) -> InvokeAnswer:
     if outcome.result:
         answer["output"] = outcome.result
     if outcome.code:
-        answer["error"] = InvokeError(code=outcome.code, message=outcome.words)
+        answer["error"] = InvokeError(code=outcome.code, message=outcome.message)
         if outcome.layer:
             answer["error"]["layer"] = outcome.layer
     return answer
