@@ -9,7 +9,6 @@ from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
-from clawsite.gateway.delivery.run_waits import wait_for_run_end
 from clawsite.gateway.protocol.errors import ErrorWithPayload
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Params, method
@@ -24,6 +23,7 @@ from sessions_app.runs.lifecycle import AcceptedRun
 from sessions_app.runs.types import RunState
 from sessions_app.sessions import selectors
 from sessions_app.sessions.attachments import MAX_PER_MESSAGE
+from sessions_app.sessions.run_waits import wait_for_run_end
 
 
 class AttachmentParams(BaseModel):

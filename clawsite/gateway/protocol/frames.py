@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from clawsite.infra.bounded_json import count_values
 from clawsite.infra.text import make_storable
+from clawsite.infra.validation import describe_first_error
 
 MAX_VALUES = 300_000  # in a frame: 40 MB and 0.05 s while it is read. The largest frame could bring 9 million empty lists
 
@@ -165,20 +166,6 @@ def parse_request(text: str) -> Request:
     except ValidationError as error:
         id = value.get("id") if isinstance(value, dict) else None
         raise BadFrame(f"invalid frame: {describe_first_error(error)}", id if isinstance(id, str) and id else "invalid") from error
-
-
-def describe_first_error(error: ValidationError) -> str:
-    """The first fault in words: where, and what."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = "/".join(str(part) for part in first["loc"])
-    words = first["msg"][0].lower() + first["msg"][1:]
-    return f"at /{where}: {words}" if where else words
-
-
-def describe_errors(error: ValidationError) -> list[dict[str, str]]:
-    """Every fault, for `details`. The input is not repeated: it may hold a secret."""
-    faults = error.errors(include_url=False, include_context=False, include_input=False)
-    return [{"path": "/" + "/".join(str(part) for part in fault["loc"]), "message": fault["msg"]} for fault in faults[:20]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ PRESENCE_PAUSE_SECONDS = 1.0  # at most one presence event in this time, however
 SEEN_SECONDS = 300.0  # how often open pages count as their browser having been seen
 RECHECK_SECONDS = 60.0  # a socket's account, token or sign-in is looked at again at least this often
 
-WEBHOOK_CLEANUP_SECONDS = 600.0  # between two looks for deliveries to webhooks that are old enough to go
 
 MAX_REQUESTS_IN_FLIGHT = 64
 SLOT_SECONDS = 2.0  # a burst waits so long for an answer to make room; only then is a request refused

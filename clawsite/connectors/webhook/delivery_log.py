@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
-from clawsite.gateway.models import Hook, HookDelivery
+from clawsite.connectors.webhook.models import Hook, HookDelivery
 from clawsite.infra import clock
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor

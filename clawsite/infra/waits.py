@@ -1,4 +1,4 @@
-"""Waiting for news about something, by its key. News is a hint: whoever waits looks at the rows, also when nothing was heard."""
+"""Wait for news about an object, by its key. News is a hint: waiters read the rows, even if no news arrives."""
 
 import asyncio
 from collections.abc import Hashable, Iterator
@@ -21,7 +21,7 @@ class Waiters(Generic[K]):
 
     @contextmanager
     def of(self, *keys: K) -> Iterator[asyncio.Event]:
-        """Set when there may be news about one of these."""
+        """Yield an event that is set when there may be news about one of the keys."""
         news = asyncio.Event()
         for key in keys:
             self._waiting.setdefault(key, set()).add(news)

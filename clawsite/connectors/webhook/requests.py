@@ -15,11 +15,10 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from agents.prepare.model_choice import choose_model
-from clawsite.gateway.hooks.templates import WHOLE_PAYLOAD, TemplateValues, render_template, truncate
-from clawsite.gateway.models import Hook
-from clawsite.gateway.models.hook import AGENT, WAKE
-from clawsite.gateway.protocol.frames import describe_first_error
+from clawsite.connectors.webhook.models import AGENT, WAKE, Hook
+from clawsite.connectors.webhook.prompt_templates import WHOLE_PAYLOAD, TemplateValues, render_template, truncate
 from clawsite.infra.errors import InvalidRequest
+from clawsite.infra.validation import describe_first_error
 from clawsite.routing.directives import parse_thinking_level
 from clawsite.routing.wake import NOW, WakeMode
 from sessions_app.keys import parse_key

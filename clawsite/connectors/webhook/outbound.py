@@ -5,9 +5,9 @@ Any web process does it, each result once: whoever takes the mark off a row tell
 
 from django.db import transaction
 
-from clawsite.gateway.hooks import log
-from clawsite.gateway.hooks.wishes import wrap_untrusted
-from clawsite.gateway.models import Hook, HookDelivery
+from clawsite.connectors.webhook import delivery_log
+from clawsite.connectors.webhook.models import Hook, HookDelivery
+from clawsite.connectors.webhook.requests import wrap_untrusted
 from clawsite.infra import db
 from clawsite.infra.errors import NotFound
 from clawsite.routing.wake import NOW, WakeMode, open_main_session, start_webhook_run, wake
@@ -27,7 +27,7 @@ async def report_results() -> None:
 
 
 async def clean_up_deliveries() -> None:
-    while await db.write(log.delete_old_deliveries, alone=True):
+    while await db.write(delivery_log.delete_old_deliveries, alone=True):
         pass
 
 

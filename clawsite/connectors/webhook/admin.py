@@ -16,12 +16,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from clawsite.accounts.models import User
-from clawsite.gateway.admin_hook_form import TestDeliveryForm, WebhookForm, sample_delivery
-from clawsite.gateway.hooks import deliver, rows
-from clawsite.gateway.hooks.log import IncomingDelivery
-from clawsite.gateway.hooks.presets import PRESETS
-from clawsite.gateway.hooks.wishes import WebhookRunRequest
-from clawsite.gateway.models import Hook, HookDelivery
+from clawsite.connectors.webhook import inbound, service
+from clawsite.connectors.webhook.admin_forms import TestDeliveryForm, WebhookForm, sample_delivery
+from clawsite.connectors.webhook.delivery_log import IncomingDelivery
+from clawsite.connectors.webhook.models import Hook, HookDelivery
+from clawsite.connectors.webhook.presets import PRESETS
+from clawsite.connectors.webhook.requests import WebhookRunRequest
 from clawsite.infra.admin.actions import ActionPreview, with_confirmation
 from clawsite.infra.admin.base import ClawAdmin, PageLink, RelatedRows
 from clawsite.infra.admin.display import link_column
@@ -118,7 +118,7 @@ class WebhookAdmin(ClawAdmin):
         return ", ".join([*kinds, _("signature")] if hook.signature else kinds) or "–"
 
     def around(self, row: Hook) -> Iterable[RelatedRows | PageLink]:
-        yield PageLink(_("Try it"), "admin:gateway_hook_try", row.pk)
+        yield PageLink(_("Try it"), "admin:connectors_hook_try", row.pk)
         yield RelatedRows(_("Deliveries"), HookDelivery, {"hook": row.pk})
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
@@ -146,7 +146,7 @@ class WebhookAdmin(ClawAdmin):
 
     def save_model(self, request: HttpRequest, obj: Hook, form: Any, change: bool) -> None:
         given = form.cleaned_data
-        request.issued_secret = rows.save_webhook(  # type: ignore[attr-defined]  # for the one answer that shows it
+        request.issued_secret = service.save_webhook(  # type: ignore[attr-defined]  # for the one answer that shows it
             obj,
             by=_editor(request),
             seen=given["seen_version"],
@@ -158,11 +158,11 @@ class WebhookAdmin(ClawAdmin):
             self.message_user(request, told, messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: Hook) -> None:
-        rows.delete_webhook(obj, by=_editor(request))
+        service.delete_webhook(obj, by=_editor(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
         for hook in queryset:
-            rows.delete_webhook(hook, by=_editor(request))
+            service.delete_webhook(hook, by=_editor(request))
 
     def response_add(self, request: HttpRequest, obj: Hook, post_url_continue: str | None = None) -> HttpResponse:
         return self._render_token(request, obj) or super().response_add(request, obj, post_url_continue)
@@ -204,11 +204,11 @@ class WebhookAdmin(ClawAdmin):
 
     def _set_enabled(self, request: HttpRequest, chosen: list[Hook], *, enabled: bool) -> str:
         for hook in chosen:
-            rows.set_enabled(hook, by=_editor(request), enabled=enabled)
+            service.set_enabled(hook, by=_editor(request), enabled=enabled)
         return ngettext("%d webhook was changed.", "%d webhooks were changed.", len(chosen)) % len(chosen)
 
     def get_urls(self) -> list[URLPattern]:
-        trying = path("<int:pk>/try/", self.admin_site.admin_view(self.try_view), name="gateway_hook_try")
+        trying = path("<int:pk>/try/", self.admin_site.admin_view(self.try_view), name="connectors_hook_try")
         return [trying, *super().get_urls()]
 
     def try_view(self, request: HttpRequest, pk: int) -> HttpResponse:
@@ -217,7 +217,7 @@ class WebhookAdmin(ClawAdmin):
             raise PermissionDenied
         hook = Hook.objects.select_related("owner").filter(pk=pk).first()
         if hook is None:
-            return redirect(reverse("admin:gateway_hook_changelist"))
+            return redirect(reverse("admin:connectors_hook_changelist"))
         form = TestDeliveryForm(request.POST) if request.method == "POST" else TestDeliveryForm(initial=sample_delivery(hook))
         context = {
             **self.admin_site.each_context(request),
@@ -230,7 +230,7 @@ class WebhookAdmin(ClawAdmin):
         if request.method == "POST" and form.is_valid():
             came = IncomingDelivery(hook.slug, TEST_ADDRESS, form.cleaned_data["body"], form.cleaned_data["headers"])
             try:
-                wish = deliver.build_request(hook, came)
+                wish = inbound.build_request(hook, came)
                 context |= {"told": wish.prompt if isinstance(wish, WebhookRunRequest) else wish.text, "wish": wish}
                 if "deliver" in request.POST and context["may_deliver"]:
                     return self._deliver_test(request, hook, came, wish)
@@ -240,9 +240,9 @@ class WebhookAdmin(ClawAdmin):
 
     @transaction.atomic
     def _deliver_test(self, request: HttpRequest, hook: Hook, came: IncomingDelivery, wish: Any) -> HttpResponse:
-        taken = deliver.accept_delivery(hook, came, None, wish)
+        taken = inbound.accept_delivery(hook, came, None, wish)
         audit_log.record(
             "admin.acted", actor=acting.actor_for_user(request.user), subject=("hook", hook.pk), change="tried", run=taken.run or ""
         )
         self.message_user(request, _("Delivered. It is at the top of the log."), messages.SUCCESS)
-        return redirect(reverse("admin:gateway_hookdelivery_changelist"))
+        return redirect(reverse("admin:connectors_hookdelivery_changelist"))

@@ -13,12 +13,12 @@ from django.db.models import Q
 from clawsite.accounts import tokens
 from clawsite.accounts.groups import WRITE, scopes_of
 from clawsite.accounts.models import User
-from clawsite.gateway.hooks import log, rows
-from clawsite.gateway.hooks.log import IncomingDelivery
-from clawsite.gateway.hooks.signatures import PLAIN, InvalidSignature, verify_signature
-from clawsite.gateway.hooks.templates import TemplateValues
-from clawsite.gateway.hooks.wishes import WebhookRunRequest, WebhookWakeRequest, parse_request
-from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
+from clawsite.connectors.webhook import delivery_log, service
+from clawsite.connectors.webhook.delivery_log import IncomingDelivery
+from clawsite.connectors.webhook.models import Hook, HookDelivery, SpentSignature
+from clawsite.connectors.webhook.prompt_templates import TemplateValues
+from clawsite.connectors.webhook.requests import WebhookRunRequest, WebhookWakeRequest, parse_request
+from clawsite.connectors.webhook.signatures import PLAIN, InvalidSignature, verify_signature
 from clawsite.infra import clock
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.bounded_json import read_json
@@ -58,7 +58,7 @@ class DeliveryResult:
 
 def find_webhook(path: str) -> Hook:
     """The webhook of that path, on or off; where there is none, one that is in no table and that nothing can be proven to."""
-    known = rows.SLUG_PATTERN.fullmatch(path)  # a path may have letters that no database takes
+    known = service.SLUG_PATTERN.fullmatch(path)  # a path may have letters that no database takes
     found = Hook.objects.select_related("owner").filter(slug=path).first() if known else None
     return found or Hook(slug=make_storable(path)[:MAX_PATH_LENGTH])
 
@@ -68,7 +68,7 @@ def authenticate_delivery(hook: Hook, came: IncomingDelivery) -> str | None:
 
     Everything is looked at in any case, so that the time it takes does not tell strangers which webhooks there are.
     """
-    token_is_right = hmac.compare_digest(rows.hash_token(_read_token(came)), hook.token_digest or NO_TOKEN_DIGEST)
+    token_is_right = hmac.compare_digest(service.hash_token(_read_token(came)), hook.token_digest or NO_TOKEN_DIGEST)
     signed, wrong = _verify_signature(hook, came)
     if hook.pk is None:
         raise DeliveryUnauthorized("there is no such webhook")
@@ -90,7 +90,7 @@ def _verify_signature(hook: Hook, came: IncomingDelivery) -> tuple[str, str]:
     header = came.headers.get(hook.signature_header.lower(), "")
     try:
         return verify_signature(
-            hook.signature or PLAIN, header, came.body, rows.read_signing_secret(hook), clock.now().timestamp()
+            hook.signature or PLAIN, header, came.body, service.read_signing_secret(hook), clock.now().timestamp()
         ), ""
     except (InvalidSignature, Unavailable) as error:
         return "", str(error)
@@ -129,7 +129,9 @@ def accept_delivery(
     ids = {"delivery_id": make_storable(own_id)[:MAX_ID_LENGTH] or None, "signature_digest": signed}
     if first := _find_duplicate(hook, came, ids):
         return first
-    row = log.build_delivery(hook, came, HookDelivery.Outcome.ACCEPTED, 202 if isinstance(wish, WebhookRunRequest) else 200, **ids)
+    row = delivery_log.build_delivery(
+        hook, came, HookDelivery.Outcome.ACCEPTED, 202 if isinstance(wish, WebhookRunRequest) else 200, **ids
+    )
     try:
         with transaction.atomic():
             row.save(force_insert=True)
@@ -144,7 +146,7 @@ def accept_delivery(
     row.save(update_fields=["run", "name", "wake_mode", "report_due"])
     audit_log.record(
         "hook.accepted",
-        actor=log.webhook_actor(hook),
+        actor=delivery_log.webhook_actor(hook),
         subject=("hook", hook.pk),
         run=taken.run or "",
         path=hook.slug,
@@ -218,7 +220,7 @@ def _find_duplicate(hook: Hook, came: IncomingDelivery, ids: dict[str, str | Non
         return _find_spent_signature(hook, came, ids)
     if first.body_digest != came.digest:
         raise Conflict("this id was used for another body; choose a new one")
-    log.build_delivery(hook, came, HookDelivery.Outcome.DUPLICATE, 200, run=first.run).save(force_insert=True)
+    delivery_log.build_delivery(hook, came, HookDelivery.Outcome.DUPLICATE, 200, run=first.run).save(force_insert=True)
     return DeliveryResult(hook.owner, first.run_id, first.run.run_id if first.run else "", duplicate=True)
 
 
@@ -226,5 +228,5 @@ def _find_spent_signature(hook: Hook, came: IncomingDelivery, ids: dict[str, str
     """The answer to a signature that acted so long ago that the log has forgotten what it started."""
     if not SpentSignature.objects.filter(hook=hook, digest=ids["signature_digest"] or "").exists():
         return None
-    log.build_delivery(hook, came, HookDelivery.Outcome.DUPLICATE, 200).save(force_insert=True)
+    delivery_log.build_delivery(hook, came, HookDelivery.Outcome.DUPLICATE, 200).save(force_insert=True)
     return DeliveryResult(hook.owner, duplicate=True)

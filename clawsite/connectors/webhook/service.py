@@ -19,9 +19,8 @@ from agents.selectors import find_agent
 from clawsite.accounts.groups import WRITE, scopes_of
 from clawsite.accounts.models import User
 from clawsite.accounts.tokens import ensure_service_user
-from clawsite.gateway.hooks.templates import MAX_TEMPLATE_LENGTH, TemplateError, check_template
-from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
-from clawsite.gateway.models.hook import GENERAL_SLUGS
+from clawsite.connectors.webhook.models import GENERAL_SLUGS, Hook, HookDelivery, SpentSignature
+from clawsite.connectors.webhook.prompt_templates import MAX_TEMPLATE_LENGTH, TemplateError, check_template
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.encryption import decrypt, encrypt
@@ -177,7 +176,7 @@ def delete_webhook(hook: Hook, *, by: User) -> None:
 
 
 def _check_permission(by: User, right: str) -> None:
-    if by.is_service or not by.is_active or not by.has_perm(f"gateway.{right}"):
+    if by.is_service or not by.is_active or not by.has_perm(f"connectors.{right}"):
         raise Forbidden("webhooks are made and changed by people who administer them; ask an operator")
 
 

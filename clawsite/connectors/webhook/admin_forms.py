@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clawsite.accounts.models import User
-from clawsite.gateway.hooks import rows
-from clawsite.gateway.hooks.presets import PRESETS
-from clawsite.gateway.models import Hook
+from clawsite.connectors.webhook import service
+from clawsite.connectors.webhook.models import Hook
+from clawsite.connectors.webhook.presets import PRESETS
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
     from django.forms import CheckboxInput as Tick
@@ -69,9 +69,9 @@ class WebhookForm(HookModelForm):
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or {}
         if self.instance.pk and given.get("seen_version") != self.instance.seen:
-            raise ValidationError(rows.conflict_message())
+            raise ValidationError(service.conflict_message())
         name = given.get("account", "").strip()
-        owner = User.objects.filter(username=name).first() if name else rows.find_default_owner()
+        owner = User.objects.filter(username=name).first() if name else service.find_default_owner()
         if owner is None:
             self.add_error("account", _("There is no account with this name."))
             return given
@@ -83,7 +83,7 @@ class WebhookForm(HookModelForm):
         super()._post_clean()  # type: ignore[misc]  # Django's own, which the stubs leave out
         if self.errors:
             return
-        faults = rows.validate_webhook(
+        faults = service.validate_webhook(
             self.instance, secret=self.cleaned_data["secret"], makes_token=self.cleaned_data["make_token"]
         )
         for field, words in faults.items():

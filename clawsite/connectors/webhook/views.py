@@ -11,17 +11,16 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from clawsite.accounts.sign_in import throttle
-from clawsite.gateway.delivery.run_waits import wait_for_run_end
-from clawsite.gateway.hooks import deliver, log
-from clawsite.gateway.hooks.deliver import DeliveryResult, DeliveryUnauthorized
-from clawsite.gateway.hooks.log import IncomingDelivery
-from clawsite.gateway.hooks.wishes import WebhookRunRequest
-from clawsite.gateway.models import Hook
-from clawsite.gateway.server import runtime
+from clawsite.connectors.webhook import delivery_log, inbound
+from clawsite.connectors.webhook.delivery_log import IncomingDelivery
+from clawsite.connectors.webhook.inbound import DeliveryResult, DeliveryUnauthorized
+from clawsite.connectors.webhook.models import Hook
+from clawsite.connectors.webhook.requests import WebhookRunRequest
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError
 from clawsite.infra.request_body import parse_body
 from sessions_app.models import Run
+from sessions_app.sessions.run_waits import process_waiters, wait_for_run_end
 
 MAX_BODY_BYTES = 256 << 10
 MAX_BODY_SECONDS = 30.0
@@ -44,22 +43,22 @@ async def receive_webhook(request: HttpRequest, path: str) -> HttpResponse:
         )
     address = throttle.address_of_request(request)
     try:
-        await db.read(log.check_failure_limit, address)
+        await db.read(delivery_log.check_failure_limit, address)
         body = await parse_body(request, MAX_BODY_BYTES, bytes, MAX_BODY_SECONDS)
-        hook = await db.read(deliver.find_webhook, path.rstrip("/"))
+        hook = await db.read(inbound.find_webhook, path.rstrip("/"))
     except ClawError as error:
         return _to_error_response(error)
     headers = {name.lower(): value for name, value in request.headers.items()}
     came = IncomingDelivery(hook.slug, address, body, headers, request.GET.dict())
     try:
-        signed = await db.read(deliver.authenticate_delivery, hook, came)
-        wish = await db.read(deliver.build_request, hook, came)
-        taken = await db.write(deliver.accept_delivery, hook, came, signed, wish, alone=True)
+        signed = await db.read(inbound.authenticate_delivery, hook, came)
+        wish = await db.read(inbound.build_request, hook, came)
+        taken = await db.write(inbound.accept_delivery, hook, came, signed, wish, alone=True)
     except DeliveryUnauthorized as error:
-        await db.write(log.record_rejected, hook, came, status=401, words=error.message, alone=True)
+        await db.write(delivery_log.record_rejected, hook, came, status=401, words=error.message, alone=True)
         return HttpResponse("Unauthorized", status=401, content_type="text/plain")
     except ClawError as error:
-        await db.write(log.record_rejected, hook, came, status=error.http_status, words=error.message, alone=True)
+        await db.write(delivery_log.record_rejected, hook, came, status=error.http_status, words=error.message, alone=True)
         return _to_error_response(error)
     return JsonResponse(await _build_response(hook, taken, wish), status=200 if taken.duplicate or taken.mode else 202)
 
@@ -79,7 +78,7 @@ async def _build_response(hook: Hook, taken: DeliveryResult, wish: Any) -> dict[
 
 async def _wait_for_completion(taken: DeliveryResult, seconds: float) -> dict[str, Any]:
     """How the run ended; `timeout` when it has not by then, and goes on."""
-    waits = (await runtime.get_runtime()).hub.run_waits
+    waits = await process_waiters()
     try:
         async with asyncio.timeout(seconds):
             state = await wait_for_run_end(waits, taken.owner, taken.run_id, taken.run or 0)

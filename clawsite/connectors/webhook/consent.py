@@ -9,8 +9,8 @@ import datetime as dt
 from django.db import transaction
 
 from clawsite.accounts.models import User
-from clawsite.gateway.hooks.rows import record_change
-from clawsite.gateway.models import Hook
+from clawsite.connectors.webhook.models import Hook
+from clawsite.connectors.webhook.service import record_change
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, NotFound
 
