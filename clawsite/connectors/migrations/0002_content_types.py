@@ -4,38 +4,36 @@ MODELS = ("hook", "hookdelivery", "spentsignature")
 
 
 def _move(apps, schema_editor, old_label, new_label):
-    """Give the content types, and with them the permissions, the new app label.
+    """Give the content types, and with them the permissions, the new app label. Their IDs stay the same.
 
-    If a content type of the new label exists, move the permissions, their holders and the admin log to it and delete the old one.
+    If post_migrate has created a content type with the new label, merge it into the old one first.
     """
     database = schema_editor.connection.alias
-    ContentType = apps.get_model("contenttypes", "ContentType")
-    for old in ContentType.objects.using(database).filter(app_label=old_label, model__in=MODELS):
-        new = ContentType.objects.using(database).filter(app_label=new_label, model=old.model).first()
-        if new is None:
-            old.app_label = new_label
-            old.save(update_fields=["app_label"])
-        else:
-            _merge(apps, database, old, new)
+    content_types = apps.get_model("contenttypes", "ContentType").objects.using(database)
+    for kept in content_types.filter(app_label=old_label, model__in=MODELS):
+        for other in content_types.filter(app_label=new_label, model=kept.model):
+            _merge(apps, database, other, kept)
+        kept.app_label = new_label
+        kept.save(update_fields=["app_label"])
 
 
-def _merge(apps, database, old, new):
-    Permission = apps.get_model("auth", "Permission")
-    Group, User = apps.get_model("auth", "Group"), apps.get_model("accounts", "User")
-    LogEntry = apps.get_model("admin", "LogEntry")
-    for permission in Permission.objects.using(database).filter(content_type=old):
-        same = Permission.objects.using(database).filter(content_type=new, codename=permission.codename).first()
+def _merge(apps, database, other, kept):
+    permissions = apps.get_model("auth", "Permission").objects.using(database)
+    groups = apps.get_model("auth", "Group").objects.using(database)
+    users = apps.get_model("accounts", "User").objects.using(database)
+    for permission in permissions.filter(content_type=other):
+        same = permissions.filter(content_type=kept, codename=permission.codename).first()
         if same is None:
-            permission.content_type = new
+            permission.content_type = kept
             permission.save(update_fields=["content_type"])
             continue
-        for group in Group.objects.using(database).filter(permissions=permission):
+        for group in groups.filter(permissions=permission):
             group.permissions.add(same)
-        for user in User.objects.using(database).filter(user_permissions=permission):
+        for user in users.filter(user_permissions=permission):
             user.user_permissions.add(same)
         permission.delete()
-    LogEntry.objects.using(database).filter(content_type=old).update(content_type=new)
-    old.delete()
+    apps.get_model("admin", "LogEntry").objects.using(database).filter(content_type=other).update(content_type=kept)
+    other.delete()
 
 
 def to_connectors(apps, schema_editor):
