@@ -1,60 +1,23 @@
 """Looking back at runs: which there were, how one went, and everything it told."""
 
 from functools import partial
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from clawsite.gateway.protocol.params import Cursor, IdempotencyKey, Params
+from clawsite.gateway.protocol.runs import GetAnswer, RunEvent, RunRow, Status
 from clawsite.gateway.protocol.scopes import Scope, has_scope
-from clawsite.gateway.protocol.session_events import Verdict
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Cursor, IdempotencyKey, ToSession, find_session
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import ToSession, find_session
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from sessions_app.models import Run
 from sessions_app.reports import runs as run_reports
 from sessions_app.reports.runs import RunAccess
 
-Status = Literal["accepted", "running", "waiting", "completed", "error", "aborted"]
 RunNumber = Annotated[int, Field(ge=1, le=2**53)]
-
-
-class RunUsage(TypedDict):
-    input: int
-    output: int
-    costUsd: float
-
-
-class RunRow(TypedDict):
-    """`id` is unique and names the page of the run, /runs/<id>/; `runId` is the key its owner chose.
-
-    Where `words` is false, the caller may see that the run was there, but not what was said: `prompt`, `title`, `error` and
-    arguments are empty.
-    """
-
-    id: int
-    runId: str
-    sessionKey: str
-    sessionId: str
-    agentId: str
-    title: str | None
-    owner: str
-    lane: str
-    status: Status
-    reason: str | None
-    error: str | None
-    prompt: str
-    words: bool
-    model: str | None
-    usage: RunUsage
-    acceptedAt: int
-    startedAt: int | None
-    endedAt: int | None
-    durationMs: int | None
-    rescues: int
-    seq: int
-    traceparent: str | None  # the span that started it, by W3C's trace context
 
 
 class ListParams(ToSession):
@@ -87,50 +50,6 @@ class ByRun(Params):
     run_id: IdempotencyKey | None = None
 
 
-class Timings(TypedDict):
-    """Milliseconds. `modelMs` is what is left of the time since the start without waiting and tools."""
-
-    queuedMs: int
-    waitingMs: int
-    toolsMs: int
-    modelMs: int
-    firstWordMs: int | None
-    totalMs: int
-
-
-class Retry(TypedDict):
-    at: int
-    kind: str
-    attempt: int | None
-    delayMs: int | None
-
-
-class RunCall(TypedDict):
-    """`trace` is what every layer of the policy that had an opinion said: layer, effect and rule."""
-
-    callId: str
-    name: str
-    status: Literal["allowed", "refused", "waiting", "started", "finished", "failed", "interrupted"]
-    isError: bool
-    arguments: Any
-    verdict: Verdict
-    trace: list[dict[str, Any]]
-    policyVersion: int
-    startedAt: int | None
-    endedAt: int | None
-    durationMs: int | None
-
-
-class GetAnswer(TypedDict):
-    """`attempts` counts the first try, retries of the model and rescues from workers that died."""
-
-    run: RunRow
-    timings: Timings
-    attempts: int
-    retries: list[Retry]
-    toolCalls: list[RunCall]
-
-
 @method("runs.get", scope=Scope.READ)
 async def get(call: Call, params: ByRun) -> GetAnswer:
     """How a run went: status, model, usage, cost, timings, attempts, and its tool calls with what the policy said about each."""
@@ -140,14 +59,6 @@ async def get(call: Call, params: ByRun) -> GetAnswer:
 class EventsParams(ByRun):
     after_seq: Cursor = 0
     limit: int = Field(500, ge=1, le=1000)
-
-
-class RunEvent(TypedDict):
-    seq: int
-    cursor: int
-    stream: str
-    ts: int
-    data: dict[str, Any]
 
 
 class EventsAnswer(TypedDict):

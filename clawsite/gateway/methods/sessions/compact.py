@@ -10,9 +10,10 @@ from typing_extensions import TypedDict
 
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.agent import to_failure
+from clawsite.gateway.protocol.params import IdempotencyKey
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, method
-from clawsite.gateway.server.session_address import ByKey, IdempotencyKey, find_session
+from clawsite.gateway.server.session_address import ByKey, find_session
 from clawsite.gateway.server.tool_invocation import DEFAULT_TIMEOUT_MS, TimeoutMs
 from clawsite.infra import db
 from sessions_app.models import Run
