@@ -1,4 +1,4 @@
-"""Webhooks for operators. All writing goes through gateway.hooks; tokens are shown once."""
+"""Webhooks for operators. All changes go through the service; tokens are shown once."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -30,11 +30,11 @@ from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import ClawError, Conflict
 
 CURL_EXAMPLE = """curl -X POST {address} -H 'Authorization: Bearer {secret}' -H 'Content-Type: application/json' -d '{body}'"""
-TEST_ADDRESS = "admin"  # the address of a delivery that somebody tried here
+TEST_ADDRESS = "admin"  # the sender address of test deliveries
 
 
 def _editor(request: HttpRequest) -> User:
-    return cast(User, request.user)  # the admin admits nobody who is not signed in
+    return cast(User, request.user)  # admin pages require sign-in
 
 
 def _preview_enable(request: HttpRequest, hook: Hook) -> ActionPreview:
@@ -55,7 +55,7 @@ class WebhookAdmin(ClawAdmin):
         "A webhook lets another program send something to an agent. Add one, enable it, and send to its address with its token."
     )
     form = WebhookForm
-    audited_as = ""  # by rows
+    audited_as = ""  # the service records changes
     list_display = [
         "slug",
         "name",
@@ -105,7 +105,7 @@ class WebhookAdmin(ClawAdmin):
 
     @admin.display(description=gettext_lazy("authorized"))
     def yes(self, hook: Hook) -> Any:
-        """The person whose account it is."""
+        """Whether the owner of the account has authorized the webhook."""
         if hook.owner.is_service:
             return "nobody", _("not needed")
         return ("given", _("yes")) if hook.agreed_at else ("waiting", _("waiting for %s") % hook.owner)
@@ -129,7 +129,7 @@ class WebhookAdmin(ClawAdmin):
         return dict(preset.fields) if preset else {}
 
     def get_fieldsets(self, request: HttpRequest, obj: Hook | None = None) -> list[tuple[Any, Any]]:
-        """A new one may begin with a preset; the choice stands above its form."""
+        """Offer the presets above the form of a new webhook."""
         first, *others = super().get_fieldsets(request, obj)
         if obj is not None:
             return [first, *others]
@@ -141,12 +141,12 @@ class WebhookAdmin(ClawAdmin):
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             return super().changeform_view(request, *args, **kwargs)
-        except Conflict:  # changed between the form's own look and the save: it looks again, and says it
+        except Conflict:  # changed between validation and save: validate again, which shows the conflict
             return super().changeform_view(request, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Hook, form: Any, change: bool) -> None:
         given = form.cleaned_data
-        request.issued_secret = service.save_webhook(  # type: ignore[attr-defined]  # for the one answer that shows it
+        request.issued_secret = service.save_webhook(  # type: ignore[attr-defined]  # for the one response that shows it
             obj,
             by=_editor(request),
             seen=given["seen_version"],
@@ -171,7 +171,7 @@ class WebhookAdmin(ClawAdmin):
         return self._render_token(request, obj) or super().response_change(request, obj)
 
     def _render_token(self, request: HttpRequest, hook: Hook) -> HttpResponse | None:
-        """In this answer and not as a message, which would travel in a cookie first."""
+        """Show the token in this response, not as a message, because messages are stored in a cookie."""
         secret = getattr(request, "issued_secret", "")
         if not secret:
             return None
@@ -212,8 +212,8 @@ class WebhookAdmin(ClawAdmin):
         return [trying, *super().get_urls()]
 
     def try_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """What the agent would be told of a delivery, and a real one at the press of a button; not in another person's sessions."""
-        if not self.has_change_permission(request):  # first: who may not is not told which there are
+        """Show the prompt that a delivery would produce, and send a test delivery, except for another user's account."""
+        if not self.has_change_permission(request):  # check first, so that the response does not reveal which webhooks exist
             raise PermissionDenied
         hook = Hook.objects.select_related("owner").filter(pk=pk).first()
         if hook is None:

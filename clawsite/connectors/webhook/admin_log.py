@@ -1,4 +1,4 @@
-"""The log of deliveries for operators: read, never changed."""
+"""The delivery log for operators, read-only."""
 
 from collections.abc import Iterable
 

@@ -1,7 +1,7 @@
-"""`POST /hooks/<path>`: deliveries of other programs to webhooks. OpenClaw's shapes for `wake` and `agent`.
+"""`POST /hooks/<path>`: deliveries from other programs to webhooks. `wake` and `agent` use OpenClaw's request format.
 
-Who sends is proven by the webhook's own token or signature, never by an account's. Strangers are told the same, whether a webhook
-is unknown, off or not convinced.
+Senders authenticate with the webhook's token or signature, never with an account's credentials. The response to unauthenticated
+senders is the same whether the webhook is unknown, disabled or rejected the credentials.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ MAX_BODY_BYTES = 256 << 10
 MAX_BODY_SECONDS = 30.0
 
 
-@csrf_exempt  # there is no cookie that could be abused: nothing here asks for one
+@csrf_exempt  # safe: this view does not use cookies
 async def receive_webhook(request: HttpRequest, path: str) -> HttpResponse:
-    """200 {ok, mode, eventOutcome} for words to the main session, 202 {ok, runId} for a run; otherwise {ok: false, error}, or text:
+    """Return 200 {ok, mode, eventOutcome} for a message to the main session and 202 {ok, runId} for a run.
 
-    200 {ok, duplicate, runId} sent before   400 not JSON, or it says nothing, or a token in the address
-    401 no such webhook, or it is off, or not proven (text)   405 not POST   408 too slow   409 the same id with another body
-    413 too large
-    429 too many failures or runs   503 it would work later. 429 and 503 say with Retry-After when, if it is known.
+    200 {ok, duplicate, runId} for a duplicate delivery. Errors are {ok: false, error}, or plain text for 401 and 405:
+    400 invalid JSON, empty result, or a token in the URL   401 unknown or disabled webhook, or not authenticated   405 not POST
+    408 body too slow   409 same ID with a different body   413 too large   429 too many failures or runs   503 try again later.
+    429 and 503 have a Retry-After header if the time is known.
     """
     if request.method != "POST":
         return HttpResponse("Method Not Allowed", status=405, content_type="text/plain", headers={"Allow": "POST"})
@@ -77,7 +77,7 @@ async def _build_response(hook: Hook, taken: DeliveryResult, wish: Any) -> dict[
 
 
 async def _wait_for_completion(taken: DeliveryResult, seconds: float) -> dict[str, Any]:
-    """How the run ended; `timeout` when it has not by then, and goes on."""
+    """Return how the run ended, or `timeout` if it is still running after `seconds`. The run continues."""
     waits = await process_waiters()
     try:
         async with asyncio.timeout(seconds):
