@@ -1,5 +1,6 @@
 from django.apps import AppConfig
 from django.conf import settings
+from django.utils.translation import gettext_lazy as _
 
 WEBHOOK_CLEANUP_SECONDS = 600.0  # between two deletions of old webhook deliveries
 
@@ -7,6 +8,7 @@ WEBHOOK_CLEANUP_SECONDS = 600.0  # between two deletions of old webhook deliveri
 class ConnectorsConfig(AppConfig):
     name = "clawsite.connectors"
     label = "connectors"
+    verbose_name = _("Webhooks")  # the only connector so far
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

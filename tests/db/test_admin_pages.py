@@ -46,7 +46,7 @@ from tools_app.models import (
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
-OURS = ("accounts", "agents", "gateway", "infra", "sessions_app", "tools_app")
+OURS = ("accounts", "agents", "connectors", "gateway", "infra", "sessions_app", "tools_app")
 # Shown with their session or question; nobody's business but one's own; an index of files; what a command or a run will be told.
 NOT_BY_THEMSELVES = {"EventLog", "SessionMember", "SessionMark", "MemoryFile", "MemoryChunk", "AuditSeal", "AuditHead"}
 NOT_BY_THEMSELVES |= {"ApprovalVote", "CommandInput", "CommandOutput", "DeviceToken", "SpentSignature", "SystemEvent"}
