@@ -180,7 +180,7 @@ def test_trying_shows_what_would_be_told_and_does_nothing(client, olga):
     assert "<script>alert" not in words(answer)
     assert not Run.objects.exists()
     assert "Invalid JSON" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{", "headers": ""}))
-    assert "makes nothing of the body" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{}", "headers": ""}))
+    assert "is empty for this body" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{}", "headers": ""}))
 
 
 def test_a_delivery_by_hand_is_a_real_one_and_is_recorded(client, olga):

@@ -201,7 +201,7 @@ async def test_strangers_cannot_tell_which_webhooks_there_are(hook, post, person
     assert len(told) == 1
     assert answers[0].status_code == 401
     words = list(HookDelivery.objects.order_by("pk").values_list("hook__slug", "error"))
-    off_words, no_words = "the webhook is switched off", "there is no such webhook"
+    off_words, no_words = "the webhook is disabled", "there is no such webhook"
     assert words == [("news", "the token is missing or wrong"), ("off", off_words), ("off", off_words), *[(None, no_words)] * 5]
 
 

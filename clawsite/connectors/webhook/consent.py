@@ -25,7 +25,7 @@ def give_consent(pk: int, *, by: User, seen: dt.datetime | None) -> Hook:
     """Authorize the webhook in the version that `by` has seen (`updated_at`)."""
     hook = _find_own(pk, by)
     if hook.updated_at != seen:
-        raise Conflict("the webhook was changed meanwhile; look at it again before you agree")
+        raise Conflict("the webhook was changed; review it again before you authorize it")
     hook.agreed_at = clock.now()
     hook.save(update_fields=["agreed_at"])
     record_change(hook, by, "agreed")

@@ -75,11 +75,11 @@ def authenticate_delivery(hook: Hook, came: IncomingDelivery) -> str | None:
     if hook.pk is None:
         raise DeliveryUnauthorized("there is no such webhook")
     if not hook.enabled:
-        raise DeliveryUnauthorized("the webhook is switched off")
+        raise DeliveryUnauthorized("the webhook is disabled")
     if not hook.is_agreed:
-        raise DeliveryUnauthorized("the person for whom the webhook acts has not agreed")
+        raise DeliveryUnauthorized("the owner of the account has not authorized the webhook")
     if not hook.is_guarded:
-        raise DeliveryUnauthorized("the webhook has neither a token nor a secret that could be asked for")
+        raise DeliveryUnauthorized("the webhook has neither a token nor a signing secret")
     if hook.token_digest and not token_is_right:
         raise DeliveryUnauthorized("the token is missing or wrong")
     if hook.signature and wrong:
@@ -145,7 +145,7 @@ def accept_delivery(
     except IntegrityError:  # another process was first
         if first := _find_duplicate(hook, came, ids):
             return first
-        raise Conflict("the same delivery is being accepted elsewhere; send it again", retryable=True) from None
+        raise Conflict("the same delivery is in progress; retry", retryable=True) from None
     taken = _start_run(hook, row, wish) if isinstance(wish, WebhookRunRequest) else _wake_session(hook, wish)
     row.run_id = taken.run
     row.save(update_fields=["run", "name", "wake_mode", "report_due"])
@@ -193,7 +193,7 @@ def _open_session(hook: Hook, key: str) -> Any:
 
 
 def _no_agent_error() -> Unavailable:
-    return Unavailable("the agent of this webhook is missing or switched off; ask whoever runs this installation")
+    return Unavailable("the agent of this webhook is missing or disabled; ask an operator")
 
 
 def _check_unchanged(hook: Hook) -> None:
@@ -207,11 +207,11 @@ def _check_unchanged(hook: Hook) -> None:
         agreed_at=hook.agreed_at,
     )
     if not same.exists():
-        raise DeliveryUnauthorized("the webhook was changed while this delivery was on its way")
+        raise DeliveryUnauthorized("the webhook was changed while the delivery was being processed")
     if not hook.is_agreed:  # a test delivery from the admin
-        raise Unavailable("the person for whom it acts has not agreed yet; they find it on their account page")
+        raise Unavailable("the owner of the account has not authorized the webhook yet; they can do so on their account page")
     if not hook.owner.is_active or WRITE not in scopes_of(hook.owner):
-        raise Unavailable("the account of this webhook is switched off; ask whoever runs this installation")
+        raise Unavailable("the account of this webhook is disabled; ask an operator")
 
 
 def _find_duplicate(hook: Hook, came: IncomingDelivery, ids: dict[str, str | None]) -> DeliveryResult | None:
@@ -224,7 +224,7 @@ def _find_duplicate(hook: Hook, came: IncomingDelivery, ids: dict[str, str | Non
     if first is None:
         return _find_spent_signature(hook, came, ids)
     if first.body_digest != came.digest:
-        raise Conflict("this id was used for another body; choose a new one")
+        raise Conflict("this delivery ID was used for a different body; use a new one")
     delivery_log.build_delivery(hook, came, HookDelivery.Outcome.DUPLICATE, 200, run=first.run).save(force_insert=True)
     return DeliveryResult(hook.owner, first.run_id, first.run.run_id if first.run else "", duplicate=True)
 

@@ -43,19 +43,19 @@ class TemplateValues:
 def check_template(template: str) -> None:
     """Raise TemplateError for placeholders that can never have a value."""
     if len(template) > MAX_TEMPLATE_LENGTH:
-        raise TemplateError(f"a template has at most {MAX_TEMPLATE_LENGTH} characters")
+        raise TemplateError(f"a template can have at most {MAX_TEMPLATE_LENGTH} characters")
     places = PLACEHOLDER.findall(template)
     if len(places) > MAX_PLACEHOLDERS:
-        raise TemplateError(f"a template has at most {MAX_PLACEHOLDERS} places for values")
+        raise TemplateError(f"a template can have at most {MAX_PLACEHOLDERS} placeholders")
     for place in places:
         steps = parse_path(place)
         if steps[0] in ("path", "now") and len(steps) > 1:
-            raise TemplateError(f"{{{{{place.strip()}}}}}: {steps[0]} has nothing inside it")
+            raise TemplateError(f"{{{{{place.strip()}}}}}: {steps[0]} has no fields")
         if steps[0] in ("headers", "query") and (len(steps) != 2 or isinstance(steps[1], int)):
             raise TemplateError(f"{{{{{place.strip()}}}}}: name one of the {steps[0]}, such as {{{{{steps[0]}.name}}}}")
     rest = PLACEHOLDER.sub("", template)
     if "{{" in rest or "}}" in rest:
-        raise TemplateError("there is a {{ or }} without its other half")
+        raise TemplateError("unmatched {{ or }}")
 
 
 def parse_path(place: str) -> list[str | int]:

@@ -85,7 +85,7 @@ class AgentBody(_Body):
     @classmethod
     def _reject_recipient(cls, value: str | None) -> str | None:
         if value:
-            raise PydanticCustomError("not_here", "Cannot be used: results go to the main session and to nobody else")
+            raise PydanticCustomError("not_here", "Cannot be used: results only go to the main session")
         return value
 
 
@@ -109,7 +109,7 @@ def render_request(hook: Hook, facts: TemplateValues) -> WebhookRunRequest | Web
     """Build the request from the webhook's templates."""
     words = render_template(hook.message_template or WHOLE_PAYLOAD, facts).strip()
     if not words:
-        raise InvalidRequest("the template of this webhook makes nothing of the body: none of its values is there")
+        raise InvalidRequest("the template of this webhook is empty for this body: none of its values exist")
     mode = _choose_wake_mode(hook)
     if hook.action == WAKE:
         head = f"{hook.instructions.strip()}\n" if hook.instructions.strip() else ""
@@ -126,9 +126,9 @@ def render_request(hook: Hook, facts: TemplateValues) -> WebhookRunRequest | Web
 
 def _parse_agent_body(hook: Hook, body: AgentBody) -> WebhookRunRequest:
     if body.agent_id is not None and body.agent_id != hook.agent:
-        raise InvalidRequest(f"this webhook speaks to the agent {hook.agent!r} only; leave agentId out")
+        raise InvalidRequest(f"this webhook only uses agent {hook.agent!r}; omit agentId")
     if body.session_key is not None and not hook.allow_request_session_key:
-        raise InvalidRequest("this webhook does not let its callers choose the session; leave sessionKey out")
+        raise InvalidRequest("callers of this webhook can't choose the session; omit sessionKey")
     return WebhookRunRequest(
         prompt=build_prompt(hook, body.message),
         name=" ".join(remove_hidden(body.name)[0].split())[:MAX_NAME_LENGTH] or "Hook",
@@ -176,7 +176,7 @@ def _requested_session_key(hook: Hook, wished: str) -> str:
     """`hook:<name>`, separate from the sessions of all other webhooks."""
     parsed = parse_key(wished, default_agent=hook.agent)
     if parsed.kind != WEBHOOK_CHANNEL or parsed.agent != hook.agent:
-        raise InvalidRequest(f"sessionKey is `hook:<name>` here; {wished!r} is another session")
+        raise InvalidRequest(f"sessionKey must be `hook:<name>`, got {wished!r}")
     return f"agent:{hook.agent}:{WEBHOOK_CHANNEL}:{AGENT}:{_to_key_part(':'.join(parsed.rest[1:]))}"
 
 

@@ -21,11 +21,11 @@ class InvalidSignature(Exception):
 def verify_signature(kind: str, header: str, body: bytes, secret: str, now: float) -> str:
     """Return the digest of the signed content, which identifies replays. Raise InvalidSignature if the signature does not match."""
     if not header:
-        raise InvalidSignature("the header of the signature is missing")
+        raise InvalidSignature("the signature header is missing")
     if kind == TIMED:
         moment, given = _parse_timed(header)
         if abs(now - moment) > WINDOW_SECONDS:
-            raise InvalidSignature(f"it was signed more than {WINDOW_SECONDS // 60} minutes ago, or the clocks differ")
+            raise InvalidSignature(f"the timestamp is more than {WINDOW_SECONDS // 60} minutes off")
         signed = f"{moment}.".encode() + body
     else:
         given, signed = [_decode_digest(header.strip().removeprefix("sha256="))], body
@@ -48,9 +48,9 @@ def _parse_timed(header: str) -> tuple[int, list[bytes]]:
     moments = [value for name, _, value in pairs if name == "t"]
     given = [_decode_digest(value) for name, _, value in pairs if name == "v1"]
     if len(moments) != 1 or not moments[0].isascii() or not moments[0].isdecimal() or len(moments[0]) > 12:
-        raise InvalidSignature("the header of the signature has no time in it")
+        raise InvalidSignature("the signature header has no timestamp")
     if not given or len(given) > MAX_SIGNATURES:
-        raise InvalidSignature("the header of the signature has no v1 in it, or too many")
+        raise InvalidSignature("the signature header has no v1 signature, or too many")
     return int(moments[0]), given
 
 

@@ -38,9 +38,7 @@ async def receive_webhook(request: HttpRequest, path: str) -> HttpResponse:
     if request.method != "POST":
         return HttpResponse("Method Not Allowed", status=405, content_type="text/plain", headers={"Allow": "POST"})
     if "token" in request.GET:
-        return _error_response(
-            400, "a token does not belong into the address, where it is logged: send it as `Authorization: Bearer …`"
-        )
+        return _error_response(400, "tokens in URLs are logged; send the token as `Authorization: Bearer …`")
     address = throttle.address_of_request(request)
     try:
         await db.read(delivery_log.check_failure_limit, address)
