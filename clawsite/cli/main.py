@@ -63,7 +63,7 @@ def main() -> None:
 def _run(arguments: list[str]) -> int:
     name = arguments[0] if arguments else "help"
     if name in COMMANDS:
-        return run_command(import_module(f"clawsite.cli.{COMMANDS[name]}"), name, arguments[1:])
+        return run_command(import_module(f"clawsite.cli.commands.{COMMANDS[name]}"), name, arguments[1:])
     if arguments in ([], ["help"], ["--help"], ["-h"]):
         print(_render_overview())
         return 0
@@ -94,7 +94,7 @@ def _run_django(arguments: list[str]) -> int:
 
 
 def _render_overview() -> str:
-    ours = "\n".join(f"  {name:<15}{import_module(f'clawsite.cli.{module}').HELP}" for name, module in COMMANDS.items())
+    ours = "\n".join(f"  {name:<15}{import_module(f'clawsite.cli.commands.{module}').HELP}" for name, module in COMMANDS.items())
     return f"""Clawsite: a self-hosted agent gateway.
 
 usage: claw COMMAND [options]        claw COMMAND --help shows options and examples
