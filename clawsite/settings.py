@@ -42,6 +42,7 @@ INSTALLED_APPS = [
     "sessions_app",
     "tools_app",
     "agents",
+    "clawsite.connectors",
     "clawsite.gateway",
     "clawsite.cli",
 ]

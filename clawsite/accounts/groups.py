@@ -46,8 +46,8 @@ PRIVATE_CONTENT |= Q(content_type__app_label="tools_app", content_type__model__i
 TOOL_HISTORY = Q(content_type__app_label="tools_app", content_type__model__in=["approval", "approvalvote", "command"])
 TOOL_HISTORY &= ~Q(codename__startswith="view_")
 TOOL_HISTORY |= Q(content_type__app_label="tools_app", codename="delete_grant")
-TOOL_HISTORY |= Q(content_type__app_label="gateway", content_type__model="hookdelivery") & ~Q(codename__startswith="view_")
-# Services pair, revoke and invoke devices and record it; no form writes their rows.
+TOOL_HISTORY |= Q(content_type__app_label="connectors", content_type__model="hookdelivery") & ~Q(codename__startswith="view_")
+# Devices are paired, revoked and invoked by services, which record it; no form writes their rows.
 DEVICES = Q(content_type__model__in=["device", "devicetoken", "pairingrequest", "nodeinvocation"])
 TOOL_HISTORY |= Q(content_type__app_label="gateway") & DEVICES & ~Q(codename__startswith="view_")
 

@@ -16,7 +16,6 @@ from clawsite.gateway.delivery.audience import Audience
 from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.delivery.hub_queries import HubQueries, replay_events
 from clawsite.gateway.delivery.message_feed import MessageFeed
-from clawsite.gateway.delivery.run_waits import RunWaiters
 from clawsite.gateway.delivery.session_stream import EventPayload, SessionStream
 from clawsite.gateway.protocol import event_frames
 from clawsite.gateway.protocol.chat_events import ChatEventBuilder
@@ -24,6 +23,7 @@ from clawsite.gateway.protocol.event_frames import OutgoingEvent, SessionName
 from clawsite.infra import clock
 from clawsite.infra.errors import ClawError
 from sessions_app.keys import make_shared_key
+from sessions_app.sessions.run_waits import RunWaiters
 
 log = logging.getLogger(__name__)
 

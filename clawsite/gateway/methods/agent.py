@@ -2,21 +2,19 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NotRequired, Self
+from typing import Any, ClassVar, Literal, NotRequired
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
-from clawsite.gateway.delivery.run_waits import wait_for_run_end
 from clawsite.gateway.protocol.errors import ErrorWithPayload
+from clawsite.gateway.protocol.params import AttachmentParams, Id, IdempotencyKey, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Params, method
-from clawsite.gateway.server.session_address import Id, IdempotencyKey, ToSession, check_session_unchanged, session_order_key
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, method
+from clawsite.gateway.server.session_address import ToSession, check_session_unchanged, session_order_key
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.attachments import InlineFile
 from clawsite.routing.inbound import CommandRequested, Inbound, StopRequested, find_session_or_none, receive
 from sessions_app.models import Run
 from sessions_app.runs import lanes
@@ -24,28 +22,7 @@ from sessions_app.runs.lifecycle import AcceptedRun
 from sessions_app.runs.types import RunState
 from sessions_app.sessions import selectors
 from sessions_app.sessions.attachments import MAX_PER_MESSAGE
-
-
-class AttachmentParams(BaseModel):
-    """The `id` of an upload, or the file itself: base64 `content` (at most 5,000,000 bytes decoded) with a `fileName`."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
-
-    id: Id | None = None
-    type: str | None = Field(None, max_length=64)  # OpenClaw's clients send "image" or "file"; the content decides
-    mime_type: str | None = Field(None, max_length=100)
-    file_name: str | None = Field(None, max_length=1000)
-    content: str | None = Field(None, min_length=1, max_length=7_000_000)
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
-        if (self.id is None) == (self.content is None):
-            raise ValueError("set either the id of an upload or the content of a file")
-        return self
-
-    def file(self) -> str | InlineFile:
-        return self.id or InlineFile(self.file_name or "file", self.mime_type or "", self.content or "")
-
+from sessions_app.sessions.run_waits import wait_for_run_end
 
 NO_CHANNELS = "answers are not delivered to messaging channels; follow the session to get them"
 INTERNAL_OPTION = "it is internal to OpenClaw's own gateway"

@@ -16,9 +16,9 @@ from typing_extensions import TypedDict
 from agents.context.workspace import ensure_workspace, workspace_path
 from agents.selectors import find_agent
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.protocol.params import Id, Params
 from clawsite.gateway.protocol.scopes import Scope, has_scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import db
 from clawsite.infra.errors import Forbidden, InvalidRequest
 from tools_app.builtin.files.workspace import Workspace

@@ -7,9 +7,10 @@ from typing_extensions import TypedDict
 
 from agents.models import Agent
 from agents.selectors import choose_model_name, find_agent, list_agents
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Nothing, Params, method
-from clawsite.gateway.server.session_address import Id, Key, to_address
+from clawsite.gateway.server.registry import Call, Nothing, method
+from clawsite.gateway.server.session_address import to_address
 from clawsite.infra import db
 from clawsite.routing.inbound import find_session_or_none
 from sessions_app.keys import DEFAULT_AGENT, parse_key

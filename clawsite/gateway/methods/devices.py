@@ -18,9 +18,9 @@ from clawsite.gateway.methods.recent_password import require_recent_password
 from clawsite.gateway.models import DeviceToken
 from clawsite.gateway.protocol.device_events import PairRequested
 from clawsite.gateway.protocol.frames import Command
+from clawsite.gateway.protocol.params import Id, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Nothing, Params, method
-from clawsite.gateway.server.session_address import Id
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Nothing, method
 from clawsite.infra import clock, db
 from clawsite.infra.errors import NotFound
 

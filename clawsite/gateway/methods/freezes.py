@@ -10,9 +10,10 @@ from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.recent_password import require_recent_password
 from clawsite.gateway.protocol.events import Stop
+from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.health import freeze_to_wire
-from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.registry import Call, method
 from clawsite.gateway.server.session_address import ToSession
 from clawsite.infra import db
 from clawsite.routing.inbound import SessionAddress, find_session_or_none

@@ -9,8 +9,9 @@ from agents.selectors import list_agents
 from clawsite.gateway.methods.defaults import get_session_default_model
 from clawsite.gateway.protocol.events import Health
 from clawsite.gateway.protocol.hello import to_wire_entries
+from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Nothing, Params, method
+from clawsite.gateway.server.registry import Call, Nothing, method
 from clawsite.infra import clock, db
 from sessions_app.keys import DEFAULT_AGENT
 from sessions_app.runs import system_events

@@ -8,9 +8,9 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.protocol import limits
+from clawsite.gateway.protocol.params import Cursor, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Cursor
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra.errors import Forbidden, NotFound
 from clawsite.infra.observability import log_files
 

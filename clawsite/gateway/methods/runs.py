@@ -1,59 +1,23 @@
 """Read runs: list them, summarize one, and read its events."""
 
 from functools import partial
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from clawsite.gateway.protocol.params import Cursor, IdempotencyKey, Params
+from clawsite.gateway.protocol.runs import GetAnswer, RunEvent, RunRow, Status
 from clawsite.gateway.protocol.scopes import Scope, has_scope
-from clawsite.gateway.protocol.session_events import Verdict
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Cursor, IdempotencyKey, ToSession, find_session
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import ToSession, find_session
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from sessions_app.models import Run
 from sessions_app.reports import runs as run_reports
 from sessions_app.reports.runs import RunAccess
 
-Status = Literal["accepted", "running", "waiting", "completed", "error", "aborted"]
 RunNumber = Annotated[int, Field(ge=1, le=2**53)]
-
-
-class RunUsage(TypedDict):
-    input: int
-    output: int
-    costUsd: float
-
-
-class RunRow(TypedDict):
-    """A run. `id` is unique and part of its page's address, /runs/<id>/; `runId` is the idempotency key that its owner chose.
-
-    If `words` is false, the caller can see the run but not its content: `prompt`, `title`, `error` and arguments are empty.
-    """
-
-    id: int
-    runId: str
-    sessionKey: str
-    sessionId: str
-    agentId: str
-    title: str | None
-    owner: str
-    lane: str
-    status: Status
-    reason: str | None
-    error: str | None
-    prompt: str
-    words: bool
-    model: str | None
-    usage: RunUsage
-    acceptedAt: int
-    startedAt: int | None
-    endedAt: int | None
-    durationMs: int | None
-    rescues: int
-    seq: int
-    traceparent: str | None  # the span that started it, in W3C trace context format
 
 
 class ListParams(ToSession):
@@ -86,50 +50,6 @@ class ByRun(Params):
     run_id: IdempotencyKey | None = None
 
 
-class Timings(TypedDict):
-    """Times in milliseconds. `modelMs` is the time since the start without waiting and tools."""
-
-    queuedMs: int
-    waitingMs: int
-    toolsMs: int
-    modelMs: int
-    firstWordMs: int | None
-    totalMs: int
-
-
-class Retry(TypedDict):
-    at: int
-    kind: str
-    attempt: int | None
-    delayMs: int | None
-
-
-class RunCall(TypedDict):
-    """A tool call. `trace` has the result of every policy layer that applied: layer, effect and rule."""
-
-    callId: str
-    name: str
-    status: Literal["allowed", "refused", "waiting", "started", "finished", "failed", "interrupted"]
-    isError: bool
-    arguments: Any
-    verdict: Verdict
-    trace: list[dict[str, Any]]
-    policyVersion: int
-    startedAt: int | None
-    endedAt: int | None
-    durationMs: int | None
-
-
-class GetAnswer(TypedDict):
-    """`attempts` counts the first attempt, model retries and recoveries from dead workers."""
-
-    run: RunRow
-    timings: Timings
-    attempts: int
-    retries: list[Retry]
-    toolCalls: list[RunCall]
-
-
 @method("runs.get", scope=Scope.READ)
 async def get(call: Call, params: ByRun) -> GetAnswer:
     """Return a run's status, model, usage, cost, timings and attempts, and its tool calls with their policy results."""
@@ -139,14 +59,6 @@ async def get(call: Call, params: ByRun) -> GetAnswer:
 class EventsParams(ByRun):
     after_seq: Cursor = 0
     limit: int = Field(500, ge=1, le=1000)
-
-
-class RunEvent(TypedDict):
-    seq: int
-    cursor: int
-    stream: str
-    ts: int
-    data: dict[str, Any]
 
 
 class EventsAnswer(TypedDict):

@@ -14,10 +14,11 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from agents.prepare.model_choice import list_offered_models
+from clawsite.gateway.protocol.params import Id, Params
 from clawsite.gateway.protocol.scopes import Scope, has_scope
 from clawsite.gateway.protocol.usage import Totals, to_aggregates, to_session_row, to_totals
-from clawsite.gateway.server.registry import Call, Nothing, Params, method
-from clawsite.gateway.server.session_address import ByKey, Id, find_session
+from clawsite.gateway.server.registry import Call, Nothing, method
+from clawsite.gateway.server.session_address import ByKey, find_session
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Forbidden, InvalidRequest
 from sessions_app.models import Run, Session

@@ -7,9 +7,10 @@ from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, Key, session_order_key, to_address
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import session_order_key, to_address
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import SessionAddress, find_session_or_none, open_session

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 from clawsite.gateway.delivery.connection import Connection
-from clawsite.gateway.delivery.waits import Waiters
 from clawsite.gateway.models import NodeInvocation
 from clawsite.gateway.nodes import invocations
 from clawsite.gateway.nodes.invocations import TIMEOUT, UNAVAILABLE
@@ -19,6 +18,7 @@ from clawsite.gateway.protocol.device_events import InvokeRequest
 from clawsite.gateway.protocol.event_frames import OutgoingEvent
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError
+from clawsite.infra.waits import Waiters
 
 log = logging.getLogger(__name__)
 

@@ -1,19 +1,22 @@
 """Approval requests in messages and responses: those of a session's tool calls, and denials that a rule could prevent."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NotRequired
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
+from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.protocol.session_events import ApprovalFacts
 from clawsite.infra import clock
-from clawsite.infra.errors import NotFound
+from clawsite.infra.errors import Conflict, NotFound
 from sessions_app.models import Session
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.allowed_by import describe_granted
 from tools_app.approvals.approvers import Quorum, find_quorum, find_quorums, why_may_not_approve
+from tools_app.approvals.grants import GrantTerms
 from tools_app.approvals.supervise import NO_RULE_CODE, is_undecided
 from tools_app.exec.rules import rules_for
 from tools_app.models import Approval
@@ -193,3 +196,51 @@ def openclaw_errors() -> Iterator[None]:
         yield
     except NotFound as error:
         raise NotFound("unknown or expired approval id", details={"reason": "APPROVAL_NOT_FOUND"}) from error
+
+
+Reason = Annotated[str, Field(max_length=approval_requests.MAX_REASON_LENGTH)]
+
+
+class ForHowLong(Params):
+    """At least one of `seconds` (60 to 28800) and `uses` (1 to 100); in this session, for the agent, or in the directory."""
+
+    seconds: int | None = None
+    uses: int | None = None
+    scope: Literal["session", "agent", "directory"] = "session"
+
+
+class Answer(Params):
+    """`planHash` is that of the plan you saw: with it, an answer to anything else is refused. `for` goes with allow-for."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "reviewer": "who is signed in decides, nobody in another's name",
+        "grantExpiresInDays": "use allow-for and `for`; what is allowed always lasts 90 days",
+    }
+
+    decision: Literal["allow-once", "allow-for", "allow-always", "deny"]
+    reason: Reason = ""
+    plan_hash: str | None = Field(None, max_length=64)
+    for_: ForHowLong | None = Field(None, alias="for")
+
+
+def decide_and_read(user: User, approval_id: str, answer: Answer) -> ApprovalRecord:
+    """The question after an answer that counted, or that was the one it has already."""
+    decide(user, approval_id, answer)
+    return find_record(user, approval_id)
+
+
+def decide(user: User, approval_id: str, answer: Answer) -> bool:
+    """Answer a question; False when it has this answer of this person already."""
+    wish = GrantTerms(answer.for_.scope, answer.for_.seconds, answer.for_.uses) if answer.for_ else None
+    decision, seen = answer.decision, answer.plan_hash
+    try:
+        with openclaw_errors():
+            approval_requests.resolve_approval(
+                approval_id, by=user, decision=decision, reason=answer.reason, terms=wish, seen_hash=seen
+            )
+    except Conflict as late:
+        told = late.details or {}
+        if (told.get("decision"), told.get("decidedBy")) != (decision, user.get_username()):
+            raise
+        return False
+    return True

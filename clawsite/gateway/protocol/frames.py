@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from clawsite.infra.bounded_json import count_values
 from clawsite.infra.text import make_storable
+from clawsite.infra.validation import describe_first_error
 
 MAX_VALUES = 300_000  # per frame: 40 MB and 0.05 s to parse. The largest frame could contain 9 million empty lists
 
@@ -165,20 +166,6 @@ def parse_request(text: str) -> Request:
     except ValidationError as error:
         id = value.get("id") if isinstance(value, dict) else None
         raise BadFrame(f"invalid frame: {describe_first_error(error)}", id if isinstance(id, str) and id else "invalid") from error
-
-
-def describe_first_error(error: ValidationError) -> str:
-    """Describe the first error: its path and message."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    path = "/".join(str(part) for part in first["loc"])
-    message = first["msg"][0].lower() + first["msg"][1:]
-    return f"at /{path}: {message}" if path else message
-
-
-def describe_errors(error: ValidationError) -> list[dict[str, str]]:
-    """List the errors for `details`. Input is not included, because it may contain a secret."""
-    errors = error.errors(include_url=False, include_context=False, include_input=False)
-    return [{"path": "/" + "/".join(str(part) for part in each["loc"]), "message": each["msg"]} for each in errors[:20]]
 
 
 @dataclass(frozen=True, slots=True)

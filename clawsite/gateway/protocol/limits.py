@@ -15,7 +15,6 @@ PRESENCE_PAUSE_SECONDS = 1.0  # at most one presence event in this time, however
 SEEN_SECONDS = 300.0  # how often browsers with open pages are recorded as seen
 RECHECK_SECONDS = 60.0  # a socket's account, token or sign-in is rechecked at least this often
 
-WEBHOOK_CLEANUP_SECONDS = 600.0  # between two deletions of old webhook deliveries
 
 MAX_REQUESTS_IN_FLIGHT = 64
 SLOT_SECONDS = 2.0  # a request waits this long for a free slot before it is rejected

@@ -17,7 +17,7 @@ from clawsite.gateway.auth.authority import SignedOut
 from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.errors import CloseCode, ErrorWithPayload, describe_error, error_shape
-from clawsite.gateway.protocol.frames import Request, describe_errors, describe_first_error, encode_failure, encode_success
+from clawsite.gateway.protocol.frames import Request, encode_failure, encode_success
 from clawsite.gateway.protocol.scopes import has_scope
 from clawsite.gateway.server import registry
 from clawsite.gateway.server.instrumentation import count_request, observe_request
@@ -26,6 +26,7 @@ from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Method
 from clawsite.gateway.server.runtime import Runtime
 from clawsite.infra.errors import Forbidden, InvalidRequest, Unavailable
 from clawsite.infra.observability import metrics
+from clawsite.infra.validation import describe_errors, describe_first_error
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,6 @@ from clawsite.gateway.protocol.frames import (
     ConnectParams,
     Request,
     choose_protocol,
-    describe_first_error,
     dialect_of,
 )
 from clawsite.gateway.protocol.hello import HelloAuth, HelloOk, StateVersion
@@ -31,6 +30,7 @@ from clawsite.gateway.server import registry
 from clawsite.gateway.server.runtime import Runtime
 from clawsite.infra import clock
 from clawsite.infra.errors import ClawError, InvalidRequest, Unavailable
+from clawsite.infra.validation import describe_first_error
 from sessions_app.keys import DEFAULT_AGENT, make_main_key
 
 SCOPED_EVENTS_CAP = "session-scoped-events"

@@ -4,44 +4,18 @@ import functools
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
-
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic.alias_generators import to_camel
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from clawsite.accounts.models import User
 from clawsite.gateway.auth.authority import Authority, Role
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.delivery.connection import Connection
+from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.runtime import Runtime
-
-
-class Params(BaseModel):
-    """Parameters of a method: camelCase on the wire; unknown ones are rejected, so that typos are reported."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, protected_namespaces=())
-
-    # OpenClaw parameters that are not supported here, each with the reason. Empty values are ignored.
-    refused: ClassVar[Mapping[str, str]] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _explain_rejected(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or cls.refused.keys().isdisjoint(given):
-            return given
-        errors = [
-            InitErrorDetails(type=PydanticCustomError("not_here", "Cannot be used: " + cls.refused[name]), loc=(name,), input=None)
-            for name in given
-            if name in cls.refused and given[name]
-        ]
-        if errors:
-            raise ValidationError.from_exception_data(cls.__name__, errors)
-        return {name: value for name, value in given.items() if name not in cls.refused}
 
 
 class Nothing(Params):

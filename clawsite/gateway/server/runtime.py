@@ -22,9 +22,7 @@ from clawsite.gateway.delivery.hub import Hub
 from clawsite.gateway.delivery.hub_queries import DatabaseQueries
 from clawsite.gateway.delivery.presence import Presence, StateVersions
 from clawsite.gateway.delivery.run_feed import RunFeeds
-from clawsite.gateway.delivery.waits import Waiters
 from clawsite.gateway.devices import shapes as devices
-from clawsite.gateway.hooks import reports
 from clawsite.gateway.nodes.connected import ConnectedNodes
 from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.errors import CloseCode
@@ -33,10 +31,11 @@ from clawsite.gateway.protocol.events import Health
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server import health
 from clawsite.gateway.server.rate_limits import RateLimits
-from clawsite.infra import bus, clock, db
+from clawsite.infra import bus, clock, db, periodic
 from clawsite.infra.errors import ClawError
 from clawsite.infra.observability import metrics
 from clawsite.infra.version import version
+from clawsite.infra.waits import Waiters
 from sessions_app.events.epoch import current_epoch
 
 log = logging.getLogger(__name__)
@@ -99,13 +98,13 @@ class Runtime:
         self.spawn(self._every(settings.POLL_SECONDS, self.hub.poll))
         self.spawn(self._every(settings.POLL_SECONDS, self.run_feeds.poll))
         self.spawn(self._every(settings.POLL_SECONDS, self._check_freezes))
-        self.spawn(self._every(settings.POLL_SECONDS, reports.report_results))
-        self.spawn(self._every(limits.WEBHOOK_CLEANUP_SECONDS, reports.clean_up_deliveries))
         self.spawn(self._every(settings.POLL_SECONDS, self.nodes.poll))
         self.spawn(self._every(limits.TICK_SECONDS, self._tick))
         self.spawn(self._every(limits.HEALTH_SECONDS, self._broadcast_health))
         self.spawn(self._every(metrics.WRITE_INTERVAL_SECONDS, self._save_metrics))
-        log.info("gateway started as process %s", self.process)
+        for task in periodic.registered_tasks():
+            self.spawn(self._every(task.every(), task.function))
+        log.info("the gateway is running as %s", self.process)
 
     async def stop(self, reason: str, restart_expected_ms: int | None = None) -> None:
         """Close every socket with a shutdown event, then stop all tasks."""

@@ -1,21 +1,14 @@
 """Parameters that identify a session, shared by the methods that take one."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
-
-from clawsite.gateway.server.registry import Call, Params
+from clawsite.gateway.protocol.params import Id, Key, Params
+from clawsite.gateway.server.registry import Call
 from clawsite.infra import db
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from clawsite.routing.inbound import SessionAddress, find_session_or_none
 from sessions_app.keys import DEFAULT_AGENT, parse_key, parse_shared_key
 from sessions_app.models import Session
-
-Key = Annotated[str, Field(min_length=1, max_length=512)]
-Id = Annotated[str, Field(min_length=1, max_length=64)]
-IdempotencyKey = Annotated[str, Field(min_length=1, max_length=200)]
-Cursor = Annotated[int, Field(ge=0, le=2**53)]  # the largest integer that every client can represent
-IsoTime = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 def to_address(key: str | None, session_id: str | None, agent_id: str | None) -> SessionAddress:

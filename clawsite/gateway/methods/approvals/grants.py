@@ -8,9 +8,9 @@ from typing_extensions import TypedDict
 from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.sessions.listing import limit_to_reply
+from clawsite.gateway.protocol.params import Id, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Conflict, Forbidden, NotFound
 from tools_app.approvals import grants

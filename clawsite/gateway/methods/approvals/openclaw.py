@@ -11,13 +11,13 @@ from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
-from clawsite.gateway.methods.approvals.requests import Answer, ById, decide
+from clawsite.gateway.methods.approvals.requests import ById
 from clawsite.gateway.methods.sessions.listing import limit_to_reply
 from clawsite.gateway.protocol.approval_snapshots import ApprovalSnapshot, snapshot_for
-from clawsite.gateway.protocol.approvals import openclaw_errors
+from clawsite.gateway.protocol.approvals import Answer, decide, openclaw_errors
+from clawsite.gateway.protocol.params import Id, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest, NotFound
 from tools_app.approvals import requests as approval_requests

@@ -1,26 +1,31 @@
 """Methods for approval requests: list pending ones, decide one, and request approval for an external command."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, NotRequired
+from typing import Any, ClassVar, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.delivery.approval_feed import wait_for_decision
 from clawsite.gateway.methods.recent_password import require_recent_password
-from clawsite.gateway.protocol.approvals import ApprovalRecord, find_record, list_open_records, openclaw_errors, to_record
+from clawsite.gateway.protocol.approvals import (
+    Answer,
+    ApprovalRecord,
+    decide_and_read,
+    find_record,
+    list_open_records,
+    openclaw_errors,
+    to_record,
+)
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Nothing, Params, method
-from clawsite.gateway.server.session_address import Id, Key
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Nothing, method
 from clawsite.infra import db
-from clawsite.infra.errors import Conflict, Forbidden
+from clawsite.infra.errors import Forbidden
 from tools_app.approvals import external, rule_document
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.grants import GrantTerms
 
-Reason = Annotated[str, Field(max_length=approval_requests.MAX_REASON_LENGTH)]
 MAX_LISTED = 200
 # Approvers need not be able to read or write sessions. Which requests they see depends on the account.
 VIEW_SCOPES = (Scope.READ, Scope.APPROVALS)
@@ -48,28 +53,6 @@ async def get(call: Call, params: ById) -> ApprovalRecord:
     return await db.read(find_record, call.user, params.id)
 
 
-class ForHowLong(Params):
-    """At least one of `seconds` (60 to 28800) and `uses` (1 to 100), for this session, agent or directory."""
-
-    seconds: int | None = None
-    uses: int | None = None
-    scope: Literal["session", "agent", "directory"] = "session"
-
-
-class Answer(Params):
-    """`planHash` is that of the plan you saw; a decision about any other plan is rejected. `for` is used with allow-for."""
-
-    refused: ClassVar[Mapping[str, str]] = {
-        "reviewer": "the signed-in user decides",
-        "grantExpiresInDays": "use allow-for and `for`; allow-always lasts 90 days",
-    }
-
-    decision: Literal["allow-once", "allow-for", "allow-always", "deny"]
-    reason: Reason = ""
-    plan_hash: str | None = Field(None, max_length=64)
-    for_: ForHowLong | None = Field(None, alias="for")
-
-
 class ResolveParams(ById, Answer):
     """`planHash` is that of the plan you saw; a decision about any other plan is rejected. `for` is used with allow-for."""
 
@@ -83,29 +66,6 @@ class ResolveAnswer(TypedDict):
 async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
     """Decide an approval request. The first decision counts; a different one gets CONFLICT with who decided. Idempotent."""
     return ResolveAnswer(ok=True, approval=await db.write(decide_and_read, call.user, params.id, params, alone=True))
-
-
-def decide_and_read(user: User, approval_id: str, answer: Answer) -> ApprovalRecord:
-    """Decide an approval request and return it."""
-    decide(user, approval_id, answer)
-    return find_record(user, approval_id)
-
-
-def decide(user: User, approval_id: str, answer: Answer) -> bool:
-    """Decide an approval request. Return False if this user has already made the same decision."""
-    terms = GrantTerms(answer.for_.scope, answer.for_.seconds, answer.for_.uses) if answer.for_ else None
-    decision, seen = answer.decision, answer.plan_hash
-    try:
-        with openclaw_errors():
-            approval_requests.resolve_approval(
-                approval_id, by=user, decision=decision, reason=answer.reason, terms=terms, seen_hash=seen
-            )
-    except Conflict as conflict:
-        details = conflict.details or {}
-        if (details.get("decision"), details.get("decidedBy")) != (decision, user.get_username()):
-            raise
-        return False
-    return True
 
 
 @method("exec.approval.extend", scope=Scope.APPROVALS, limited=LimitedTokenRule.HARMLESS)

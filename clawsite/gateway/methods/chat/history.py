@@ -5,19 +5,19 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, NotRequired, cast
 
 from pydantic import AliasChoices, Field
-from typing_extensions import TypedDict
 
 from clawsite.gateway.delivery.catch_up import Epoch, LogPosition, Missed, list_open_approvals, read_missed_events
 from clawsite.gateway.methods.chat.rendering import render_messages
-from clawsite.gateway.methods.sessions.lifecycle import to_row
 from clawsite.gateway.protocol import openclaw
 from clawsite.gateway.protocol.approvals import add_approvals, add_enable_offers
 from clawsite.gateway.protocol.openclaw import InFlightRun, PendingInputs
+from clawsite.gateway.protocol.params import Cursor, Id, IdempotencyKey
+from clawsite.gateway.protocol.runs import ActiveRun, Queued
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.protocol.session_events import Message, SessionMessage
-from clawsite.gateway.protocol.sessions import SessionRow
+from clawsite.gateway.protocol.sessions import SessionRow, to_row
 from clawsite.gateway.server.registry import Call, method
-from clawsite.gateway.server.session_address import Cursor, Id, IdempotencyKey, ToSession
+from clawsite.gateway.server.session_address import ToSession
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import find_session_or_none
@@ -57,31 +57,6 @@ class HistoryParams(ToSession):
     @property
     def room(self) -> int:
         return min(self.max_bytes or MAX_REPLY_BYTES, MAX_REPLY_BYTES)
-
-
-class Queued(TypedDict):
-    runId: str
-    text: str
-    truncated: NotRequired[bool]
-    acceptedAt: int
-    sender: str
-    attachments: NotRequired[list[dict[str, Any]]]
-    operation: NotRequired[Literal["compact"]]  # a queued compaction instead of a message
-
-
-class ActiveRun(TypedDict):
-    """The current run and its answer so far: `text` has everything up to `seq`."""
-
-    runId: str
-    status: Literal["running", "waiting"]
-    waitingFor: str | None
-    seq: int
-    cursor: int
-    messageId: str | None
-    text: str
-    thinking: str
-    startedAt: int | None
-    operation: NotRequired[Literal["compact"]]  # it is compacting the session
 
 
 class HistoryAnswer(Missed):

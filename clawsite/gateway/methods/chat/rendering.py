@@ -10,8 +10,9 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.protocol import limits
+from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra.errors import InvalidRequest
 from clawsite.infra.markdown.render import render_markdown
 

@@ -10,9 +10,10 @@ from typing_extensions import TypedDict
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.agent import INTERNAL_OPTION, NO_CHANNELS, NO_MODE, RunRequestParams, to_failure
 from clawsite.gateway.methods.chat.slash_commands import run_slash_command, show_notice
+from clawsite.gateway.protocol.params import Id, IdempotencyKey
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, method
-from clawsite.gateway.server.session_address import Id, IdempotencyKey, ToSession, find_session, session_order_key
+from clawsite.gateway.server.session_address import ToSession, find_session, session_order_key
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import CommandRequested, SessionAddress, StopRequested, find_session_or_none, receive

@@ -7,15 +7,15 @@ from pydantic import AliasChoices, Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
-from clawsite.gateway.methods.agent import AttachmentParams
 from clawsite.gateway.methods.chat.history import HistoryParams, chat_history
 from clawsite.gateway.methods.chat.send import SendAnswer, SendParams, abort_runs, chat_send
 from clawsite.gateway.methods.sessions.lifecycle import to_answer
+from clawsite.gateway.protocol.params import AttachmentParams, Id, IdempotencyKey, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.protocol.session_events import Message
 from clawsite.gateway.protocol.sessions import SessionRow
-from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Params, method
-from clawsite.gateway.server.session_address import ByKey, Id, IdempotencyKey, Key, find_session
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, method
+from clawsite.gateway.server.session_address import ByKey, find_session
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import SessionAddress, find_session_or_none

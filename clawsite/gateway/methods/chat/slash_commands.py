@@ -16,9 +16,9 @@ from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.sessions import create as session_making
 from clawsite.gateway.methods.sessions import lifecycle as session_methods
 from clawsite.gateway.protocol.event_frames import SessionName, to_chat_outgoing
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, Key
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import clock, db
 from clawsite.infra.errors import InvalidRequest, NotFound
 from clawsite.routing.directives import (

@@ -12,9 +12,9 @@ from clawsite.gateway.methods.chat.slash_commands import CommandRow, list_comman
 from clawsite.gateway.methods.defaults import get_session_default_model
 from clawsite.gateway.methods.models import Model, list_wire_models
 from clawsite.gateway.protocol import openclaw
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, Key
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import db
 
 

@@ -15,9 +15,9 @@ from clawsite.gateway.methods.nodes.shapes import NodeId, find_own_node, list_ow
 from clawsite.gateway.models import Device
 from clawsite.gateway.nodes import results
 from clawsite.gateway.protocol.device_events import NodeBroadcast
+from clawsite.gateway.protocol.params import IdempotencyKey, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import IdempotencyKey
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import bus, clock, db
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log

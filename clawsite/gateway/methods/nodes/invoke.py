@@ -17,9 +17,9 @@ from clawsite.gateway.nodes.invocations import NOT_CONNECTED, UNAVAILABLE, Invoc
 from clawsite.gateway.nodes.results import NodeResult
 from clawsite.gateway.protocol.device_events import NodeEvent
 from clawsite.gateway.protocol.frames import Command
+from clawsite.gateway.protocol.params import IdempotencyKey, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Nothing, Params, method
-from clawsite.gateway.server.session_address import IdempotencyKey
+from clawsite.gateway.server.registry import Call, Nothing, method
 from clawsite.infra import bus, clock, db
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.errors import InvalidRequest, Unavailable

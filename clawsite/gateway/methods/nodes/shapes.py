@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from clawsite.accounts.models import User
 from clawsite.gateway.devices.selectors import find_device
 from clawsite.gateway.models import Device
-from clawsite.gateway.server.registry import Params
+from clawsite.gateway.protocol.params import Params
 from clawsite.infra.errors import NotFound
 
 NodeId = Annotated[str, Field(min_length=1, max_length=64)]

@@ -9,15 +9,16 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
-from clawsite.gateway.delivery.run_waits import wait_for_run_end
 from clawsite.gateway.methods.agent import to_failure
+from clawsite.gateway.protocol.params import IdempotencyKey
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, method
-from clawsite.gateway.server.session_address import ByKey, IdempotencyKey, find_session
+from clawsite.gateway.server.session_address import ByKey, find_session
 from clawsite.gateway.server.tool_invocation import DEFAULT_TIMEOUT_MS, TimeoutMs
 from clawsite.infra import db
 from sessions_app.models import Run
 from sessions_app.runs.compaction_requests import MAX_INSTRUCTIONS_LENGTH, read_compaction_outcome, request_compaction
+from sessions_app.sessions.run_waits import wait_for_run_end
 
 
 class CompactParams(ByKey):

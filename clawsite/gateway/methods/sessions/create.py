@@ -2,37 +2,26 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Literal, NotRequired, cast
+from typing import ClassVar, Literal, NotRequired, cast
 from uuid import uuid4
 
 from pydantic import AliasChoices, Field
 
-from clawsite.accounts.models import User
-from clawsite.gateway.auth import limited_tokens
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
-from clawsite.gateway.methods.sessions.lifecycle import POLICY_ONLY, SessionAnswer, ThinkingLevel, to_answer
+from clawsite.gateway.methods.sessions.lifecycle import SessionAnswer, to_answer
+from clawsite.gateway.protocol.params import Key
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, IdempotencyKey, Key, find_session, to_address
+from clawsite.gateway.protocol.sessions import POLICY_ONLY, NewSession
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import find_session, to_address
+from clawsite.gateway.server.session_requests import prepare_create, prepare_once
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.inbound import Inbound, SessionAddress, open_session, receive_in_new_session
-from sessions_app.keys import parse_key
+from clawsite.routing.inbound import Inbound, SessionAddress, receive_in_new_session
 from sessions_app.models import Session
 from sessions_app.sessions.forks import fork_session
-from sessions_app.sessions.idempotency import find_or_create_session
 
 NO_PROJECTS = "sessions have no projects and no worktrees"
-
-
-class NewSession(Params):
-    key: Key | None = None
-    agent_id: Id | None = None
-    label: str = Field("", max_length=512)
-    display_name: str = Field("", max_length=200)
-    model: str = Field("", max_length=200)
-    thinking_level: ThinkingLevel | None = None
-    idempotency_key: IdempotencyKey | None = None  # for a session without a key; a key itself makes it idempotent
 
 
 class CreateParams(NewSession):
@@ -82,39 +71,8 @@ async def create(call: Call, params: CreateParams) -> CreateAnswer:
     return CreateAnswer(**await to_answer(call, session), runStarted=True, runId=accepted.run_id)
 
 
-def prepare_create(user: User, params: NewSession, **more: Any) -> tuple[Callable[[], Session], str]:
-    """Return a function that finds or creates the session, and its order key; `more` are fields of a new session.
-
-    A limited token can't set options for a session with a key, because runs with more tools may use that session.
-    """
-    fields = {
-        "label": params.label,
-        "title": params.display_name,
-        "model": params.model,
-        "thinking_level": params.thinking_level or "",
-    }
-    if params.key and any(fields.values()):
-        limited_tokens.check_limited_token(
-            user, LimitedTokenRule.REFUSED, "model, thinkingLevel, label or displayName together with a key"
-        )
-    address = SessionAddress(params.key or "", agent=(params.agent_id or "").lower())
-    key, agent = address.own_key(), parse_key(address.own_key()).agent
-    if address.agent and address.agent != agent:
-        raise InvalidRequest(f"session key {key!r} belongs to agent {agent!r}, not {address.agent!r}")
-    if params.key:
-        return partial(open_session, user, key=key, **fields, **more), key
-    return _prepare_once(user, params, agent, partial(open_session, user, agent=agent, **fields, **more))
-
-
 async def _prepare_fork(call: Call, params: CreateParams) -> tuple[Callable[[], Session], str]:
     if params.key or not params.parent_session_key:
         raise InvalidRequest("a fork needs parentSessionKey and can't have a key")
     parent = await find_session(call, to_address(params.parent_session_key, None, params.agent_id))
-    return _prepare_once(call.user, params, parent.agent, partial(fork_session, call.user, parent))
-
-
-def _prepare_once(user: User, params: NewSession, agent: str, make: Callable[..., Session]) -> tuple[Callable[[], Session], str]:
-    if params.idempotency_key is None:
-        return make, ""
-    request = params.model_dump(exclude={"agent_id", "idempotency_key"}, exclude_defaults=True)
-    return partial(find_or_create_session, user, agent, params.idempotency_key, request, make), params.idempotency_key
+    return prepare_once(call.user, params, parent.agent, partial(fork_session, call.user, parent))

@@ -7,9 +7,10 @@ from pydantic import AliasChoices, Field
 
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.sessions.lifecycle import SessionAnswer, to_answer
+from clawsite.gateway.protocol.params import Id, Key
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, method
-from clawsite.gateway.server.session_address import ByKey, Id, Key, find_session
+from clawsite.gateway.server.session_address import ByKey, find_session
 from clawsite.infra import db
 from sessions_app.sessions.forks import fork_session
 

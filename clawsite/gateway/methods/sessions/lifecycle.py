@@ -1,28 +1,26 @@
 """Find, change, reset, delete and restore a session."""
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Any, ClassVar, Literal, NotRequired, cast
+from typing import ClassVar, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.defaults import get_session_default_model
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.protocol.sessions import SessionRow
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import ByKey, Id, Key, check_session_unchanged, find_session, to_address
+from clawsite.gateway.protocol.sessions import Changes, SessionRow, to_row
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import ByKey, check_session_unchanged, find_session, to_address
+from clawsite.gateway.server.session_requests import apply_changes
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest, NotFound
-from clawsite.routing.inbound import find_session_or_none, open_session
+from clawsite.routing.inbound import find_session_or_none
 from sessions_app.keys import parse_key
 from sessions_app.models import Session
-from sessions_app.sessions import marks, selectors
+from sessions_app.sessions import marks
 from sessions_app.sessions import service as session_service
-
-ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
 
 class SessionAnswer(TypedDict):
@@ -32,22 +30,9 @@ class SessionAnswer(TypedDict):
     entry: SessionRow
 
 
-def to_row(user: User, session: Session) -> SessionRow:
-    """Return the session as in the user's list."""
-    row = {
-        **selectors.to_wire_session(session),
-        "key": session.key_for(user.pk),
-        **marks.read_row_states(user, [session])[session.pk],
-    }
-    return cast("SessionRow", row)
-
-
 async def to_answer(call: Call, session: Session) -> SessionAnswer:
     entry = await db.read(to_row, call.user, session)
     return SessionAnswer(ok=True, key=entry["key"], sessionId=str(session.generation_id), entry=entry)
-
-
-POLICY_ONLY = "what an agent may do is set by policy and exec rules"
 
 
 class ResolveParams(Params):
@@ -101,38 +86,6 @@ def _find_by_label(call: Call, label: str, agent: str | None) -> Session:
     return session
 
 
-class Changes(Params):
-    """Omitted fields are unchanged; null clears. `pinned`, `archived` and `unread` are the caller's own marks.
-
-    `reasoningLevel` and `responseUsage` are stored for clients, as display settings; they have no other effect.
-    """
-
-    refused: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("execHost", "execSecurity", "execAsk", "execNode", "permissionMode", "toolOverrides"), POLICY_ONLY),
-        **dict.fromkeys(("inheritedToolPolicyVersion", "inheritedToolAllow", "inheritedToolDeny"), POLICY_ONLY),
-        **dict.fromkeys(("expectedPermissionMode", "expectedToolOverrides"), POLICY_ONLY),
-        **dict.fromkeys(("contextWindow", "fastMode"), "choose a model"),
-        **dict.fromkeys(("icon", "color", "category", "boardFace", "statusNote", "attention", "ttlMinutes"), "sessions have none"),
-        "expectedMarkedUnreadAt": "sessions can't be marked as unread",
-        **dict.fromkeys(("spawnedBy", "completionOwnerSessionKey"), "only agents can spawn sessions"),
-        "expectedLifecycleRevision": "use expectedSessionId",
-        "elevatedLevel": POLICY_ONLY,
-        **dict.fromkeys(("sendPolicy", "groupActivation"), "there are no messaging channels to send to"),
-        "traceLevel": "use runs.events for a run's complete log",
-    }
-
-    label: str | None = Field(None, max_length=512)
-    title: str | None = Field(None, max_length=200)
-    model: str | None = Field(None, max_length=200)
-    thinking_level: ThinkingLevel | None = None
-    verbose_level: Literal["off", "on", "full"] | None = None
-    reasoning_level: Literal["off", "on", "stream"] | None = None
-    response_usage: Literal["off", "tokens", "full", "on"] | None = None
-    pinned: bool | None = None
-    archived: bool | None = None
-    unread: Literal[False] | None = None  # marks the session as read, like sessions.read
-
-
 class PatchParams(ByKey, Changes):
     """Omitted fields are unchanged; null clears. `pinned`, `archived` and `unread` are the caller's own marks.
 
@@ -157,26 +110,6 @@ async def patch(call: Call, params: PatchParams) -> PatchAnswer:
     model = session.model or await db.read(get_session_default_model)
     resolved = {"modelProvider": model.partition("/")[0], "model": model.partition("/")[2]}
     return PatchAnswer(**await to_answer(call, session), path="", resolved=resolved)
-
-
-async def apply_changes(user: User, session: Session | str, params: Changes) -> Session:
-    """Apply changes to a session, or to a new one with the given key."""
-    given = params.model_dump(by_alias=True, include=params.model_fields_set & Changes.model_fields.keys())
-    new_marks = {name: bool(given.pop(name)) for name in ("pinned", "archived") if name in given}
-    was_read = given.pop("unread", None) is False
-    if isinstance(session, str):
-        session = await db.write(_create_and_patch, user, session, given)
-    elif given or not (new_marks or was_read):
-        session = await db.write(session_service.patch_session, user, session, given, key=str(session.id))
-    if new_marks:
-        await db.write(partial(marks.mark_session, user, session, **new_marks), key=str(session.id))
-    if was_read:
-        await db.write(marks.mark_read, user, session, key=str(session.id))
-    return session
-
-
-def _create_and_patch(user: User, new: str, given: dict[str, Any]) -> Session:
-    return session_service.patch_session(user, open_session(user, key=new), given)
 
 
 class ResetParams(ByKey):

@@ -10,10 +10,11 @@ from typing_extensions import TypedDict
 
 from clawsite.gateway.methods.defaults import get_session_default_model
 from clawsite.gateway.protocol import limits
+from clawsite.gateway.protocol.params import Cursor, Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.protocol.sessions import SessionRow
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Cursor, Id, Key, to_address
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import to_address
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError, NotFound
 from clawsite.routing.inbound import find_session_or_none

@@ -5,9 +5,10 @@ from typing import NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, Key, to_address
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import to_address
 from clawsite.infra import db
 from clawsite.routing.inbound import find_session_or_none
 from sessions_app.models import Session

@@ -23,9 +23,10 @@ from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.approval_snapshots import ApprovalReplay, build_replay
 from clawsite.gateway.protocol.approvals import ApprovalRecord
 from clawsite.gateway.protocol.event_frames import SessionName
+from clawsite.gateway.protocol.params import Cursor, IsoTime
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, method
-from clawsite.gateway.server.session_address import ByKey, Cursor, IsoTime, ToSession
+from clawsite.gateway.server.session_address import ByKey, ToSession
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Conflict, InvalidRequest
 from clawsite.routing.inbound import find_session_or_none

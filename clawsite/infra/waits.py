@@ -1,4 +1,4 @@
-"""Wait for changes by key. A notification is only a hint: waiters re-read the rows, also without one."""
+"""Wait for news about an object, by its key. News is a hint: waiters read the rows, even if no news arrives."""
 
 import asyncio
 from collections.abc import Hashable, Iterator
@@ -21,7 +21,7 @@ class Waiters(Generic[K]):
 
     @contextmanager
     def of(self, *keys: K) -> Iterator[asyncio.Event]:
-        """Yield an event that is set when one of the keys may have changed."""
+        """Yield an event that is set when there may be news about one of the keys."""
         event = asyncio.Event()
         for key in keys:
             self._waiting.setdefault(key, set()).add(event)
