@@ -282,9 +282,9 @@ async def test_a_long_note_is_cut_and_says_so(get, tmp_path):
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("notes.md", "is no note"),
-        ("memory/a.txt", "is no note"),
-        ("memory", "is no note"),
+        ("notes.md", "is not a note"),
+        ("memory/a.txt", "is not a note"),
+        ("memory", "is not a note"),
         ("../MEMORY.md", "outside the workspace"),
         ("memory/../../x/MEMORY.md", "outside the workspace"),
         ("memory/link.md", "symbolic link"),

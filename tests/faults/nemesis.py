@@ -20,9 +20,7 @@ class Nemesis:
     async def rage(self, seconds: float) -> None:
         """Some faults, spread over so many seconds, while the dead are raised again."""
         for process in self._stack.workers:
-            process.order(
-                slow=self._rng.choice([0.0, 0.05, 0.2])
-            )  # the slower a tool, the likelier that its worker dies in it
+            process.order(slow=self._rng.choice([0.0, 0.05, 0.2]))  # the slower a tool, the likelier that its worker dies in it
         undertaker = asyncio.create_task(self._raise_the_dead())
         try:
             faults = self._rng.randint(2, 4)

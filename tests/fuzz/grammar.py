@@ -150,9 +150,7 @@ class Lines:
     def simple(self, depth: int) -> str:
         pieces = []
         if self.random.random() < 0.08:
-            pieces.append(
-                self.random.choice(("LANG=C", "v=1", "PATH=/bin", f"v={self.word(depth + 1)}", "LC_ALL=C", "v[$(xx)]=1"))
-            )
+            pieces.append(self.random.choice(("LANG=C", "v=1", "PATH=/bin", f"v={self.word(depth + 1)}", "LC_ALL=C", "v[$(xx)]=1")))
         pieces.append(self.name())
         pieces += [self.word(depth) for _ in range(self.random.choice((0, 1, 1, 2, 3)))]
         if self.random.random() < 0.2:

@@ -52,7 +52,7 @@ async def test_bad_parameters_come_back_in_words(workshop: Workshop):
     told = [answer["content"][0]["text"] for answer in answers]
     assert ["invalid arguments" in each for each in told] == [True, True, True, False, False]
     assert "outside the workspace" in told[3]
-    assert "is no note" in told[4]
+    assert "is not a note" in told[4]
 
 
 async def test_a_large_answer_is_cut_and_says_so(workshop: Workshop):

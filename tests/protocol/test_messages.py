@@ -90,7 +90,8 @@ def begins_a_delta_too_early(monkeypatch):
 def reads_a_run_from_its_beginning(monkeypatch):
     found = new_messages.read_new_messages
     monkeypatch.setattr(
-        "clawsite.gateway.delivery.hub_queries.read_new_messages", lambda session, runs, ids: found(session, dict.fromkeys(runs, 0), ids)
+        "clawsite.gateway.delivery.hub_queries.read_new_messages",
+        lambda session, runs, ids: found(session, dict.fromkeys(runs, 0), ids),
     )
 
 

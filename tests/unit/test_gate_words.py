@@ -11,7 +11,11 @@ from django.utils import translation
 from clawsite.web.approvals.gate_reasons import SHORT_REASONS, gate_reason_text
 
 ROOT = Path(__file__).parents[2]
-SOURCES = [*sorted((ROOT / "tools_app/exec").rglob("*.py")), *sorted((ROOT / "tools_app/approvals").glob("*.py")), ROOT / "tools_app/builtin/process.py"]
+SOURCES = [
+    *sorted((ROOT / "tools_app/exec").rglob("*.py")),
+    *sorted((ROOT / "tools_app/approvals").glob("*.py")),
+    ROOT / "tools_app/builtin/process.py",
+]
 CODE = re.compile(r"[a-z]+(-[a-z]+)*")
 # Why a command cannot be allowed always, which is told in another place; and a question that no gate has looked at.
 NO_REASON = {"never-always", "nothing-to-allow", "open-arguments"}
