@@ -109,7 +109,7 @@ def draft(page: Page) -> None:
     page.get_by_label("Deny").fill("edit\ngroup:runtime")
     page.get_by_label("Also allow").fill("web_search")
     expect(page.locator("tr.flipped").first).to_be_visible()
-    page.get_by_role("button", name="last 30 days").click()
+    page.get_by_role("button", name="Last 30 days").click()
     expect(page.locator("#replayed")).to_be_visible()
 
 

@@ -5,6 +5,11 @@ import pytest
 from tests.plugin_maker import TOOLS, forget, install, note
 
 
+@pytest.fixture(autouse=True)
+def _quick_passwords(settings):
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # the real one takes a quarter of a second
+
+
 @pytest.fixture
 def fresh_policy(database):
     """The tool policy as a new installation has it, and again so afterwards."""

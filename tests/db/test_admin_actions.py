@@ -60,9 +60,9 @@ def test_stopping_runs_says_first_what_will_happen(staff, run):
     queued, running, ended = run("k1"), run("k2", "running"), run("k3", "completed")
     act = staff("Operator")
     asked = act(RUNS, "abort_runs", queued, running, ended)
-    assert "is accepted: it ends now and never starts again" in asked
-    assert "its worker is asked to stop" in asked
-    assert "has ended: completed" in asked
+    assert "Currently queued; will be stopped immediately and can’t be resumed" in asked
+    assert "its worker will stop it" in asked
+    assert "Already ended: completed" in asked
     assert "a private question" not in asked
     assert Run.objects.filter(abort_requested_at=None, status__in=["accepted", "running", "completed"]).count() == 3
 
@@ -70,7 +70,7 @@ def test_stopping_runs_says_first_what_will_happen(staff, run):
 def test_confirmed_runs_are_stopped_by_the_service(staff, run):
     queued, running, ended = run("k1"), run("k2", "running"), run("k3", "completed")
     said = staff("Operator")(RUNS, "abort_runs", queued, running, ended, sure=True)
-    assert "2 runs were asked to stop; 1 has ended." in said
+    assert "Stop requested for 2 runs; 1 has stopped." in said
     queued.refresh_from_db()
     running.refresh_from_db()
     ended.refresh_from_db()
@@ -104,7 +104,7 @@ def test_who_does_not_run_the_gateway_stops_nothing(staff, run, groups):
 def test_sessions_are_archived_for_their_owner(staff, run, user):
     session = run("k1").session
     act = staff("Operator")
-    assert f"moves to {user.username}’s archive" in act(SESSIONS, "archive_sessions", session)
+    assert f"move to {user.username}’s archive" in act(SESSIONS, "archive_sessions", session)
     assert "1 session was archived." in act(SESSIONS, "archive_sessions", session, sure=True)
     assert SessionMark.objects.get(session=session, user=user).archived_at
     assert Run.objects.get().status == "accepted"
@@ -113,7 +113,7 @@ def test_sessions_are_archived_for_their_owner(staff, run, user):
 def test_deleting_a_session_stops_its_runs_and_leaves_main_ones(staff, run, user, session_of):
     session, main = run("k1").session, session_of(user, "agent:main:main")
     act = staff("Operator")
-    assert "can only be reset by its owner" in act(SESSIONS, "delete_sessions", session, main)
+    assert "only its owner can reset it" in act(SESSIONS, "delete_sessions", session, main)
     assert "1 session was deleted." in act(SESSIONS, "delete_sessions", session, main, sure=True)
     assert Session.objects.get(pk=session.pk).deleted_at
     assert Session.objects.get(pk=main.pk).deleted_at is None
@@ -123,9 +123,9 @@ def test_deleting_a_session_stops_its_runs_and_leaves_main_ones(staff, run, user
 def test_revoked_tokens_stop_and_stay_listed(staff, user):
     lost = AccessToken.objects.create(user=user, name="lost", prefix="abc", digest="x", scopes=[])
     act = staff("Operator")
-    assert "stops working at once" in act(TOKENS, "revoke", lost)
+    assert "Stops working immediately" in act(TOKENS, "revoke", lost)
     assert AccessToken.objects.get().revoked_at is None
-    assert "1 token was revoked." in act(TOKENS, "revoke", lost, sure=True)
+    assert "1 access token was revoked." in act(TOKENS, "revoke", lost, sure=True)
     assert AccessToken.objects.get().revoked_at
     assert "nothing to do" in act(TOKENS, "revoke", lost, sure=True)
 

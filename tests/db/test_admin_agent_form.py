@@ -80,9 +80,9 @@ def test_a_form_saved_unchanged_leaves_the_policy_alone(client):
 @pytest.mark.parametrize(
     ("model", "objection"),
     [
-        ("openai/gpt-5", "This model has no credentials: set OPENAI_API_KEY"),
-        ("anthropic/claude-sonnet-5-5", "This model has no credentials: set ANTHROPIC_API_KEY"),
-        ("openia/gpt-5", "There is no provider “openia”"),
+        ("openai/gpt-5", "No credentials for this model. Set OPENAI_API_KEY"),
+        ("anthropic/claude-sonnet-5-5", "No credentials for this model. Set ANTHROPIC_API_KEY"),
+        ("openia/gpt-5", "Unknown provider “openia”"),
         ("some-model", "provider/model"),
     ],
 )
@@ -151,22 +151,22 @@ def test_limits_and_ids_out_of_range_are_refused(client, field):
 
 
 def test_a_tool_that_does_not_exist_is_refused_by_the_policys_own_words(client):
-    assert "is no tool, group or plugin" in objections(send(client, MAIN, deny="wriet"))
+    assert "is not a tool, group or plugin" in objections(send(client, MAIN, deny="wriet"))
 
 
 def test_the_form_shows_what_the_layers_leave_and_who_refused_the_rest(client):
     send(client, MAIN, deny="write")
     said = client.get(MAIN, secure=True).content.decode()
     assert '<tr class="allowed"><th scope="row">read</th><td>fs</td><td>allowed</td><td></td></tr>' in said
-    assert '<tr class="refused"><th scope="row">write</th><td>fs</td><td>refused</td><td>layer agent: ' in said
+    assert '<tr class="refused"><th scope="row">write</th><td>fs</td><td>denied</td><td>layer agent: ' in said
 
 
 def test_the_form_goes_by_the_model_that_a_run_would_have(client):
     Agent.objects.filter(slug="main").update(model="openai/gpt-5")
     policies.save_policy(scope="global", provider="openai", deny=["read"])
     said = client.get(MAIN, secure=True).content.decode()
-    assert '<tr class="refused"><th scope="row">read</th><td>fs</td><td>refused</td><td>layer global_provider: ' in said
-    assert "with openai/gpt-5, for somebody" in said
+    assert '<tr class="refused"><th scope="row">read</th><td>fs</td><td>denied</td><td>layer global_provider: ' in said
+    assert "with openai/gpt-5, for a user" in said
 
 
 def test_a_policy_changed_meanwhile_is_not_overwritten(client):

@@ -106,8 +106,8 @@ def test_who_sees_the_questions_of_others_and_who_answers_them(groups, sees, ans
 def test_whoever_asked_sees_their_own_question_and_may_drop_it_but_not_answer(ada, question):
     client = browser(ada)
     page = client.get(reverse("approvals")).content.decode()
-    assert "Waiting for an approver" in page
-    assert "Drop this command" in page
+    assert "Waiting for approval" in page
+    assert "Skip this command" in page
     assert "Approve once" not in page
     assert answer(client, question, **HTMX).status_code == 403
     assert client.post(reverse("approval-drop", args=[question.pk]), **HTMX).status_code == 200
@@ -119,7 +119,7 @@ def test_who_only_reads_a_chat_may_not_drop_its_command(person, question):
     viewer = person(name="viewer")
     SessionMember.objects.create(session=question.session, user=viewer, role=SessionMember.Role.VIEWER)
     client = browser(viewer)
-    assert "Drop this command" not in client.get(reverse("approval", args=[question.pk])).content.decode()
+    assert "Skip this command" not in client.get(reverse("approval", args=[question.pk])).content.decode()
     assert client.post(reverse("approval-drop", args=[question.pk]), **HTMX).status_code == 403
     assert status_of(question) == "pending"
 
@@ -155,7 +155,7 @@ def test_an_answer_names_the_plan_that_was_shown(ben, question):
     for seen in ("", "0" * 64):
         given = answer(browser(ben), question, seen=seen, **HTMX)
         assert given.status_code == 409
-        assert "what you saw is not what would run" in given.content.decode()
+        assert "The command you saw is not the one that would run" in given.content.decode()
     assert status_of(question) == "pending"
 
 
@@ -167,14 +167,14 @@ def test_a_question_shows_which_scripts_it_runs_and_what_they_are(ada, ben, sess
     assert "ab12ab12ab12<" in page
     assert "/home/ada/work/Makefile" not in page  # there is none
     in_chat = browser(ben).get(reverse("approval-in-chat", args=[question.pk]), **HTMX).content.decode()
-    assert "deploy.py" in in_chat[: in_chat.index('<details class="facts-fold"')].partition("It runs the content of")[2]
+    assert "deploy.py" in in_chat[: in_chat.index('<details class="facts-fold"')].partition("Runs the contents of")[2]
 
 
 def test_the_second_answer_is_told_who_won(ben, person, question):
     assert answer(browser(person("Approver", name="cleo")), question, "deny", reason="not now", **HTMX).status_code == 200
     late = answer(browser(ben), question, **HTMX)
     assert late.status_code == 409
-    assert "cleo has answered already" in late.content.decode()
+    assert "cleo has already decided this request" in late.content.decode()
     assert "cleo denied it" in late.content.decode()
     assert "not now" in late.content.decode()
     assert status_of(question) == "denied"
@@ -215,23 +215,23 @@ def test_a_wish_that_is_too_wide_is_refused_in_words(ben, question, given):
 
 def test_what_always_would_store_is_shown_and_its_absence_explained(ada, ben, question):
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
-    assert "Allow always…" in page
+    assert "Always allow…" in page
     assert "/usr/bin/git</code> <code>status --short" in page
     plan = plan_of(question.session, "bash x.sh", call="x")
     shown = shown_of(plan, may=["allow-once", "allow-for", "deny"], notNarrow="a shell could run anything")
     del shown["narrow"]
     other = asked(ada, question.session, shown=shown)
     page = browser(ben).get(reverse("approval", args=[other.pk])).content.decode()
-    assert "Allow always…" not in page
-    assert "It cannot be allowed always: a shell could run anything." in page
-    assert "exactly this line, and no other" in page
+    assert "Always allow…" not in page
+    assert "Can’t always allow: a shell could run anything." in page
+    assert "only this exact command" in page
     assert answer(browser(ben), other, "allow-always", **HTMX).status_code == 400
 
 
 def test_two_people_are_counted_on_the_card(ada, ben, person, session_of):
     question = asked(ada, session_of(ada), needed=2)
     first = answer(browser(ben), question, **HTMX).content.decode()
-    assert "1 of 2 people agreed" in first
+    assert "1 of 2 approvals" in first
     assert "ben approved it once" in first
     assert status_of(question) == "pending"
     assert ApprovalVote.objects.count() == 1
@@ -243,8 +243,8 @@ def test_the_card_counts_by_the_rules_of_now(ada, ben, session_of):
     question = asked(ada, session_of(ada))
     ExecRule.objects.create(scope="agent", subject="main", two_people=True)
     address = reverse("approval", args=[question.pk])
-    assert "Two people must agree." in browser(ben).get(address).content.decode()
-    assert "1 of 2 people agreed" in answer(browser(ben), question, **HTMX).content.decode()
+    assert "Two approvers are required." in browser(ben).get(address).content.decode()
+    assert "1 of 2 approvals" in answer(browser(ben), question, **HTMX).content.decode()
 
 
 def test_it_is_told_why_an_answer_became_void(ada, ben, question):
@@ -252,7 +252,7 @@ def test_it_is_told_why_an_answer_became_void(ada, ben, question):
     approval_requests.void_approvals([Approval.objects.get(pk=question.pk)], approvers.LOST_THE_RIGHT)
     for address in (reverse("approval", args=[question.pk]), reverse("approvals-history")):
         page = browser(ben).get(address).content.decode()
-        assert "ben approved it once; it became void before it began" in page
+        assert "ben approved it once; canceled before it started" in page
         assert "who approved it may not approve it any more" in page
 
 
@@ -266,7 +266,9 @@ def test_a_grant_of_two_names_both(ada, ben, person, session_of):
 def test_who_asked_is_told_why_they_may_not_answer_where_a_rule_says_so(person, session_of):
     both = person("User", "Approver", name="both")
     question = asked(both, session_of(both), exclude_requester=True)
-    assert "This rule wants somebody else than who asked." in browser(both).get(reverse("approvals")).content.decode()
+    assert (
+        "Requesters can’t approve their own commands under this rule." in browser(both).get(reverse("approvals")).content.decode()
+    )
     assert answer(browser(both), question, **HTMX).status_code == 403
 
 
@@ -286,8 +288,8 @@ def test_several_are_answered_each_for_itself(ada, ben, person, session_of):
     given = browser(ben).post(reverse("approvals-several"), {"chosen": chosen, "decision": "allow-once"}, **HTMX)
     assert [status_of(each) for each in questions] == ["approved", "denied", "pending"]
     told = given.content.decode()
-    assert "1 answered. 2 were not." in told
-    assert "cleo has answered already" in told
+    assert "1 decided. 2 failed." in told
+    assert "cleo has already decided this request" in told
     assert browser(ada).post(reverse("approvals-several"), {"chosen": chosen, "decision": "deny"}).status_code == 403
     assert browser(ben).post(reverse("approvals-several"), {"chosen": chosen, "decision": "allow-always"}).status_code == 404
 
@@ -310,7 +312,7 @@ def test_every_character_of_a_command_can_be_seen_and_none_is_markup(ada, ben, s
     assert '<span class="newline">\n</span>' in page
     box = page[page.index('class="would-run"') : page.index('class="agent-says"')]
     assert "Trust me" not in box
-    assert "The agent’s own words. Nobody has checked them." in page
+    assert "Explanation from the agent, not verified." in page
 
 
 def test_the_longest_command_is_on_the_page_in_full(ada, ben, session_of):
@@ -325,7 +327,7 @@ def test_a_line_for_a_running_command_says_so(ada, ben, session_of):
     first = asked(ada, session_of(ada))
     running = command_of(first, name="quiet-otter")
     question = asked(ada, session_of(ada), "y", plan={"input_to": str(running.pk)})
-    assert "Typed into the command quiet-otter" in browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
+    assert "Input for the running command quiet-otter" in browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
 
 
 def test_a_part_outside_of_the_line_does_no_harm(ada, ben, session_of):
@@ -436,9 +438,9 @@ def test_the_history_tells_person_time_and_outcome(ben, question):
 
 def test_an_operator_lets_the_main_agent_ask_with_one_click(person):
     client = browser(person("Operator"))
-    assert "Let agent main ask" in client.get(reverse("approvals")).content.decode()
+    assert "Let “main” request commands" in client.get(reverse("approvals")).content.decode()
     done = client.post(reverse("let-ask"), {"agent": "main"}, follow=True).content.decode()
-    assert "Agent main may ask now" in done
+    assert "Agent main can now request commands" in done
     rule = ExecRule.objects.get()
     assert (rule.scope, rule.subject, rule.security, rule.ask) == ("agent", "main", "allowlist", "on-miss")
     assert 'id="let-ask"' not in done
@@ -447,14 +449,14 @@ def test_an_operator_lets_the_main_agent_ask_with_one_click(person):
 def test_what_somebody_refused_is_not_opened_by_one_click(person):
     ExecRule.objects.create(scope="installation", security="deny")
     client = browser(person("Operator"))
-    assert "The exec rule of installation refuses them" in client.get(reverse("approvals")).content.decode()
-    assert "has decided this already" in client.post(reverse("let-ask"), {"agent": "main"}, follow=True).content.decode()
+    assert "The exec rule for installation denies them" in client.get(reverse("approvals")).content.decode()
+    assert "already decides this" in client.post(reverse("let-ask"), {"agent": "main"}, follow=True).content.decode()
     assert ExecRule.objects.count() == 1
 
 
 def test_only_operators_let_an_agent_ask(ben, ada):
     for user in (ben, ada):
-        assert "An operator can do that" in browser(user).get(reverse("approvals")).content.decode()
+        assert "An operator can allow it" in browser(user).get(reverse("approvals")).content.decode()
         assert browser(user).post(reverse("let-ask"), {"agent": "main"}).status_code == 403
     assert not ExecRule.objects.exists()
 
@@ -465,12 +467,12 @@ def test_grants_are_listed_and_taken_back(ben, question, person):
     page = client.get(reverse("grants")).content.decode()
     assert "/usr/bin/git" in page
     assert ">4 of 4</dd>" in page
-    assert "Given for</dt><dd>8 hours<" in page
+    assert "Valid for</dt><dd>8 hours<" in page
     grant = Grant.objects.get()
     assert browser(person("Auditor")).post(reverse("grant-revoke", args=[grant.pk])).status_code == 403
-    assert "Taken back." in client.post(reverse("grant-revoke", args=[grant.pk]), follow=True).content.decode()
-    assert "taken back by ben" in client.get(reverse("grants") + "?past=1").content.decode()
-    assert "it was taken back already" in client.post(reverse("grant-revoke", args=[grant.pk]), follow=True).content.decode()
+    assert "Grant revoked." in client.post(reverse("grant-revoke", args=[grant.pk]), follow=True).content.decode()
+    assert "revoked by ben" in client.get(reverse("grants") + "?past=1").content.decode()
+    assert "This grant is already revoked." in client.post(reverse("grant-revoke", args=[grant.pk]), follow=True).content.decode()
 
 
 def test_what_is_worth_a_look_stands_on_the_fold_of_the_card_in_the_chat(ada, ben, session_of):
@@ -483,7 +485,7 @@ def test_what_is_worth_a_look_stands_on_the_fold_of_the_card_in_the_chat(ada, be
         assert f">{words}</span>" in summary, words
     hostile.shown = {**hostile.shown, "writes": ["a", "b", "c"]}
     hostile.save()
-    assert "Writes to 3 places" in browser(ben).get(reverse("approval-in-chat", args=[hostile.pk]), **HTMX).content.decode()
+    assert "Writes to 3 paths" in browser(ben).get(reverse("approval-in-chat", args=[hostile.pk]), **HTMX).content.decode()
 
 
 @pytest.mark.parametrize(
@@ -506,7 +508,7 @@ def test_how_long_how_often_and_where_stands_in_the_card_and_in_the_history(give
 
 def test_always_says_that_it_is_for_90_days(ben, question):
     assert (
-        "ben allowed it always (for 90 days, for this agent"
+        "ben set it to always allow (for 90 days, for this agent"
         in answer(browser(ben), question, "allow-always", **HTMX).content.decode()
     )
 
@@ -519,7 +521,7 @@ def test_the_list_of_grants_names_the_chat_to_who_may_read_it_only(ada, ben, per
     session.save()
     page = browser(ben).get(reverse("grants")).content.decode()
     assert "one chat, agent main" in page
-    assert "Given for</dt><dd>15 minutes<" in page
+    assert "Valid for</dt><dd>15 minutes<" in page
     assert "Secret plans" not in page
     assert "Secret plans" in browser(both).get(reverse("grants")).content.decode()
 
@@ -527,10 +529,10 @@ def test_the_list_of_grants_names_the_chat_to_who_may_read_it_only(ada, ben, per
 def test_a_question_on_its_own_page_shows_all_of_it_after_the_answer_too(ben, question):
     own = reverse("approval", args=[question.pk])
     shown = answer(browser(ben), question, **HTMX, HTTP_HX_CURRENT_URL=f"http://testserver{own}").content.decode()
-    assert "What it was" not in shown
+    assert "Command details" not in shown
     assert "only this chat" not in shown
     elsewhere = asked(question.requester, question.session)
-    assert "What it was" in answer(browser(ben), elsewhere, **HTMX).content.decode()
+    assert "Command details" in answer(browser(ben), elsewhere, **HTMX).content.decode()
 
 
 def tried(user: Any, line: str, *, level: int = 2, **more: str) -> str:
@@ -558,7 +560,7 @@ def test_a_trial_counts_the_grants_of_the_agent_and_names_the_one_that_allows(be
     allows = grants.add_manually(["ls"], by=operator, scope="agent", subject="main")
     page = tried(ben, "ls -la")
     assert 'data-effect="allow"' in page
-    assert f'#grant-{allows.pk}">because of grant #{allows.pk}</a>, by olga: <code>ls</code>' in page
+    assert f'#grant-{allows.pk}">grant #{allows.pk}</a>, by olga: <code>ls</code>' in page
     assert f"grant #{needless.pk}" not in page
     assert f'id="grant-{allows.pk}"' in browser(ben).get(reverse("grants")).content.decode()
     Agent.objects.create(slug="scout", name="Scout")
@@ -588,12 +590,12 @@ def test_the_history_filters_by_the_words_of_its_badges(ada, ben, session_of):
     page = browser(ben).get(reverse("approvals-history")).content.decode()
     offered = re.findall(r'<option value="\w+">(\w+)</option>', page)
     badges = re.findall(r'<span class="badge \w*">(\w+)</span>', page)
-    assert sorted(set(badges)) == sorted(offered) == ["Approved", "Denied", "Expired", "Void"]
+    assert sorted(set(badges)) == sorted(offered) == ["Approved", "Canceled", "Denied", "Expired"]
 
 
 @pytest.mark.parametrize(
     ("decision", "words"),
-    [("", "Nobody answered before it became void"), ("allow-once", "ben approved it once; it became void before it began")],
+    [("", "Canceled before a decision"), ("allow-once", "ben approved it once; canceled before it started")],
 )
 def test_a_void_question_says_who_had_answered_it(decision, words, ada, ben, session_of):
     by = {"decided_by": ben, "decision": decision} if decision else {}
@@ -607,7 +609,7 @@ def test_the_history_tells_how_a_background_command_ended(ada, ben, session_of):
     question = asked(ada, session_of(ada), status="used", decided_at=clock.now(), decided_by=ben, decision="allow-once")
     row = command_of(question, name="cmd-1", background=True)
     history = reverse("approvals-history")
-    assert "runs in the background" in browser(ben).get(history).content.decode()
+    assert "running in the background" in browser(ben).get(history).content.decode()
     Command.objects.filter(pk=row.pk).update(status="exited", exit_code=3, ended_at=row.started_at + dt.timedelta(seconds=75))
     assert "exit code 3, 1 min 15 s" in browser(ben).get(history).content.decode()
 
@@ -679,4 +681,4 @@ def test_letting_the_agent_ask_is_offered_only_while_it_would_help(ada, person, 
     rule.save()
     assert not offered(NO_RULE_CODE)
     page = browser(person("Operator", "User")).get(reverse("approvals") + "?let=main").content.decode()
-    assert "Agent main may ask already." in page
+    assert "Agent main can already request commands." in page

@@ -152,7 +152,7 @@ def test_who_asked_may_be_left_out(user, session_of, tmp_path):
     allow_asking(exclude_requester=True)
     user.groups.add(Group.objects.get(name="Approver"))
     question = asked(claimed_run(user, session_of(user)), tmp_path)
-    with pytest.raises(Forbidden, match="somebody else"):
+    with pytest.raises(Forbidden, match="own commands"):
         approval_requests.resolve_approval(question.pk, by=user, decision="allow-once")
 
 
@@ -201,7 +201,7 @@ def test_a_vote_of_somebody_who_lost_the_right_does_not_count(user, session_of, 
 
 
 def test_an_answer_to_another_plan_than_the_one_seen_is_refused(question, approver):
-    with pytest.raises(Conflict, match="not what would run"):
+    with pytest.raises(Conflict, match="not the one that would run"):
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once", seen_hash="0" * 64)
     assert (
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once", seen_hash=question.plan_hash).status

@@ -147,13 +147,13 @@ def test_an_open_question_is_answered_by_the_rules_of_now(question, requester, p
     ada, ben = person("Approver", "Security"), person("Approver", "Security")
     rule = allow_asking(two_people=True, exclude_requester=True)
     rule.approver_groups.add(security)
-    with pytest.raises(Forbidden, match="somebody else"):
+    with pytest.raises(Forbidden, match="own commands"):
         approval_requests.resolve_approval(question.pk, by=requester, decision="allow-once")
-    with pytest.raises(Forbidden, match="somebody of: Security"):
+    with pytest.raises(Forbidden, match="requires an approver from: Security"):
         approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="deny")
     (told,) = list_open_records(ada, limit=5)
     card = approvals_card.build_card(requester, question)
-    assert (told["needed"], told["whyNot"], card.needed, "somebody else" in card.why_not) == (2, "", 2, True)
+    assert (told["needed"], told["whyNot"], card.needed, "own commands" in card.why_not) == (2, "", 2, True)
     assert approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once").is_open
     answered = approval_requests.resolve_approval(question.pk, by=ben, decision="allow-once")
     assert (answered.status, answered.needed, answered.approver_groups) == ("approved", 2, [[security.pk]])
@@ -275,4 +275,6 @@ def test_earlier_rows_are_filled_from_what_is_known_of_them(claimed, question, p
     assert filled[2][0] is False
     assert Approval.objects.get().approver_groups == [[security.pk], []]
     question.refresh_from_db()
-    assert "somebody of" in approvers.why_may_not_approve(person("Approver", "Security"), question), "a name that is gone is nobody"
+    assert "requires an approver from" in approvers.why_may_not_approve(person("Approver", "Security"), question), (
+        "a name that is gone is nobody"
+    )

@@ -35,7 +35,7 @@ def test_it_is_a_log_in_menu_and_headings_and_its_rows_are_entries(staff):
     client = staff("Auditor")
     page = client.get(LIST, secure=True).content.decode()
     assert re.search(r"<h1>Audit log\s*</h1>", page)
-    assert re.search(r"\b\d+\s+audit entries\b", page)
+    assert re.search(r"\b\d+\s+audit log entries\b", page)
     assert page.count("Audit log") >= 2  # the menu's, too
     entry = client.get(f"{LIST}{AuditEntry.objects.first().pk}/change/", secure=True).content.decode()
     assert f'<a href="{LIST}">Audit log</a>' in entry
@@ -89,7 +89,7 @@ def test_an_auditor_sees_the_list_and_one_entry_with_its_place_in_the_chain(audi
     fill(3)
     said = auditor.get(LIST, secure=True).content.decode()
     assert 'href="/admin/infra/auditentry/"' in said  # in the menu
-    assert "Tool call refused" in said
+    assert "Tool call denied" in said
     assert "tool tool-2" in said
     assert 'href="/admin/sessions_app/session/0b5c-session/change/"' in said
     assert 'href="/runs/2/"' in said

@@ -31,7 +31,7 @@ def test_the_first_administrator_finds_it_and_is_told_how_to_read_it(first):
     overview = client.get("/admin/").content.decode()
     assert 'href="/audit/"' in overview
     page = client.get("/audit/").content.decode()
-    assert "It is for the group Auditor" in page
+    assert "The audit log is for the Auditor group" in page
     assert f'href="/admin/accounts/user/{first.pk}/change/"' in page
     assert client.get(LIST).status_code == 403  # finding it is not reading it
 

@@ -159,7 +159,7 @@ def test_the_life_of_an_account_is_recorded(since):
     assert (deleted.subject_id, deleted.details["name"], deleted.details["change"]) == (key, "grace", "deleted")
     stored = str(list(AuditEntry.objects.values()))
     assert "correct horse" not in stored
-    assert "pbkdf2" not in stored
+    assert "pbkdf2" not in stored and "md5$" not in stored
 
 
 def test_rights_given_and_taken_are_recorded_from_both_sides(person, since):

@@ -58,12 +58,12 @@ def act(user: User, address: str, action: str, *rows: Any) -> str:
 def test_an_operator_lets_devices_in_and_leaves_them_out(operator, user):
     claimed, unclaimed, unwanted = asking(user), asking(name="desk"), asking(name="stranger")
     assert "Approved: 2" in act(operator, REQUESTS, "approve", claimed, unclaimed)
-    assert "Rejected: 1" in act(operator, REQUESTS, "reject", unwanted)
+    assert "Denied: 1" in act(operator, REQUESTS, "reject", unwanted)
     owners = dict(Device.objects.values_list("fingerprint", "owner__username"))
     assert owners == {"laptop": user.username, "desk": "olga"}
     scopes = dict(Device.objects.values_list("fingerprint", "scopes"))
     assert scopes == {"laptop": ["operator.read"], "desk": ["operator.admin"]}, "no more than its owner has"
-    assert "There is nothing to do for the chosen rows." in act(operator, REQUESTS, "approve", unwanted)
+    assert "There is nothing to do for the selected rows." in act(operator, REQUESTS, "approve", unwanted)
     mine = AuditEntry.objects.filter(subject_id__in=["laptop", "desk", "stranger"])
     said = mine.values_list("action", "actor_name").order_by("pk")
     assert list(said) == [("device.paired", "olga"), ("device.paired", "olga"), ("device.rejected", "olga")]
@@ -141,7 +141,7 @@ def test_ones_own_devices_are_listed_and_revoked(user, person):
     assert "my laptop" in said
     assert "not mine" not in said
     assert browser.post(f"/account/devices/{theirs.pk}/revoke/").status_code == 404
-    assert "is revoked" in browser.post(f"/account/devices/{mine.pk}/revoke/", follow=True).content.decode()
+    assert "was revoked" in browser.post(f"/account/devices/{mine.pk}/revoke/", follow=True).content.decode()
     mine.refresh_from_db()
     theirs.refresh_from_db()
     assert mine.revoked_at

@@ -72,7 +72,7 @@ def test_the_second_of_two_operators_gets_a_conflict(olga, person):
     )
     late = browser(olga).post(reverse(f"{RULES}_change", args=[rule.pk]), form(security="allowlist", seen_version=1))
     assert late.status_code == 200
-    assert "Somebody else has changed this rule" in late.content.decode()
+    assert "Another user changed this rule" in late.content.decode()
     assert ExecRule.objects.get().security == "full"
 
 
@@ -97,7 +97,7 @@ def test_a_rule_is_deleted_as_it_was_seen_and_the_log_keeps_what_it_said(olga, p
         == 302
     )
     for unseen in (seen, address):
-        assert "somebody else has changed this rule" in client.post(unseen, {"post": "yes"}, follow=True).content.decode()
+        assert "Another user changed this rule" in client.post(unseen, {"post": "yes"}, follow=True).content.decode()
     assert ExecRule.objects.get().security == "full"
     before = AuditEntry.objects.latest("pk").pk
     assert client.post(client.get(address)["Location"], {"post": "yes"}).status_code == 302
@@ -127,9 +127,9 @@ def test_what_it_said_has_its_groups_and_who_may_not_deletes_nothing(olga, perso
 @pytest.mark.parametrize(
     ("scope", "subject", "words"),
     [
-        ("installation", "main", "leave it empty"),
-        ("agent", "", "name the agent or the session"),
-        ("session", "nonsense", "there is no such session"),
+        ("installation", "main", "Leave this blank"),
+        ("agent", "", "Enter an agent or session."),
+        ("session", "nonsense", "Session not found"),
     ],
 )
 def test_a_place_that_does_not_exist_is_refused_beside_its_field(olga, scope, subject, words):
@@ -185,7 +185,7 @@ def test_an_operator_adds_to_the_list_and_takes_it_back(olga):
     assert grant.expires_at is not None
     assert (grant.owner, grant.note, round((grant.expires_at - clock.now()).total_seconds() / 86400)) == (olga, "daily", 7)
     action = {"action": "revoke", "_selected_action": grant.pk}
-    assert "does not count any more" in client.post(reverse(f"{GRANTS}_changelist"), action).content.decode()
+    assert "Will be revoked" in client.post(reverse(f"{GRANTS}_changelist"), action).content.decode()
     client.post(reverse(f"{GRANTS}_changelist"), {**action, "confirmed": "yes"})
     grant.refresh_from_db()
     assert grant.revoked_by == olga

@@ -218,7 +218,7 @@ async def test_an_end_that_cannot_be_written_is_written_later(plan_of, monkeypat
     def broken_at_first(*args, **more):
         tries.append(1)
         if len(tries) < 3:
-            raise Unavailable("the database cannot be reached")
+            raise Unavailable("The database can’t be reached.")
         return end(*args, **more)
 
     monkeypatch.setattr(commands, "record_end", broken_at_first)

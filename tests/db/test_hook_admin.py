@@ -109,7 +109,7 @@ def test_a_form_that_was_opened_before_a_change_does_not_undo_it(client, olga):
     rows.set_enabled(made.hook, by=olga, enabled=False)  # its token has leaked
     for stale in (opened, ""):
         answer = client.post(address, form(name="Other", enabled="on", seen_version=stale))
-        assert "Somebody else has changed this webhook since you opened it." in words(answer)
+        assert "Another user changed this webhook after you opened it." in words(answer)
         assert (Hook.objects.get().enabled, Hook.objects.get().name) == (False, "News")
     assert client.post(address, form(name="Other", seen_version=seen())).status_code == 302
 
@@ -133,18 +133,18 @@ def test_a_change_between_the_forms_look_and_the_save_is_said_too(client, olga, 
     monkeypatch.setattr(rows, "save_webhook", meanwhile)
     answer = client.post(reverse(CHANGE, args=[made.hook.pk]), form(name="Other", seen_version=seen()))
     if connection.vendor == "postgresql":
-        assert "Somebody else has changed this webhook" in words(answer)
+        assert "Another user changed this webhook" in words(answer)
         assert (Hook.objects.get().enabled, Hook.objects.get().name) == (False, "News")
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "without a token or a signature"),
+        ({}, "Choose a token or a signature"),
         ({"make_token": "on", "message_template": "{{a b}}"}, "is not a path such as"),
-        ({"make_token": "on", "account": "nobody"}, "no account of this name"),
+        ({"make_token": "on", "account": "nobody"}, "no account with this name"),
         ({"make_token": "on", "agent": "nobody"}, "there is no agent"),
-        ({"make_token": "on", "slug": "a/b"}, "use a-z"),
+        ({"make_token": "on", "slug": "a/b"}, "Use a-z"),
         ({"signature": "plain", "signature_header": "X-S", "secret": "short"}, "at least 16 characters"),
     ],
 )
@@ -179,7 +179,7 @@ def test_trying_shows_what_would_be_told_and_does_nothing(client, olga):
     assert "&lt;script&gt;alert(1)&lt;/script&gt; big" in words(answer)
     assert "<script>alert" not in words(answer)
     assert not Run.objects.exists()
-    assert "This is not JSON" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{", "headers": ""}))
+    assert "Invalid JSON" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{", "headers": ""}))
     assert "makes nothing of the body" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{}", "headers": ""}))
 
 
@@ -203,7 +203,7 @@ def test_nobody_speaks_by_hand_as_a_webhook_that_another_person_has_agreed_to(cl
     theirs, mine = make_hook(olga, owner=user), make_hook(olga, "mine", owner=olga)
     answer = client.post(reverse(TRY, args=[theirs.hook.pk]), sent)
     assert (answer.status_code, bool(answer.context["told"])) == (200, True), "it is shown, and nothing else"
-    assert f"It acts for {user}" in words(answer)
+    assert f"This webhook acts for {user}" in words(answer)
     assert not Run.objects.exists()
     assert not HookDelivery.objects.exists()
     assert client.post(reverse(TRY, args=[mine.hook.pk]), sent).status_code == 302
@@ -213,7 +213,7 @@ def test_nobody_speaks_by_hand_as_a_webhook_that_another_person_has_agreed_to(cl
 def test_several_are_switched_off_after_a_second_click(client, olga):
     made = make_hook(olga)
     wish = {"action": "switch_off", "_selected_action": made.hook.pk}
-    assert "answers nobody any more" in words(client.post(reverse("admin:gateway_hook_changelist"), wish))
+    assert "Will reject all deliveries" in words(client.post(reverse("admin:gateway_hook_changelist"), wish))
     assert Hook.objects.get().enabled
     client.post(reverse("admin:gateway_hook_changelist"), {**wish, "confirmed": "yes"})
     assert not Hook.objects.get().enabled

@@ -182,7 +182,7 @@ def test_all_that_is_agreed_to_is_shown(olga, user):
     }
     make_hook(olga, owner=user, agreed=False, keep_bodies=True, **texts)
     page = page_of(user)
-    for words in (*texts.values(), "keep bodies in the log", "at once"):
+    for words in (*texts.values(), "keep bodies in the log", "Immediately"):
         assert words in page, words
 
 
@@ -196,7 +196,7 @@ def test_a_yes_needs_a_password_that_was_typed_lately(waiting, user, settings):
 
 def test_the_admin_and_the_doctor_say_what_waits(waiting, olga, user):
     page = browser_of(olga).get(reverse("admin:gateway_hook_changelist")).content.decode()
-    assert f"waits for {user.username}" in page
+    assert f"waiting for {user.username}" in page
     finding = database.check_webhooks(argparse)
     assert (finding.level, f"/hooks/news ({user.username})" in finding.text) == ("warn", True)
     Hook.objects.update(agreed_at=clock.now())

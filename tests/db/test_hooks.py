@@ -388,7 +388,7 @@ def test_the_result_is_told_to_the_main_session_once(operator, user):
     made.send(BODY)
     assert reports.list_due_reports() == []
     claimed = queue.claim_runs("w1", 1).runs[0]
-    queue.end_run(claimed, Run.Status.FAILED, "timeout", "it took too long")
+    queue.end_run(claimed, Run.Status.FAILED, "timeout", "it timed out")
     (pk,) = reports.list_due_reports()
     reports.report_result(pk)
     reports.report_result(pk)
@@ -396,7 +396,7 @@ def test_the_result_is_told_to_the_main_session_once(operator, user):
     event = SystemEvent.objects.get()
     assert event.session == Session.objects.get(owner=user, key="agent:main:main")
     assert event.text.startswith("Hook News: Content from the webhook 'news'")
-    assert "failed: it took too long" in event.text
+    assert "failed: it timed out" in event.text
     woken = Run.objects.get(session=event.session)
     assert (woken.options, woken.lane, HookDelivery.objects.filter(report_due=True).exists()) == ({"hook": "news"}, "cron", False)
 

@@ -127,21 +127,21 @@ def test_a_policy_can_name_a_server_and_its_tools():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"command": ""}, "a program is missing"),
-        ({"transport": "http"}, "an address is missing"),
-        ({"transport": "http", "url": "ftp://x"}, "an address is missing"),
-        ({"name": "read"}, "a tool or plugin already"),
-        ({"name": "bash"}, "a tool or plugin already"),
-        ({"name": "Weather"}, "is no name for a server"),
-        ({"name": "weather__x"}, "is no name for a server"),
-        ({"env": {"API_KEY": "abc"}}, "API_KEY holds a secret"),
-        ({"env": {"REGION": "sk-abcdefghijklm"}}, "REGION holds a secret"),
-        ({"headers": {"Authorization": "Bearer abcdefgh"}}, "Authorization holds a secret"),
-        ({"args": ["--token", "abc"]}, "--token holds a secret"),
-        ({"transport": "http", "url": "http://me:password@host/mcp"}, "holds a secret"),
-        ({"env": {"X": "${CLAWSITE_SECRET_KEY}"}}, "CLAWSITE_SECRET_KEY is Clawsite’s own"),
-        ({"headers": {"X": "${DATABASE_URL}"}}, "DATABASE_URL is Clawsite’s own"),
-        ({"env": {"CLAWSITE_HOME": "/tmp"}}, "CLAWSITE_HOME is Clawsite’s own"),
+        ({"command": ""}, "Enter the program"),
+        ({"transport": "http"}, "Enter an address"),
+        ({"transport": "http", "url": "ftp://x"}, "Enter an address"),
+        ({"name": "read"}, "the name of a tool or plugin"),
+        ({"name": "bash"}, "the name of a tool or plugin"),
+        ({"name": "Weather"}, "is not a valid server name"),
+        ({"name": "weather__x"}, "is not a valid server name"),
+        ({"env": {"API_KEY": "abc"}}, "API_KEY contains a secret"),
+        ({"env": {"REGION": "sk-abcdefghijklm"}}, "REGION contains a secret"),
+        ({"headers": {"Authorization": "Bearer abcdefgh"}}, "Authorization contains a secret"),
+        ({"args": ["--token", "abc"]}, "--token contains a secret"),
+        ({"transport": "http", "url": "http://me:password@host/mcp"}, "contains a secret"),
+        ({"env": {"X": "${CLAWSITE_SECRET_KEY}"}}, "CLAWSITE_SECRET_KEY is reserved for Clawsite"),
+        ({"headers": {"X": "${DATABASE_URL}"}}, "DATABASE_URL is reserved for Clawsite"),
+        ({"env": {"CLAWSITE_HOME": "/tmp"}}, "CLAWSITE_HOME is reserved for Clawsite"),
     ],
 )
 def test_what_could_not_work_or_would_give_secrets_away_is_refused(values, words):
@@ -165,7 +165,7 @@ def test_references_and_plain_values_are_saved(values):
 
 def test_names_that_differ_in_a_dash_only_are_refused():
     server("my-weather")
-    with pytest.raises(InvalidRequest, match="would be called like those of “my-weather”"):
+    with pytest.raises(InvalidRequest, match="would have the same names as those of “my-weather”"):
         source_changes.save_server(McpServer(name="my_weather", command="true"))
 
 
@@ -242,11 +242,11 @@ def test_an_operator_adds_a_server(client_of):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"command": ""}, "a program is missing"),
-        ({"env": "API_KEY=sk-1234567890"}, "API_KEY holds a secret"),
-        ({"env": "nonsense"}, "write NAME=VALUE"),
-        ({"headers": "bad header"}, "write NAME:VALUE"),
-        ({"name": "exec"}, "a tool or plugin already"),
+        ({"command": ""}, "Enter the program"),
+        ({"env": "API_KEY=sk-1234567890"}, "API_KEY contains a secret"),
+        ({"env": "nonsense"}, "use the form NAME=VALUE"),
+        ({"headers": "bad header"}, "use the form NAME:VALUE"),
+        ({"name": "exec"}, "the name of a tool or plugin"),
         ({"timeout_seconds": "0"}, "greater than or equal to 0.1"),
     ],
 )
@@ -302,7 +302,7 @@ def act(client: Client, action: str, row: McpServer, *, sure: bool = True) -> st
 
 def test_actions_ask_first_and_then_do_it(client_of):
     row, client = server(command="my-server", args=["--fast"]), client_of("Operator")
-    assert "connected to anew" in act(client, "restart", row, sure=False)
+    assert "disconnect and reconnect" in act(client, "restart", row, sure=False)
     assert McpServer.objects.get().revision == row.revision
     act(client, "restart", row)
     assert (McpServer.objects.get().revision, McpServer.objects.get().status) == (row.revision + 1, "starting")

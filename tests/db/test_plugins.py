@@ -272,7 +272,7 @@ def test_a_server_may_not_be_called_like_a_plugin(add_plugin):
     from clawsite.infra.errors import InvalidRequest
 
     add_plugin("echo", TOOLS.format(tool="echo_word"), enabled=False)
-    with pytest.raises(InvalidRequest, match="is the name of a tool or plugin already"):
+    with pytest.raises(InvalidRequest, match="is already the name of a tool or plugin"):
         source_changes.save_server(McpServer(name="echo", command="true"))
 
 

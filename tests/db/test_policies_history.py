@@ -73,14 +73,14 @@ def test_a_test_is_written_changed_and_deleted(operator):
     fields = {"name": "main never fetches", "expected": "never", "tool": "web_fetch", "agent": "main"}
     assert operator.post("/policies/tests/new/", fields, secure=True).status_code == 302
     test = PolicyTest.objects.get()
-    assert "All tests hold" in text_of(operator.get("/policies/tests/", secure=True))
+    assert "All tests pass" in text_of(operator.get("/policies/tests/", secure=True))
     assert operator.post(f"/policies/tests/{test.pk}/", {**fields, "tool": "Group:Web"}, secure=True).status_code == 302
     test.refresh_from_db()
     assert test.tool == "group:web"
     assert operator.post(f"/policies/tests/{test.pk}/delete/", secure=True).status_code == 302
     assert not PolicyTest.objects.exists()
     history = unescape(text_of(operator.get("/policies/history/", secure=True)))
-    assert history.count("The rules are the same.") == 3
+    assert history.count("No rule changes.") == 3
     told = re.findall(
         r'class="(added|removed)">(?:<span.*?</span>)+ <code>main never fetches · main never gets (.*?)</code>', history
     )
@@ -120,10 +120,10 @@ def test_a_version_from_before_tests_were_kept_says_nothing_of_them(operator):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"tool": "wriet"}, "is no tool"),
-        ({"tool": "read"}, "This does not hold now"),
+        ({"tool": "wriet"}, "is not a tool"),
+        ({"tool": "read"}, "This test fails now"),
         ({"channel": "telegram"}, "both a channel and a group"),
-        ({"agent": "No Slug"}, "is no agent"),
+        ({"agent": "No Slug"}, "is not a valid agent ID"),
     ],
 )
 def test_a_test_that_means_nothing_or_does_not_hold_is_refused(operator, wrong, words):
@@ -137,5 +137,5 @@ def test_a_test_that_means_nothing_or_does_not_hold_is_refused(operator, wrong, 
 def test_a_broken_test_is_told_in_the_list(operator):
     PolicyTest.objects.create(name="main never reads", expected="never", tool="read", agent="main")
     page = text_of(operator.get("/policies/tests/", secure=True))
-    assert "1 test is broken now" in page
+    assert "1 test is failing" in page
     assert "Policy test “main never reads” would fail" in page

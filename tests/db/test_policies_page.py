@@ -74,7 +74,7 @@ def test_operators_and_auditors_look_others_may_not_and_nobody_unknown(person, p
     assert signed_in(person("Auditor")).get(page, secure=True).status_code == 200
     refused = signed_in(person("User", "Approver")).get(page, secure=True)
     assert refused.status_code == 403
-    assert "You may not open this page" in text_of(refused)
+    assert "You don’t have access to this page" in text_of(refused)
     unknown = Client().get(page, secure=True)
     assert (unknown.status_code, unknown["Location"]) == (302, f"/sign-in/?next={page}")
 
@@ -85,7 +85,7 @@ def test_an_auditor_changes_nothing(person):
     posts = ("save/", "delete/", "history/1/restore/", "tests/new/", f"tests/{test.pk}/", f"tests/{test.pk}/delete/")
     assert {auditor.post(f"/policies/{path}", {"seen": 1}, secure=True).status_code for path in posts} == {403}
     page = ask(auditor, scope="agent", for_agent="main", seen="1", deny="write")
-    assert "Saving is for operators" in page
+    assert "Only operators can save" in page
     assert "save-rule" not in page
 
 
@@ -104,7 +104,7 @@ def test_the_table_says_what_the_evaluator_says(operator):
     verdict = evaluate(with_all_tools(PolicyQuery("main", is_owner=True)), policies.current_rules())
     for tool, steps in verdict.trace.items():
         assert [cell(page, tool, step.layer).split()[0] for step in steps] == [step.effect for step in steps]
-    assert f"{len(verdict.kept)} of {len(verdict.trace)} tools are kept" in page
+    assert f"{len(verdict.kept)} of {len(verdict.trace)} tools are allowed" in page
 
 
 def test_every_part_of_the_question_counts(operator):
@@ -125,12 +125,12 @@ def test_where_no_model_is_named_the_agents_own_decides_as_in_a_run(operator):
     policies.save_policy(scope="global", provider="openai", deny=["read"])
     page = ask(operator)
     assert cell(page, "read", "global_provider") == "deny deciding"
-    assert "Asked with openai/gpt-5, the agent’s own model." in page
+    assert "Evaluated with openai/gpt-5, the agent’s default model." in page
     # A rule can be added for it, and the question stays the open one.
     assert 'href="/policies/?scope=agent&for_agent=main&for_model=openai%2Fgpt-5#draft"' in unescape(page)
     other = ask(operator, model="anthropic/claude-opus-4")
     assert cell(other, "read", "global_provider") == "none"
-    assert "the agent’s own model." not in other
+    assert "the agent’s default model." not in other
 
 
 def test_a_cell_leads_to_its_rule_and_an_empty_layer_to_a_new_one(operator):
@@ -147,7 +147,7 @@ def test_the_list_is_filtered_by_name_group_and_verdict(operator):
     assert tools(of="runtime") == {"exec", "process"}
     assert not tools(show="kept") & tools(show="refused")
     assert tools(show="kept") | tools(show="refused") == tools()
-    assert "Nothing is left of the list" in ask(operator, tool="no such tool")
+    assert "No tools match" in ask(operator, tool="no such tool")
 
 
 def verdict_cell(page: str, tool: str) -> str:
@@ -163,25 +163,25 @@ def test_a_tool_that_is_allowed_and_not_offered_says_why(operator, settings):
     asked = {"model": "deepseek/deepseek-chat", "who": "other"}
     page = ask(operator, **asked)
     engine = "No search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
-    assert verdict_cell(page, "web_search") == f"allowed, but not offered {engine}"
-    assert verdict_cell(page, "image") == ("allowed, but not offered Images cannot be shown to the model `deepseek/deepseek-chat`")
-    assert verdict_cell(page, "browser") == "allowed, but not offered This version does not have it yet"
-    assert verdict_cell(page, "memory_get") == "allowed, but not offered Notes are read for the owner of the session only"
-    assert verdict_cell(page, "read") == "kept"
+    assert verdict_cell(page, "web_search") == f"allowed, unavailable {engine}"
+    assert verdict_cell(page, "image") == ("allowed, unavailable Images cannot be shown to the model `deepseek/deepseek-chat`")
+    assert verdict_cell(page, "browser") == "allowed, unavailable This version does not have it yet"
+    assert verdict_cell(page, "memory_get") == "allowed, unavailable Notes are read for the owner of the session only"
+    assert verdict_cell(page, "read") == "allowed"
     missing = set(re.findall(r'<tr[^>]*data-tool="([^"]+)"', ask(operator, show="missing", **asked)))
     assert {"web_search", "image", "browser", "apply_patch"} <= missing
     assert "read" not in missing
-    assert f"{len(missing)} of them are not offered" in page
+    assert f"{len(missing)} of them are unavailable" in page
     settings.SEARXNG_URL = "http://127.0.0.1:8888"
-    assert verdict_cell(ask(operator), "web_search") == "kept"
-    assert verdict_cell(ask(operator), "memory_get") == "kept"
+    assert verdict_cell(ask(operator), "web_search") == "allowed"
+    assert verdict_cell(ask(operator), "memory_get") == "allowed"
 
 
 def test_a_draft_that_opens_a_tool_says_that_it_is_not_offered_all_the_same(operator):
     page = ask(operator, scope="agent", for_agent="main", seen="1", profile="coding", also_allow="web_search")
-    assert verdict_cell(page, "web_search").startswith("was refused → would be kept but not offered No search engine")
+    assert verdict_cell(page, "web_search").startswith("was denied → would be allowed but unavailable No search engine")
     refused = ask(operator, agent="scout")
-    assert verdict_cell(refused, "web_search") == "refused Profile `minimal`: no allow entry matches"
+    assert verdict_cell(refused, "web_search") == "denied Profile `minimal`: no allow entry matches"
 
 
 @pytest.mark.parametrize("name", ["agent", "model", "channel", "group", "sender", "tool", "of", "for_agent", "for_sender", "deny"])
@@ -215,7 +215,7 @@ def test_a_place_alone_brings_the_rule_in_force(operator):
     page = ask(operator, agent="main", scope="agent")
     assert 'name="for_agent" value="main"' in page
     assert re.search(r'<textarea[^>]*name="deny"[^>]*>write</textarea>', page)
-    assert "This is the rule in force" in page
+    assert "This is the current rule" in page
 
 
 def test_a_draft_flips_verdicts_and_stores_nothing(operator):
@@ -223,8 +223,8 @@ def test_a_draft_flips_verdicts_and_stores_nothing(operator):
     page = ask(
         operator, scope="agent", for_agent="main", seen=before.version, profile="coding", also_allow="web_fetch", deny="read"
     )
-    assert "was refused → would be kept" in page
-    assert "was kept → would be refused" in page
+    assert "was denied → would be allowed" in page
+    assert "was allowed → would be denied" in page
     assert cell(page, "read", "agent") == "deny deciding changed"
     assert "1 more, 1 fewer than now" in page
     assert policies.current_rules() == before
@@ -232,8 +232,8 @@ def test_a_draft_flips_verdicts_and_stores_nothing(operator):
 
 def test_mistakes_and_doubts_stand_beside_their_field(operator):
     part = ask(operator, htmx=True, scope="agent", for_agent="main", seen=1, deny="wriet", profile="coding")
-    assert re.search(r'innerHTML:#said-deny"><p class="error">entry “wriet” is no tool', part)
-    assert "There is a mistake in the draft" in part
+    assert re.search(r'innerHTML:#said-deny"><p class="error">Entry “wriet” is not a tool', part)
+    assert "The draft has an error" in part
     part = ask(operator, htmx=True, scope="agent", for_agent="main", seen=1, deny="exec", allow="exec read", profile="coding")
     assert re.search(r'innerHTML:#said-allow"><p class="warning">“exec” has no effect', part)
 
@@ -261,7 +261,7 @@ def test_a_change_made_meanwhile_is_shown_and_not_overwritten(operator):
     assert answer.status_code == 409
     assert policies.current_rules().row("agent", "main").deny == ("grep",)
     page = text_of(answer)
-    assert "it is at version 2, and you began at 1" in page
+    assert "it is now at version 2, and you started from version 1" in page
     assert re.search(r'class="removed">.*?<code>coding</code>', page)
     assert re.search(r'<textarea[^>]*name="deny"[^>]*>write</textarea>', page), "the draft is kept"
     assert operator.post("/policies/save/", {**draft, "over": 2}, secure=True).status_code == 302
@@ -271,7 +271,7 @@ def test_a_change_made_meanwhile_is_shown_and_not_overwritten(operator):
 @pytest.mark.parametrize(("agent", "told"), [("main", False), ("mian", True)])
 def test_an_agent_that_is_not_there_is_told(operator, agent, told):
     page = operator.get("/policies/", {"agent": agent}, secure=True)
-    assert ("there is no agent “mian”" in unescape(page.content.decode())) is told
+    assert ("Agent “mian” does not exist" in unescape(page.content.decode())) is told
 
 
 def test_a_rule_that_breaks_a_test_is_named_before_and_refused_after(operator):
@@ -296,7 +296,7 @@ def test_a_draft_is_replayed_over_recorded_calls(operator, user, session_of):
     recorded(user, session_of(user), name="write", status="finished")
     call = recorded(user, session_of(user), name="web_fetch")
     page = ask(operator, scope="agent", for_agent="main", seen=1, profile="coding", deny="write", also_allow="web_fetch", replay=7)
-    assert "Would have blocked 1 and released 1 of 2 calls" in page
+    assert "Would newly deny 1 and newly allow 1 of 2 tool calls" in page
     assert f'href="/policies/calls/{call.pk}/"' in page
 
 
@@ -307,7 +307,7 @@ def test_a_call_is_explained_without_what_was_said(operator, user, session_of):
     page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
     assert "Agent: deny entry `write`" in page
     assert "policy version 2" in page
-    assert "Asked today, it would be kept." in page
+    assert "Today this would be allowed." in page
     assert re.search(r'class="added">.*?<code>grep</code>', page)
     assert "the-secret-path" not in page
     assert "the secret prompt" not in page
@@ -362,8 +362,8 @@ def test_a_call_that_was_not_offered_and_one_without_a_question_are_told_as_such
     call = recorded(user, session_of(user), name="web_fetch")
     ToolCall.objects.filter(pk=call.pk).update(refused_by=NOT_OFFERED, query={}, verdict={})
     page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
-    assert "Not offered in this run" in page
-    assert "It was not recorded." in page
+    assert "Unavailable in this run" in page
+    assert "Not recorded." in page
 
 
 def test_a_call_of_a_tool_that_lacked_something_says_what_and_whether_it_still_does(operator, user, session_of, settings):
@@ -373,6 +373,6 @@ def test_a_call_of_a_tool_that_lacked_something_says_what_and_whether_it_still_d
     ToolCall.objects.filter(pk=call.pk).update(refused_by=NOT_OFFERED, verdict={**call.verdict, "not_offered": reason})
     page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
     assert f"Not offered in this run: {reason}" in page
-    assert "Asked today, it would be allowed, but not offered." in page
+    assert "Today this would be allowed, but unavailable." in page
     settings.BRAVE_API_KEY = "x"
-    assert "Asked today, it would be kept." in text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
+    assert "Today this would be allowed." in text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))

@@ -84,8 +84,8 @@ def test_a_mistake_is_told_beside_its_field_and_the_rest_is_kept(operator):
     page = said(
         operator.post(ADD, EMPTY | {"scope": "group", "channel": "telegram", "deny": "wriet", "allow": "read"}, secure=True)
     )
-    assert "entry “wriet” is no tool" in page
-    assert "a group rule names its group" in page
+    assert "Entry “wriet” is not a tool" in page
+    assert "A group rule needs a group" in page
     assert re.search(r'<textarea[^>]*name="allow"[^>]*>\s*read</textarea>', page)
 
 
@@ -104,7 +104,7 @@ def test_two_people_at_once_the_second_is_told_and_loses_nothing(operator):
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
     answer = operator.post(change(policy), form, secure=True)
     page = said(answer)
-    assert "The policy was changed while you were editing (2: saved agent:main, the system)" in page
+    assert "The policy was changed while you were editing (2: saved agent:main, System)" in page
     assert re.search(r'<textarea[^>]*name="deny"[^>]*>\s*write</textarea>', page)
     assert policies.current_rules().row("agent", "main").deny == ("grep",)
     renewed = re.search(r'name="seen_version" value="(\d+)"', page)[1]
@@ -151,7 +151,7 @@ def test_a_row_that_was_changed_meanwhile_is_not_deleted_unseen(operator):
     assert operator.get(asked, secure=True).status_code == 200
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["exec"])
     told = messages_of(operator, operator.post(asked, {"post": "yes"}, secure=True))
-    assert "the policy has changed: it is at version 2, not 1. Look at it again." in told
+    assert "The policy has changed: it is at version 2, not 1. Review it again." in told
     assert main_policy().deny == ["exec"]
     again = operator.get(address, secure=True)["Location"]
     assert operator.post(again, {"post": "yes"}, secure=True).status_code == 302
@@ -166,7 +166,7 @@ def test_the_form_is_told_what_is_wrong_while_somebody_types(operator):
         ("subject", "error"),
         ("deny", "error"),
     ]
-    assert findings(scope="agent", subject="main", deny="nothing_*")[0]["words"] == "“nothing_*” fits no tool there is"
+    assert findings(scope="agent", subject="main", deny="nothing_*")[0]["words"] == "“nothing_*” matches no existing tool."
     assert findings(scope="agent", subject="main", profile="coding", deny="exec") == []
 
 
@@ -187,12 +187,12 @@ def test_a_test_that_holds_is_saved_and_one_that_does_not_is_refused(operator):
     fields = {"name": "main never fetches", "expected": "never", "tool": "web_fetch", "agent": "main"}
     assert operator.post(add, fields, secure=True).status_code == 302
     broken = said(operator.post(add, fields | {"name": "main never reads", "tool": "read"}, secure=True))
-    assert "This does not hold now, so it would block every change" in broken
-    assert "is no tool" in said(operator.post(add, fields | {"name": "x", "tool": "wriet"}, secure=True))
+    assert "This test fails now, so it would block every change" in broken
+    assert "is not a tool" in said(operator.post(add, fields | {"name": "x", "tool": "wriet"}, secure=True))
     assert list(PolicyTest.objects.values_list("name", flat=True)) == ["main never fetches"]
     PolicyTest.objects.create(name="main never writes", expected="never", tool="write", agent="main")
     listed = operator.get("/admin/tools_app/policytest/", secure=True).content.decode()
-    assert len(re.findall(r">\s*(holds|broken)\s*<", listed)) == 2
+    assert len(re.findall(r">\s*(passes|fails)\s*<", listed)) == 2
 
 
 def test_a_test_that_was_changed_meanwhile_is_neither_overwritten_nor_deleted_unseen(operator):
@@ -202,7 +202,7 @@ def test_a_test_that_was_changed_meanwhile_is_neither_overwritten_nor_deleted_un
     deleting = operator.get(f"{address}delete/", secure=True)["Location"]
     save_test(test.pk, name=test.name, expected="never", agent="main", tool="group:web")
     page = said(operator.post(f"{address}change/", fields, secure=True))
-    assert "The policy was changed while you were editing (3: saved test “main never fetches”, the system)" in page
+    assert "The policy was changed while you were editing (3: saved test “main never fetches”, System)" in page
     assert 'value="web_search"' in page
     assert "it is at version 3, not 2" in messages_of(operator, operator.post(deleting, {"post": "yes"}, secure=True))
     assert PolicyTest.objects.get().tool == "group:web"

@@ -123,7 +123,7 @@ def test_all_rows_at_once_replace_all_there_were():
     ("rows", "words"),
     [
         ([RuleRow("global", deny=("reed",))], "reed"),
-        ([RuleRow("global"), RuleRow("agent", "main"), RuleRow("agent", " MAIN ")], "twice: agent:main"),
+        ([RuleRow("global"), RuleRow("agent", "main"), RuleRow("agent", " MAIN ")], "Duplicate entries: agent:main"),
         ([RuleRow("group", channel="telegram", group="x" * 201)], "200"),
     ],
 )

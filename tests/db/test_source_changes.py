@@ -269,15 +269,15 @@ def test_a_tool_whose_source_is_off_is_found_and_says_so(operator, echo):
     page = operator.get("/policies/", {"agent": "main", "tool": "echo_word"}, secure=True).content.decode()
     assert "echo_word" in page
     assert "was switched off" in page
-    assert "No tool fits" not in page
+    assert "No matching tools" not in page
 
 
 def test_the_list_of_tests_tells_which_are_idle(operator, echo):
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo"])
     expect("main echoes", "allowed", "echo_word")
     source_changes.switch_plugins([echo], on=False)
-    assert "its tool is not there now" in operator.get("/admin/tools_app/policytest/", secure=True).content.decode()
+    assert "tool not available" in operator.get("/admin/tools_app/policytest/", secure=True).content.decode()
     expect("main reads", "allowed", "read")
     page = operator.get("/policies/tests/", secure=True).content.decode()
-    assert "switched off, cannot be used or was not seen yet, so there is nothing to test now" in page
-    assert "All 1 hold, 1 idle." in page
+    assert "disabled, unavailable or not yet seen, so there is nothing to test now" in page
+    assert "All 1 pass, 1 idle." in page

@@ -98,7 +98,7 @@ async def test_a_credential_that_is_gone_stays_gone(desk):
 async def test_a_database_that_is_away_refuses_instead_of_believing(desk):
     authority = make(desk, Clock())
     authority.doubt()
-    desk.says = Unavailable("the database cannot be reached")
+    desk.says = Unavailable("The database can’t be reached.")
     with pytest.raises(Unavailable):
         await authority.ensure_current()
     desk.says = standing(*CHAT)

@@ -176,8 +176,8 @@ def test_with_neither_it_says_none_and_refuses(monkeypatch, probed_anew):
     monkeypatch.setattr(landlock, "landlock_version", lambda: 0)
     found = sandbox.probe_once()
     assert found.level == SandboxLevel.NONE
-    assert "bubblewrap: it is not installed: bwrap" in [str(reason) for reason in found.why_not_higher]
-    with pytest.raises(SandboxUnavailable, match="needs the sandbox landlock, and this host has none"):
+    assert "bubblewrap: not installed: bwrap" in [str(reason) for reason in found.why_not_higher]
+    with pytest.raises(SandboxUnavailable, match="requires sandbox level landlock, but this host has none"):
         sandbox.require_level(SandboxLevel.LANDLOCK)
     assert sandbox.require_level(SandboxLevel.NONE) == SandboxLevel.NONE
 

@@ -141,7 +141,7 @@ async def test_without_the_look_at_usr_it_would_be_read(in_usr, monkeypatch):
 
 
 async def test_landlock_refuses_a_state_directory_among_the_systems_programs(in_usr):
-    with pytest.raises(SandboxUnavailable, match="landlock cannot hide it"):
+    with pytest.raises(SandboxUnavailable, match="landlock can’t hide it"):
         await in_usr.run(SandboxLevel.LANDLOCK, f"cat {in_usr.state}/secret.key")
 
 
@@ -150,7 +150,7 @@ async def test_landlock_refuses_a_state_directory_among_the_systems_programs(in_
 async def test_a_file_of_the_server_in_the_workspace_is_refused(shell, level, name):
     """Beside a database there are files that come and go, and a mount goes with what it lies on."""
     (shell.workspace / "db.sqlite3").write_text("rows")
-    with pytest.raises(SandboxUnavailable, match=f"{name} lies where commands can look"):
+    with pytest.raises(SandboxUnavailable, match=f"{name} is visible to commands"):
         await shell.run(level, "cat db.sqlite3", sandbox=shell.sandbox(level, hidden=(shell.state, shell.workspace / name)))
     inside = (shell.state, shell.state / name)  # goes with its directory
     assert (await shell.run(level, "echo fine", sandbox=shell.sandbox(level, hidden=inside))).out == "fine\n"
@@ -168,13 +168,13 @@ async def test_the_servers_code_in_a_workspace_can_be_read_and_not_written(shell
     assert result.out == "deny\n"
     assert (code / "gate.py").read_text() == "deny\n"
     assert (shell.workspace / "src" / "mine").exists()
-    with pytest.raises(SandboxUnavailable, match="landlock cannot keep it"):
+    with pytest.raises(SandboxUnavailable, match="landlock can’t protect it"):
         await shell.run(SandboxLevel.LANDLOCK, "true", sandbox=shell.sandbox(SandboxLevel.LANDLOCK, unwritable=(code,)))
 
 
 @levels
 async def test_a_workspace_inside_the_servers_code_is_refused_unless_the_state_directory_has_it(shell, level):
-    with pytest.raises(SandboxUnavailable, match="belongs to the code"):
+    with pytest.raises(SandboxUnavailable, match="is part of this server’s code"):
         await shell.run(level, "true", sandbox=shell.sandbox(level, unwritable=(shell.above,), hidden=(shell.state,)))
     box = shell.sandbox(level, workspace=shell.state / "user-1", unwritable=(shell.above,))
     box.workspace.mkdir()

@@ -24,7 +24,12 @@ NOT_OF_THE_GATE = {"outside"}
 
 def codes(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("Reason", "Danger", "doubt", "doubt_files"):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
+            "GateReason",
+            "BlockRule",
+            "doubt",
+            "doubt_files",
+        ):
             given = [*node.args[:2], *(keyword.value for keyword in node.keywords if keyword.arg == "code")]
         elif isinstance(node, ast.FunctionDef) and node.name in ("doubt", "doubt_files"):
             given = [*node.args.defaults]

@@ -1,4 +1,4 @@
-"""L10: nothing that an agent, a hook or a chat command can reach changes rules, lists or policy, or answers a question.
+"""L10: nothing an agent, a webhook or a chat command can reach changes rules, allowlists or policy, or decides approvals.
 
 What changes them is called in a handful of places, all of which have a signed-in person behind them. This reads the source: a tool
 that called it would be found without anybody having thought of trying that tool.
@@ -13,11 +13,18 @@ from tools_app.exec.gate.types import split_names
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 CHANGES = split_names(
-    """save_rule let_ask add_by_hand rule_document.replace save_policy delete_policy restore_version replace_policies
-    import_file approvals.resolve approvals.extend save_hook delete_hook rows.switch"""
+    """save_rule enable_asking add_manually replace_rules save_policy delete_policy restore_version replace_policies
+    import_file resolve_approval extend_approval save_webhook delete_webhook rows.set_enabled"""
 )
 # Pages, the admin, HTTP and the socket for people with a right of their own, and the command line of the host's owner.
-PLACES = ("clawsite/web/", "clawsite/api/", "clawsite/cli/", "clawsite/gateway/methods/approvals/requests.py", "clawsite/accounts/")
+PLACES = (
+    "clawsite/web/",
+    "clawsite/api/",
+    "clawsite/cli/",
+    "clawsite/gateway/methods/approvals/requests.py",
+    "clawsite/accounts/",
+    "clawsite/urls.py",
+)
 SOURCES = ("agents", "clawsite", "sessions_app", "tools_app")
 
 
@@ -34,7 +41,7 @@ def changes_in(source: str) -> set[str]:
 
 
 def is_for_people(path: str) -> bool:
-    return path.startswith(PLACES) or Path(path).name.startswith("admin")
+    return path.startswith(PLACES) or "admin" in Path(path).parts or Path(path).name.startswith("admin")
 
 
 def test_only_what_has_a_person_behind_it_changes_a_guard():
@@ -45,8 +52,8 @@ def test_only_what_has_a_person_behind_it_changes_a_guard():
             if found := changes_in(file.read_text()):
                 callers[path] = found
     assert {path: found for path, found in callers.items() if not is_for_people(path)} == {
-        "tools_app/exec/rules.py": {"save_rule"},  # let_ask, which asks for the right too
-        "tools_app/approvals/rule_document.py": {"add_by_hand"},  # replace, which does so as well
+        "tools_app/exec/rules.py": {"save_rule"},  # called by enable_asking, which checks the permission too
+        "tools_app/approvals/rule_document.py": {"add_manually"},  # called by replace_rules, which checks it as well
         "tools_app/policy_store/files.py": {"replace_policies"},  # import_file, for the command line
     }
     assert set().union(*callers.values()) == CHANGES, "a name that is never found guards nothing"
@@ -56,8 +63,8 @@ def test_only_what_has_a_person_behind_it_changes_a_guard():
     "fault",
     [
         "from tools_app.exec.rules import save_rule\nasync def run(args): await db.write(save_rule, rule, by=user)",
-        "async def run(args): approvals.resolve(args.id, by=user, decision='allow-once')",
-        "def run(args): execution.approvals.resolve(args.id, by=user, decision='allow-once')",
+        "async def run(args): approval_requests.resolve_approval(args.id, by=user, decision='allow-once')",
+        "def run(args): tools_app.approval_requests.resolve_approval(args.id, by=user, decision='allow-once')",
         "def run(args): policies.save_policy(scope='agent', subject='main', profile='full')",
     ],
 )

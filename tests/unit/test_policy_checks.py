@@ -22,7 +22,7 @@ def agents(monkeypatch):
 
 
 def test_a_rule_for_an_agent_that_is_not_there_says_so():
-    assert warnings(scope="agent", subject="mian", deny=["exec"]) == [("subject", "there is no agent “mian”")]
+    assert warnings(scope="agent", subject="mian", deny=["exec"]) == [("subject", "Agent “mian” does not exist.")]
     assert warnings(scope="agent", subject="main", deny=["exec"]) == []
 
 
@@ -45,67 +45,71 @@ def warnings(rules=NOTHING, **fields):
     return [(each.field, each.words) for each in found]
 
 
-NO_ENTRY = "entry “{}” is no tool, group or plugin; a group is written `group:fs`, a family of tools `sessions_*`"
+NO_ENTRY = "Entry “{}” is not a tool, group or plugin. Write a group as `group:fs` and a family of tools as `sessions_*`."
 IN_GROUP = {"scope": "group", "channel": "telegram", "group": "-1"}
 
 
 @pytest.mark.parametrize(
     ("fields", "field", "words"),
     [
-        ({"scope": "planet"}, "scope", "scope “planet” is unknown: use one of global, agent, group, sandbox, subagent"),
-        ({"scope": ""}, "scope", "scope “” is unknown: use one of global, agent, group, sandbox, subagent"),
-        ({"scope": "global", "subject": "main"}, "subject", "scope global has no subject: leave it empty"),
-        ({"scope": "global", "channel": "telegram"}, "channel", "scope global has no channel: leave it empty"),
-        ({"scope": "agent", "subject": "main", "group": "-1"}, "group", "scope agent has no group: leave it empty"),
-        ({"scope": "agent", "subject": "main", "sender": "anna"}, "sender", "scope agent has no sender: leave it empty"),
-        ({**IN_GROUP, "provider": "openai"}, "provider", "scope group has no provider: leave it empty"),
-        ({**IN_GROUP, "subject": "main"}, "subject", "scope group has no subject: leave it empty"),
-        ({"scope": "sandbox", "provider": "openai"}, "provider", "scope sandbox has no provider: leave it empty"),
-        ({"scope": "subagent", "subject": "main"}, "subject", "scope subagent has no subject: leave it empty"),
+        ({"scope": "planet"}, "scope", "Unknown scope “planet”. Use one of: global, agent, group, sandbox, subagent."),
+        ({"scope": ""}, "scope", "Unknown scope “”. Use one of: global, agent, group, sandbox, subagent."),
+        ({"scope": "global", "subject": "main"}, "subject", "Scope global does not use subject. Leave it blank."),
+        ({"scope": "global", "channel": "telegram"}, "channel", "Scope global does not use channel. Leave it blank."),
+        ({"scope": "agent", "subject": "main", "group": "-1"}, "group", "Scope agent does not use group. Leave it blank."),
+        ({"scope": "agent", "subject": "main", "sender": "anna"}, "sender", "Scope agent does not use sender. Leave it blank."),
+        ({**IN_GROUP, "provider": "openai"}, "provider", "Scope group does not use provider. Leave it blank."),
+        ({**IN_GROUP, "subject": "main"}, "subject", "Scope group does not use subject. Leave it blank."),
+        ({"scope": "sandbox", "provider": "openai"}, "provider", "Scope sandbox does not use provider. Leave it blank."),
+        ({"scope": "subagent", "subject": "main"}, "subject", "Scope subagent does not use subject. Leave it blank."),
         (
             {"scope": "agent"},
             "subject",
-            "“” is no agent's slug: lower-case letters, digits, - and _, at most 64",
+            "“” is not a valid agent ID. Use lowercase letters, digits, - and _, at most 64 characters.",
         ),
         (
             {"scope": "sandbox", "subject": "no slug"},
             "subject",
-            "“no slug” is no agent's slug: lower-case letters, digits, - and _, at most 64",
+            "“no slug” is not a valid agent ID. Use lowercase letters, digits, - and _, at most 64 characters.",
         ),
         (
             {"scope": "global", "provider": "open ai"},
             "provider",
-            "“open ai” is neither a provider, as `openai`, nor a model, as `openai/gpt-5`",
+            "“open ai” is neither a provider, such as `openai`, nor a model, such as `openai/gpt-5`.",
         ),
-        ({"scope": "global", "provider": "openai/" + "x" * 200}, "provider", "at most 200 characters that can be seen"),
-        ({**IN_GROUP, "group": "x" * 201}, "group", "at most 200 characters that can be seen"),
-        ({**IN_GROUP, "sender": "a\x00b"}, "sender", "at most 200 characters that can be seen"),
-        ({"scope": "group", "group": "-1"}, "channel", "a group rule names its channel, such as `telegram`"),
+        ({"scope": "global", "provider": "openai/" + "x" * 200}, "provider", "Use at most 200 visible characters."),
+        ({**IN_GROUP, "group": "x" * 201}, "group", "Use at most 200 visible characters."),
+        ({**IN_GROUP, "sender": "a\x00b"}, "sender", "Use at most 200 visible characters."),
+        ({"scope": "group", "group": "-1"}, "channel", "A group rule needs a channel, such as `telegram`."),
         (
             {"scope": "group", "channel": "telegram"},
             "group",
-            "a group rule names its group: the id, or `*` for all groups of the channel",
+            "A group rule needs a group: its ID, or `*` for all groups in the channel.",
         ),
         (
             {"scope": "global", "profile": "codng"},
             "profile",
-            "profile “codng” is unknown: use one of minimal, coding, messaging, full",
+            "Unknown tool profile “codng”. Use one of: minimal, coding, messaging, full.",
         ),
-        ({**IN_GROUP, "profile": "coding"}, "profile", "a profile and what it also allows belong to everybody or to an agent"),
+        (
+            {**IN_GROUP, "profile": "coding"},
+            "profile",
+            "Only the scopes “everyone” and “agent” can have a tool profile and “also allow”.",
+        ),
         (
             {"scope": "sandbox", "also_allow": ["read"]},
             "also_allow",
-            "a profile and what it also allows belong to everybody or to an agent",
+            "Only the scopes “everyone” and “agent” can have a tool profile and “also allow”.",
         ),
         (
             {"scope": "subagent", "profile": "full"},
             "profile",
-            "a profile and what it also allows belong to everybody or to an agent",
+            "Only the scopes “everyone” and “agent” can have a tool profile and “also allow”.",
         ),
-        ({"scope": "global", "allow": [""]}, "allow", "an entry is blank"),
-        ({"scope": "global", "deny": ["  "]}, "deny", "an entry is blank"),
-        ({"scope": "global", "deny": ["r*d"]}, "deny", "entry “r*d”: `*` may only stand at the end"),
-        ({"scope": "global", "deny": ["**"]}, "deny", "entry “**”: `*` may only stand at the end"),
+        ({"scope": "global", "allow": [""]}, "allow", "An entry is blank."),
+        ({"scope": "global", "deny": ["  "]}, "deny", "An entry is blank."),
+        ({"scope": "global", "deny": ["r*d"]}, "deny", "Entry “r*d”: `*` is only allowed at the end."),
+        ({"scope": "global", "deny": ["**"]}, "deny", "Entry “**”: `*` is only allowed at the end."),
         ({"scope": "global", "also_allow": ["reed"]}, "also_allow", NO_ENTRY.format("reed")),
         ({"scope": "global", "deny": ["fs"]}, "deny", NO_ENTRY.format("fs")),
         ({"scope": "global", "deny": ["group:files"]}, "deny", NO_ENTRY.format("group:files")),
@@ -114,7 +118,7 @@ IN_GROUP = {"scope": "group", "channel": "telegram", "group": "-1"}
         (
             {"scope": "global", "deny": [f"old_{number}_*" for number in range(501)]},
             "deny",
-            "more than 500 entries: use groups or patterns",
+            "More than 500 entries. Use groups or patterns.",
         ),
     ],
 )
@@ -172,10 +176,8 @@ def test_the_normal_form_of_a_row():
 
 # Warnings.
 
-ONLY_PLUGINS = (
-    "this allow list names only plugins, so it is ignored, or it would take every other tool away; use “also allow” to add"
-)
-NO_LISTS = "this row takes the place of `{}` and has no lists, so what that one allows and denies does not count here"
+ONLY_PLUGINS = "This allowlist names only plugins, so it is ignored; otherwise it would remove every other tool. To add tools, use “also allow”."
+NO_LISTS = "This rule replaces `{}` and has no lists, so what that rule allows and denies does not apply here."
 CODING = PolicyRules(1, (RuleRow("global", profile="coding"),))
 FULL = PolicyRules(1, (RuleRow("global", profile="full"),))
 
@@ -183,14 +185,14 @@ FULL = PolicyRules(1, (RuleRow("global", profile="full"),))
 @pytest.mark.parametrize(
     ("rules", "fields", "field", "words"),
     [
-        (FULL, {"scope": "global", "profile": "full", "deny": ["telegram_*"]}, "deny", "“telegram_*” fits no tool there is"),
+        (FULL, {"scope": "global", "profile": "full", "deny": ["telegram_*"]}, "deny", "“telegram_*” matches no existing tool."),
         (FULL, {"scope": "agent", "subject": "main", "allow": ["acme"]}, "allow", ONLY_PLUGINS),
         (FULL, {**IN_GROUP, "allow": ["group:plugins", "weather_today"]}, "allow", ONLY_PLUGINS),
         (
             NOTHING,
             {"scope": "global", "profile": "full", "also_allow": ["read"]},
             "also_allow",
-            "the profile full allows everything already",
+            "The full profile already allows everything.",
         ),
         (
             CODING,
@@ -234,13 +236,13 @@ FULL = PolicyRules(1, (RuleRow("global", profile="full"),))
             FULL,
             {"scope": "global", "provider": "openai", "also_allow": ["read"]},
             "also_allow",
-            "“also allow” adds to a profile, and there is none for this model",
+            "“Also allow” adds to a tool profile, and this model has none.",
         ),
         (
             PolicyRules(1, (*FULL.rows, RuleRow("group", channel="telegram", group="-1", sender="*", deny=("exec",)))),
             {**IN_GROUP, "deny": ["cron"]},
             "group",
-            "this row is never asked: the one for sender `*` of the same group comes before it",
+            "Never applies: the `*` sender rule of this group takes precedence.",
         ),
         (
             PolicyRules(1, (*FULL.rows, RuleRow("global", provider="openai", deny=("exec",)))),
@@ -252,7 +254,7 @@ FULL = PolicyRules(1, (RuleRow("global", profile="full"),))
             PolicyRules(1, (*FULL.rows, RuleRow("agent", "main", provider="openai", profile="minimal"))),
             {"scope": "agent", "subject": "main", "provider": "openai/gpt-5", "deny": ["exec"]},
             "provider",
-            "this row takes the place of `agent:main@openai` and has no profile, so the profile of that one does not count here",
+            "This rule replaces `agent:main@openai` and has no tool profile, so the tool profile of that rule does not apply here.",
         ),
         (
             PolicyRules(1, (*FULL.rows, RuleRow("group", channel="telegram", group="*", deny=("exec",)))),
@@ -260,13 +262,13 @@ FULL = PolicyRules(1, (RuleRow("global", profile="full"),))
             "group",
             NO_LISTS.format("group:telegram/*"),
         ),
-        (FULL, {"scope": "agent", "subject": "main"}, "scope", "this row says nothing: it is as if it were not there"),
-        (FULL, {"scope": "subagent"}, "scope", "this row says nothing: it is as if it were not there"),
+        (FULL, {"scope": "agent", "subject": "main"}, "scope", "This rule is empty and has no effect."),
+        (FULL, {"scope": "subagent"}, "scope", "This rule is empty and has no effect."),
         (
             FULL,
             {"scope": "subagent", "deny": ["cron", "group:web"]},
             "deny",
-            "“cron” has no effect: subagents never get it anyway",
+            "“cron” has no effect: subagents never get it.",
         ),
     ],
 )

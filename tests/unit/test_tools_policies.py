@@ -163,7 +163,7 @@ def test_the_form_takes_one_entry_a_line():
     ("changes", "words"),
     [
         ({"deny": "reed"}, "reed"),
-        ({"subject": ""}, "slug"),
+        ({"subject": ""}, "not a valid agent ID"),
         ({"profile": "codng"}, "codng"),
         ({"seen_version": 0}, "while you were editing"),
     ],

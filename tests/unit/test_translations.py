@@ -31,15 +31,15 @@ NOT_SPOKEN = {"kbd", "script", "style", "code"}  # keys and code are the same in
 NO_SENTENCES = {
     "lim max min sup inf limsup liminf argmax argmin det gcd",
     "light dark",
-    ": no answer in ms",
+    ": no response within ms",
     "no hello",
-    "no reason given",
+    "no error details",
     "not connected",
-    "not the end of this",
+    "mismatched end",
     "right left",
     "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh exp log ln lg dim ker deg hom arg Pr",
-    "something is not closed",
-    "the formula ends too early",
+    "unclosed group",
+    "unexpected end of formula",
     "tick timeout",
 }
 
@@ -200,7 +200,7 @@ def test_sentences_are_found() -> None:
 
 def test_every_word_a_script_asks_for_is_in_a_template() -> None:
     given = {name for path in TEMPLATES for name in re.findall(r"\bdata-([a-z0-9-]+)=", path.read_text())}
-    asked = {word for path in SCRIPTS for word in re.findall(r"(?<!/)\bwords\.([a-z]\w*)\b(?!\()", path.read_text())}
+    asked = {word for path in SCRIPTS for word in re.findall(r"(?<!/)\btexts\.([a-z]\w*)\b(?!\()", path.read_text())}
     named = {word: re.sub(r"[A-Z]", lambda letter: f"-{letter[0].lower()}", word) for word in asked}
     assert asked
     assert [word for word, attribute in sorted(named.items()) if attribute not in given] == []

@@ -57,9 +57,9 @@ def test_every_reason_that_our_own_tools_give_can_be_translated():
 
 
 def test_the_list_of_reasons_has_all_that_are_written():
-    """Whoever adds a reason adds its words to sessions_app.labels.rules."""
+    """A new reason also needs its translation in sessions_app.labels.rules."""
     files = [*(PROJECT / "tools_app").rglob("*.py"), *(PROJECT / "agents").rglob("*.py")]
-    raised = [match for file in files for match in re.findall(r'Declined\(f?"([^"{]+)', file.read_text())]
+    raised = [match for file in files for match in re.findall(r'ToolUnavailable\(f?"([^"{]+)', file.read_text())]
     assert raised
     assert {found for found in raised if not any(reason.startswith(found.rstrip("` ")) for reason in REASONS)} == set()
 

@@ -134,7 +134,7 @@ def test_a_phone_opens_the_menu_and_goes_on(opened: Any) -> None:
     page = opened(**PHONE)
     menu = page.get_by_role("navigation", name="Administration")
     expect(menu).to_be_hidden()
-    page.get_by_role("button", name="Open the menu").click()
+    page.get_by_role("button", name="Open menu").click()
     menu.get_by_role("link", name="Agents").click()
     expect(page.get_by_role("heading", name="Agents", level=1)).to_be_visible()
     expect(menu).to_be_hidden()
@@ -156,7 +156,7 @@ def test_the_keyboard_reaches_content_search_filters_and_bulk_actions(opened: An
     expect(page.get_by_role("button", name="Filters")).to_be_focused()
     page.locator("input.action-select").focus()
     page.keyboard.press("Space")
-    expect(page.get_by_role("group", name="What to do with the chosen rows")).to_be_visible()
+    expect(page.get_by_role("group", name="Actions for the selected rows")).to_be_visible()
 
 
 def test_a_list_is_filtered_by_an_owner_found_while_typing(opened: Any, work: Run, person: Callable[..., User]) -> None:
@@ -181,7 +181,7 @@ def test_runs_are_stopped_after_a_look_at_what_will_happen(opened: Any, work: Ru
     expect(page.get_by_role("row", name="k1")).to_contain_text("it ends now and never starts again")
     assert Run.objects.get().status == "accepted"
     page.get_by_role("button", name="Stop runs (1)").click()
-    expect(page.get_by_text("1 run was asked to stop; 1 has ended.")).to_be_visible()
+    expect(page.get_by_text("Stop requested for 1 run; 1 has ended.")).to_be_visible()
     assert Run.objects.get().status == "aborted"
 
 

@@ -111,7 +111,7 @@ def test_wide_tables_and_code_scroll_by_themselves(stored: Callable[..., Page], 
 def test_code_and_messages_are_copied_as_they_were_written(stored: Callable[..., Page], chat: Page) -> None:
     chat.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = stored(turn(1, "Hi", "**Code**:\n\n```py\nx = 1\n```\n"))
-    page.get_by_role("button", name="Copy the code").click()
+    page.get_by_role("button", name="Copy code").click()
     expect(page.locator("#toast")).to_contain_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == "x = 1\n"
     page.locator(".message.assistant [data-act=copy]").click()

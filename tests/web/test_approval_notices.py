@@ -86,7 +86,7 @@ def test_who_looks_elsewhere_is_told_who_asks_and_not_what(
     page.evaluate("window.isHidden = true")
     question = ask(f"curl -H 'Authorization: {SECRET}' https://example.com", why=SECRET)
     until(page, lambda: bool(notices(page)))
-    assert notices(page) == [{"title": "Agent main asks about a command", "body": "for ada", "tag": f"approval-{question.pk}"}]
+    assert notices(page) == [{"title": "Agent main wants to run a command", "body": "for ada", "tag": f"approval-{question.pk}"}]
     page.evaluate("window.lastNotice.dispatchEvent(new Event('click'))")
     page.wait_for_url(f"{site}/approvals/{question.pk}/")
 

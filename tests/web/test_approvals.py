@@ -78,7 +78,7 @@ def test_a_question_is_approved_and_says_who_did(queue: Callable[..., Page], ask
     expect(shown).to_contain_text("/usr/bin/git")
     expect(page).to_have_title(re.compile(r"^\(1\) "))
     shown.get_by_role("button", name="Approve once").click()
-    expect(card(page, question)).to_contain_text("ben approved it once")
+    expect(card(page, question)).to_contain_text("Approved once by ben")
     expect(card(page, question).get_by_role("button", name="Approve once")).to_have_count(0)
     assert status_of(question) == "approved"
     expect(page.locator("#queue-count")).to_contain_text("0")
@@ -90,13 +90,13 @@ def test_a_denial_carries_its_reason_and_an_approval_can_last(queue: Callable[..
     page = queue()
     shown = in_view(page, first)
     shown.locator("summary", has_text="Deny…").click()
-    shown.get_by_label("Reason, told to the agent").fill("Use a branch")
-    shown.get_by_label("Reason, told to the agent").press("Enter")
-    expect(card(page, first)).to_contain_text("ben denied it")
+    shown.get_by_label("Reason (the agent will see this)").fill("Use a branch")
+    shown.get_by_label("Reason (the agent will see this)").press("Enter")
+    expect(card(page, first)).to_contain_text("Denied by ben")
     assert Approval.objects.get(pk=first.pk).reason == "Use a branch"
     shown = in_view(page, second)
     shown.locator("summary", has_text="Approve for…").click()
-    shown.get_by_label("How many times").fill("3")
+    shown.get_by_label("Number of uses").fill("3")
     shown.get_by_label(re.compile("in all chats")).check()
     shown.get_by_role("button", name="Approve", exact=True).click()
     expect(card(page, second)).to_contain_text("ben approved it once and 3 times more within 8 hours, for this agent, in all chats")
@@ -127,14 +127,14 @@ def test_without_the_script_that_holds_back_it_could_be_approved_unread(
     queue: Callable[..., Page], ask: Callable[..., Approval], page: Page
 ) -> None:
     """The deliberate fault for L2: the test above would turn red."""
-    careless = "export function holdBack() {}\nexport const isRead = () => true;"
+    careless = "export function holdUntilRead() {}"
     page.route("**/approvals/read_gate.js", lambda route: route.fulfill(body=careless, content_type="text/javascript"))
     question = ask("python3 - <<'EOF'\n" + "\n".join(f"print({n})" for n in range(200)) + "\nEOF")
     shown = card(queue(), question)
     shown.focus()
     expect(shown.get_by_role("button", name="Approve once")).to_be_enabled()
     page.keyboard.press("a")
-    expect(shown).to_contain_text("ben approved it once")
+    expect(shown).to_contain_text("Approved once by ben")
 
 
 def test_without_scripts_the_whole_text_is_there_and_can_be_answered(
@@ -149,7 +149,7 @@ def test_without_scripts_the_whole_text_is_there_and_can_be_answered(
     expect(box).to_contain_text("the-end")
     assert box.bounding_box()["height"] > 600  # type: ignore[index]  # not folded: nothing to scroll
     card(page, question).get_by_role("button", name="Approve once").click()
-    expect(page.get_by_text("Your answer is stored.")).to_be_visible()
+    expect(page.get_by_text("Your decision was saved.")).to_be_visible()
     assert status_of(question) == "approved"
     context.close()
 
@@ -168,14 +168,14 @@ def test_the_keyboard_moves_approves_denies_extends_and_helps(queue: Callable[..
     expect(card(page, first)).to_be_focused()
     in_view(page, first)
     page.keyboard.press("a")
-    expect(card(page, first)).to_contain_text("ben approved it once")
+    expect(card(page, first)).to_contain_text("Approved once by ben")
     expect(card(page, first)).to_be_focused()
     page.keyboard.press("j")
     expect(card(page, second)).to_be_focused()
     page.keyboard.press("d")
     page.keyboard.type("no a d e j k")
     page.keyboard.press("Enter")
-    expect(card(page, second)).to_contain_text("ben denied it")
+    expect(card(page, second)).to_contain_text("Denied by ben")
     assert Approval.objects.get(pk=second.pk).reason == "no a d e j k"
     page.keyboard.press("j")
     before = Approval.objects.get(pk=third.pk).expires_at
@@ -192,11 +192,11 @@ def test_several_get_one_answer(queue: Callable[..., Page], ask: Callable[..., A
     for question in questions:
         in_view(page, question)
     for question in questions[:2]:
-        card(page, question).get_by_label("Choose this question").check()
+        card(page, question).get_by_label("Select this request").check()
     expect(page.locator("#chosen-count")).to_have_text("2 chosen")
     page.locator("#several").get_by_role("button", name="Approve once").click()
     for question in questions[:2]:
-        expect(card(page, question)).to_contain_text("ben approved it once")
+        expect(card(page, question)).to_contain_text("Approved once by ben")
     assert [status_of(each) for each in questions] == ["approved", "approved", "pending"]
 
 
@@ -211,8 +211,8 @@ def test_what_another_person_answers_is_seen_here(
     sign_in(other, site, person("Approver", name="cleo"))
     other.goto(f"{site}/approvals/")
     in_view(other, question).get_by_role("button", name="Approve once").click()
-    expect(card(other, question)).to_contain_text("cleo approved it once")
-    expect(card(page, question)).to_contain_text(re.compile(r"cleo approved it once\s+(\d+ seconds? ago|now)"))
+    expect(card(other, question)).to_contain_text("Approved once by cleo")
+    expect(card(page, question)).to_contain_text(re.compile(r"Approved once by cleo\s+(\d+ seconds? ago|now)"))
     later = ask("make test")
     expect(card(page, later)).to_be_visible()
     expect(card(other, later)).to_be_visible()
@@ -231,7 +231,7 @@ def test_who_comes_second_is_told_who_won(
     page.route("**/approvals/live/**", lambda route: route.abort())
     shown.get_by_role("button", name="Deny", exact=True).click()
     expect(card(page, question).get_by_role("alert")).to_contain_text("cleo has answered already")
-    expect(card(page, question)).to_contain_text("cleo approved it once")
+    expect(card(page, question)).to_contain_text("Approved once by cleo")
 
 
 def test_hostile_text_is_text(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
@@ -266,16 +266,16 @@ def test_two_people_agree(
     question = ask(needed=2)
     page = queue()
     in_view(page, question).get_by_role("button", name="Approve once").click()
-    expect(card(page, question)).to_contain_text("1 of 2 people agreed")
+    expect(card(page, question)).to_contain_text("1 of 2 approvals")
     assert status_of(question) == "pending"
     approval_requests.resolve_approval(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
-    expect(card(page, question)).to_contain_text("cleo approved it once")
+    expect(card(page, question)).to_contain_text("Approved once by cleo")
 
 
 def test_an_operator_lets_the_agent_ask(page: Page, site: str, person: Callable[..., User]) -> None:
     sign_in(page, site, person("Operator", name="olga"))
     page.goto(f"{site}/approvals/")
-    page.get_by_role("button", name="Let agent main ask").click()
+    page.get_by_role("button", name="Let “main” request commands").click()
     expect(page.get_by_text("Agent main may ask now.")).to_be_visible()
     expect(page.locator("#let-ask")).to_have_count(0)
     assert ExecRule.objects.get().ask == "on-miss"
@@ -286,12 +286,12 @@ def test_a_command_is_judged_while_one_types(queue: Callable[..., Page]) -> None
     page.get_by_label("Security").select_option("allowlist")
     page.get_by_label("Sandbox").select_option("2")
     page.get_by_label("Command line").press_sequentially("ls -la")
-    expect(page.locator("#verdict")).to_contain_text("Somebody would be asked")
+    expect(page.locator("#verdict")).to_contain_text("Would need approval")
     expect(page.locator("#verdict .part.program")).to_have_text("ls")
-    page.get_by_label("Programs to suppose as allowed too, one a line").fill("ls")
-    expect(page.locator("#verdict")).to_contain_text("It would run")
+    page.get_by_label("Also treat as allowed (one per line)").fill("ls")
+    expect(page.locator("#verdict")).to_contain_text("Would run")
     page.get_by_label("Command line").fill("ls $(id)")
-    expect(page.locator("#verdict")).to_contain_text("Somebody would be asked")
+    expect(page.locator("#verdict")).to_contain_text("Would need approval")
 
 
 # In the conversation
@@ -327,12 +327,12 @@ def test_an_approver_answers_in_the_conversation(
     expect(tool.locator(".status")).to_have_text("waiting")
     expect(tool.locator(".approval .part.program")).to_have_text("git")
     tool.get_by_role("button", name="Approve once").click()
-    expect(tool.locator(".approval")).to_contain_text("ben approved it once")
+    expect(tool.locator(".approval")).to_contain_text("Approved once by ben")
     assert status_of(question) == "approved"
     decide(gateway, id=str(question.pk), status="approved", decision="allow-once", by="ben", reason="")
     gateway.tell("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "git status --short"})
     expect(tool.locator(".status")).to_have_text("running")
-    expect(tool.locator(".approval")).to_contain_text("ben approved it once")
+    expect(tool.locator(".approval")).to_contain_text("Approved once by ben")
 
 
 def test_who_may_not_approve_sees_that_it_waits_and_may_drop_it(
@@ -342,10 +342,10 @@ def test_who_may_not_approve_sees_that_it_waits_and_may_drop_it(
     page = talk(ada)
     wait_for_people(gateway, question)
     tool = page.locator(".tool")
-    expect(tool.locator(".approval")).to_contain_text(re.compile(r"Waiting for an approver · 22 h \d+ min left"))
+    expect(tool.locator(".approval")).to_contain_text(re.compile(r"Waiting for approval · 22 h \d+ min left"))
     expect(tool.get_by_role("button", name="Approve once")).to_have_count(0)
-    tool.get_by_role("button", name="Drop this command and go on").click()
-    expect(tool.locator(".approval")).to_contain_text("ada dropped it")
+    tool.get_by_role("button", name="Skip this command").click()
+    expect(tool.locator(".approval")).to_contain_text("Skipped by ada")
     assert status_of(question) == "denied"
 
 
@@ -355,7 +355,7 @@ def test_a_denial_by_somebody_else_is_told_where_it_was_asked(
     question = ask()
     page = talk(ada)
     wait_for_people(gateway, question)
-    expect(page.locator(".approval")).to_contain_text("Waiting for an approver")
+    expect(page.locator(".approval")).to_contain_text("Waiting for approval")
     decide(gateway, id=str(question.pk), status="denied", decision="deny", by="ben", reason="<b>Use a branch</b>")
     expect(page.locator(".approval")).to_contain_text(re.compile(r"ben denied it .*<b>Use a branch</b>"))
     expect(page.locator(".approval form")).to_have_count(0)
@@ -397,7 +397,7 @@ def test_an_open_question_and_an_answered_one_survive_loading_the_page_again(
     expect(page.locator(".tool").nth(0).locator(".approval")).to_contain_text("cleo approved it for 15 minutes, in this chat")
     expect(page.locator(".tool").nth(1).locator(".status")).to_have_text("waiting")
     expect(page.locator(".tool").nth(1).get_by_role("button", name="Approve once")).to_be_visible()
-    expect(page.locator(".ending .note")).to_contain_text("somebody has to allow a command")
+    expect(page.locator(".ending .note")).to_contain_text("a command needs approval")
 
 
 def told_call(gateway: FakeGateway, words: str, approval: dict[str, Any] | None = None, **result: Any) -> None:
@@ -415,8 +415,8 @@ def test_an_operator_is_led_from_a_refusal_to_letting_the_agent_ask(
     told_call(gateway, "exec_denied: no.", verdict={"allowed": False, "layer": "exec"}, isError=True, letAsk=helps)
     sign_in(page, site, person("Operator", "User", name="olga"))
     open_page(page, site)
-    expect(page.locator(".tool .verdict")).to_have_text("refused by the exec rules")
-    link = page.get_by_role("link", name="Let this agent ask")
+    expect(page.locator(".tool .verdict")).to_have_text("denied by exec rules")
+    link = page.get_by_role("link", name="Let this agent request commands")
     if helps:
         expect(link).to_have_attribute("href", "/approvals/?let=main#let-ask")
     else:
@@ -428,7 +428,7 @@ def test_an_operator_is_led_from_a_refusal_to_letting_the_agent_ask(
     [
         (True, {"status": "used", "decision": "allow-once", "by": "cleo"}, "approved once by cleo"),
         (False, {"status": "denied", "decision": "deny", "by": "cleo", "reason": "not on a Friday"}, "denied by cleo"),
-        (False, {"status": "denied", "decision": "drop", "by": "ada"}, "dropped by ada"),
+        (False, {"status": "denied", "decision": "drop", "by": "ada"}, "skipped by ada"),
         (False, {"status": "expired", "decision": "", "by": None}, "nobody answered in time"),
     ],
 )
@@ -459,15 +459,15 @@ MINUTES = {"grant": 7, "scope": "session", "seconds": 900, "uses": None}
     [
         ({"by": "answer", "decision": "allow-once", "person": "cleo"}, "approved once by cleo", ""),
         ({"by": "answer", "decision": "allow-for", "person": "cleo", "granted": MINUTES}, "approved by cleo for 15 minutes", ""),
-        ({"by": "answer", "decision": "allow-always", "person": "cleo", "granted": MINUTES}, "allowed always by cleo", ""),
+        ({"by": "answer", "decision": "allow-always", "person": "cleo", "granted": MINUTES}, "always allowed by cleo", ""),
         (
             {"by": "grant", "grants": [GRANT]},
-            r"allowed by a grant of cleo, until .*\d\d:\d\d.*",
+            r"allowed by a grant from cleo, until .*\d\d:\d\d.*",
             "Grant #7 of cleo: in this chat, until",
         ),
         (
             {"by": "grant", "grants": [{**GRANT, "scope": "agent", "expiresAt": None, "usesLeft": 4}]},
-            "allowed by a grant of cleo, 4 uses left",
+            "allowed by a grant from cleo, 4 uses left",
             "Grant #7 of cleo: for this agent, in all chats, 4 uses left",
         ),
         (
@@ -475,7 +475,7 @@ MINUTES = {"grant": 7, "scope": "session", "seconds": 900, "uses": None}
             "allowed by grant #7, and 1 more",
             "Grant #7: ",
         ),
-        ({"by": "rules"}, "allowed by the exec rules", ""),
+        ({"by": "rules"}, "allowed by exec rules", ""),
     ],
 )
 def test_a_call_names_who_or_what_let_it_through_and_folds_the_layers(
@@ -527,7 +527,7 @@ def test_on_a_phone_command_answers_and_time_left_are_seen_without_scrolling(
     expect(card.locator(".facts")).to_be_hidden()
     assert card.evaluate(WITHOUT_SCROLLING) == []
     expect(card.locator(".glance")).to_contain_text("/home/ada/work")  # where it runs is part of what is agreed to
-    expect(card.locator(".glance")).to_contain_text("Why it is asked")
+    expect(card.locator(".glance")).to_contain_text("Reason")
     fold = card.locator(".facts-fold > summary")
     expect(fold).to_contain_text("Writes to /home/ada/work/out.txt")  # what is worth a look is told outside of the fold
     fold.click()

@@ -94,28 +94,28 @@ def test_a_command_is_refused_then_asked_about_approved_and_run(
     send(in_chat, "run ls -la")
     expect(in_chat.locator(".tool .why")).to_contain_text("an operator can let the agent ask")
     olga = at_desk(person("Operator", name=f"olga-{uuid.uuid4().hex[:6]}"), "/approvals/?let=demo")
-    olga.get_by_role("button", name="Let agent demo ask").click()
+    olga.get_by_role("button", name="Let “demo” request commands").click()
     expect(olga.get_by_text("Agent demo may ask now.")).to_be_visible()
 
     queue = at_desk(ben, "/approvals/")
     expect(queue.locator("#queue-state")).to_contain_text("live")
     send(in_chat, "run ls -la")
     waiting = in_chat.locator(".tool").last
-    expect(waiting.locator(".approval")).to_contain_text("Waiting for an approver")
+    expect(waiting.locator(".approval")).to_contain_text("Waiting for approval")
     expect(in_chat.locator("#sessions [data-mark=waiting] .mark")).to_contain_text("Needs approval")
     in_chat.reload()
-    expect(waiting.locator(".approval")).to_contain_text("Waiting for an approver")
+    expect(waiting.locator(".approval")).to_contain_text("Waiting for approval")
     card = queue.locator(".question[data-status=pending]").last
     expect(card.locator(".part.program")).to_have_text("ls")
     expect(card).to_contain_text("ls -la")
     card.locator(".command").scroll_into_view_if_needed()
     card.get_by_role("button", name="Approve once").click()
-    expect(waiting.locator(".approval")).to_contain_text(f"{ben.username} approved it once")
+    expect(waiting.locator(".approval")).to_contain_text(f"Approved once by {ben.username}")
     expect(waiting).to_have_attribute("data-status", "done")
     waiting.locator("summary").first.click()
     expect(waiting.locator(".result pre")).to_contain_text("total")
     in_chat.reload()
-    expect(waiting.locator(".approval")).to_contain_text(f"{ben.username} approved it once")
+    expect(waiting.locator(".approval")).to_contain_text(f"Approved once by {ben.username}")
 
 
 def test_a_denial_reaches_the_model_with_its_reason(
@@ -123,10 +123,10 @@ def test_a_denial_reaches_the_model_with_its_reason(
 ) -> None:
     let_demo_ask()
     send(in_chat, "run ls -la")
-    expect(in_chat.locator(".tool .approval")).to_contain_text("Waiting for an approver")
+    expect(in_chat.locator(".tool .approval")).to_contain_text("Waiting for approval")
     page = at_desk(ben, f"/approvals/{question_of(ada).pk}/")
     page.locator("summary", has_text="Deny…").click()
-    page.get_by_label("Reason, told to the agent").fill("Not on a Friday")
+    page.get_by_label("Reason (the agent will see this)").fill("Not on a Friday")
     page.get_by_role("button", name="Deny", exact=True).click()
     expect(in_chat.locator(".tool .approval")).to_contain_text(re.compile(rf"{ben.username} denied it .*Not on a Friday"))
     expect(in_chat.locator(".message.assistant .answer").last).to_contain_text("Not on a Friday")
@@ -138,7 +138,7 @@ def test_what_was_approved_for_15_minutes_runs_again_by_the_grant_and_every_page
     let_demo_ask()
     send(in_chat, "run ls -la")
     first = in_chat.locator(".tool").nth(0)
-    expect(first.locator(".approval")).to_contain_text("Waiting for an approver")
+    expect(first.locator(".approval")).to_contain_text("Waiting for approval")
     page = at_desk(ben, f"/approvals/{question_of(ada).pk}/")
     page.locator("summary", has_text="Approve for…").click()
     page.get_by_role("button", name="Approve", exact=True).click()
@@ -147,7 +147,7 @@ def test_what_was_approved_for_15_minutes_runs_again_by_the_grant_and_every_page
     expect(first.locator(".verdict")).to_have_text(f"approved by {ben.username} for 15 minutes")
     send(in_chat, "run ls -la")
     again = in_chat.locator(".tool").nth(1)
-    by_grant = re.compile(rf"allowed by a grant of {ben.username}, until .*\d\d:\d\d")
+    by_grant = re.compile(rf"allowed by a grant from {ben.username}, until .*\d\d:\d\d")
     expect(again.locator(".verdict")).to_have_text(by_grant)
     in_chat.reload()
     expect(again.locator(".verdict")).to_have_text(by_grant)
@@ -175,7 +175,7 @@ def test_who_may_approve_does_it_in_the_chat_and_the_queue_of_another_hears_of_i
     expect(queue.locator("article.question", has_text=both.username)).to_be_visible()
     chat.locator(".tool .approval").get_by_role("button", name="Approve once").click()
     expect(chat.locator(".tool")).to_have_attribute("data-status", "done")
-    expect(queue.locator("article.question", has_text=both.username)).to_contain_text(f"{both.username} approved it once")
+    expect(queue.locator("article.question", has_text=both.username)).to_contain_text(f"Approved once by {both.username}")
 
 
 def test_a_question_that_nobody_answers_expires_before_everybodys_eyes(
@@ -183,12 +183,12 @@ def test_a_question_that_nobody_answers_expires_before_everybodys_eyes(
 ) -> None:
     let_demo_ask()
     send(in_chat, "run ls -la")
-    expect(in_chat.locator(".tool .approval")).to_contain_text("Waiting for an approver")
+    expect(in_chat.locator(".tool .approval")).to_contain_text("Waiting for approval")
     question = question_of(ada)
     page = at_desk(ben, f"/approvals/{question.pk}/")
     Approval.objects.filter(pk=question.pk).update(expires_at=clock.now() + dt.timedelta(seconds=1))
-    expect(in_chat.locator(".tool .approval")).to_contain_text("Nobody answered in time")
-    expect(page.locator(".question")).to_contain_text("Nobody answered in time")
+    expect(in_chat.locator(".tool .approval")).to_contain_text("Expired without a decision")
+    expect(page.locator(".question")).to_contain_text("Expired without a decision")
     expect(in_chat.locator(".message.assistant .answer").last).to_contain_text("nobody approved the command in time")
 
 
@@ -200,7 +200,7 @@ def test_every_server_process_dies_while_a_question_is_open_and_nobody_has_to_as
     expect(queue.locator("#queue-state")).to_contain_text("live")
     send(in_chat, "run ls -la; until [ -e go ]; do sleep 0.1; done; echo it-went")
     tool = in_chat.locator(".tool")
-    expect(tool.locator(".approval")).to_contain_text("Waiting for an approver")
+    expect(tool.locator(".approval")).to_contain_text("Waiting for approval")
     asked = question_of(ada)
     card = queue.locator(f"#q-{asked.pk}")
     expect(card).to_be_visible()
@@ -224,11 +224,11 @@ def test_every_server_process_dies_while_a_question_is_open_and_nobody_has_to_as
         asked.expires_at,
         asked.shown,
     ), "the same question, until the same time"
-    expect(tool.locator(".approval")).to_contain_text("Waiting for an approver")
+    expect(tool.locator(".approval")).to_contain_text("Waiting for approval")
     card.locator(".command").scroll_into_view_if_needed()
     card.get_by_role("button", name="Approve once").click()
-    expect(card).to_contain_text(f"{ben.username} approved it once")
-    expect(tool.locator(".approval")).to_contain_text(f"{ben.username} approved it once")
+    expect(card).to_contain_text(f"Approved once by {ben.username}")
+    expect(tool.locator(".approval")).to_contain_text(f"Approved once by {ben.username}")
     expect(tool).to_have_attribute("data-status", "running")
     expect(tool.locator(".result pre")).to_contain_text("total")
     (Path(asked.plan["cwd"]) / "go").touch()
@@ -240,6 +240,6 @@ def test_every_server_process_dies_while_a_question_is_open_and_nobody_has_to_as
 def test_a_command_that_is_not_wanted_any_more_is_dropped_and_the_agent_goes_on(in_chat: Page) -> None:
     let_demo_ask()
     send(in_chat, "run ls -la")
-    in_chat.get_by_role("button", name="Drop this command and go on").click()
-    expect(in_chat.locator(".tool .approval")).to_contain_text("dropped it")
+    in_chat.get_by_role("button", name="Skip this command").click()
+    expect(in_chat.locator(".tool .approval")).to_contain_text("skipped it")
     expect(in_chat.locator("#stop")).to_be_hidden()

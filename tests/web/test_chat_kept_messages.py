@@ -115,7 +115,7 @@ def test_a_message_of_the_same_day_is_sent_by_itself(opened: Page, gateway: Fake
 
 def test_a_message_of_another_day_is_sent_only_when_its_author_says_so(opened: Page, gateway: FakeGateway) -> None:
     key = keep(opened, gateway, "Good morning", hours=25)
-    expect(opened.locator(".kept .state")).to_have_text("Not sent: it was written more than a day ago, without a connection.")
+    expect(opened.locator(".kept .state")).to_have_text("Not sent: written offline more than a day ago.")
     expect(opened.locator("#stop")).to_be_hidden()
     gateway.until_asked("chat.history")
     assert gateway.calls("chat.send") == []
@@ -146,7 +146,7 @@ def test_a_message_that_grows_old_on_an_open_page_is_not_sent_by_itself(opened: 
     gateway.answers["connect"] = hello
     opened.clock.fast_forward(25 * 3_600_000)
     expect(opened.locator("#connection")).to_have_text("Connected")
-    expect(opened.locator(".kept .state")).to_have_text("Not sent: it was written more than a day ago, without a connection.")
+    expect(opened.locator(".kept .state")).to_have_text("Not sent: written offline more than a day ago.")
     assert gateway.calls("chat.send") == []
 
 
@@ -167,7 +167,7 @@ def test_a_typed_stop_is_the_button_and_is_never_kept_for_later(opened: Page, ga
     gateway.drop()
     expect(opened.locator("#connection")).not_to_have_text("Connected")
     send(opened, " /Stop ")
-    expect(opened.get_by_role("alert")).to_have_text("Could not stop: There is no connection.")
+    expect(opened.get_by_role("alert")).to_have_text("Could not stop: No connection.")
     expect(opened.locator(".message.user")).to_have_count(0)
     assert kept(opened) == []
     assert gateway.calls("chat.send") == []

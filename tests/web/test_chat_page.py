@@ -48,11 +48,11 @@ def test_tools_show_their_arguments_verdict_and_result(open_chat: OpenChat) -> N
     expect(card.locator(".result pre")).to_be_visible()
     send(page, "[[tool=teleport args={}]] [[tool=web_fetch args={}]]")
     expect(card.locator(".verdict")).to_have_text(
-        ["allowed by profile", "not offered in this run", "refused by layer profile"], timeout=PATIENCE
+        ["allowed by profile", "unavailable in this run", "denied by policy layer profile"], timeout=PATIENCE
     )
     page.reload()
     expect(card.locator(".verdict")).to_have_text(
-        ["allowed by profile", "not offered in this run", "refused by layer profile"], timeout=PATIENCE
+        ["allowed by profile", "unavailable in this run", "denied by policy layer profile"], timeout=PATIENCE
     )
 
 
@@ -99,7 +99,7 @@ def test_stopped_and_failed_runs_look_the_same_after_a_reload(open_chat: OpenCha
     send(page, "never begun")
     expect(page.locator(".run .note").nth(1)).to_have_text("Queued", timeout=PATIENCE)
     page.get_by_role("button", name="Stop").click()
-    expect(page.locator(".run .note")).to_have_text(["Stopped before an answer."] * 2, timeout=PATIENCE)
+    expect(page.locator(".run .note")).to_have_text(["Stopped before the agent answered."] * 2, timeout=PATIENCE)
     send(page, "[[error=401]]")
     expect(page.locator(".note.bad")).to_contain_text("Failed:", timeout=PATIENCE)
     before = shown(page)

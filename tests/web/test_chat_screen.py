@@ -116,7 +116,7 @@ def test_tool_calls_are_cards_with_arguments_verdict_and_result(opened: Page, ga
     tool(gateway, "c3", is_error=True, meta={"verdict": "allowed"})
     expect(card).to_have_count(3)
     expect(card.nth(0).locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+done\s+allowed"))
-    expect(card.nth(1).locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+refused by layer agent"))
+    expect(card.nth(1).locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+denied by policy layer agent"))
     expect(card.nth(2).locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+failed\s+allowed"))
     expect(card.nth(1).locator(".why")).to_have_text("not allowed here")
     expect(card.nth(2).locator(".result")).to_be_hidden()
@@ -149,7 +149,7 @@ def test_stored_messages_look_like_live_ones(chat: Page, gateway: FakeGateway, s
     gateway.answers["chat.history"] = lambda params: gateway.history(stored)
     open_page(chat, site)
     expect(chat.locator("#messages")).to_have_text(
-        re.compile(r"Read a.*Thinking.*Hm.*Yes.*read.*refused by layer sandbox.*I may not\.", re.S)
+        re.compile(r"Read a.*Thinking.*Hm.*Yes.*read.*denied by policy layer sandbox.*I may not\.", re.S)
     )
     expect(chat.locator("#stop")).to_be_hidden()
 
@@ -201,7 +201,7 @@ def test_the_stop_button_says_stopping_until_the_run_has_ended(opened: Page, gat
     assert gateway.until_asked("chat.abort") == [{"sessionKey": "agent:main:main"}]
     end(gateway, aborted=True)
     expect(stop).to_be_hidden()
-    expect(opened.locator(".run .note")).to_have_text("Stopped before an answer.")
+    expect(opened.locator(".run .note")).to_have_text("Stopped before the agent answered.")
 
 
 def test_a_refused_message_is_given_back_with_the_reason(opened: Page, gateway: FakeGateway) -> None:
@@ -270,7 +270,7 @@ def test_a_call_without_a_result_is_not_shown_as_running_for_ever(opened: Page, 
     begin(gateway)
     gateway.tell("r1", "tool", phase="start", name="write", toolCallId="c1", args={})
     end(gateway, aborted=True)
-    expect(opened.locator(".tool .status")).to_have_text("cut off")
+    expect(opened.locator(".tool .status")).to_have_text("interrupted")
 
 
 def test_when_the_server_no_longer_knows_what_was_missed_the_page_loads_anew(opened: Page, gateway: FakeGateway) -> None:
@@ -430,8 +430,8 @@ def test_each_conversation_has_an_address_of_its_own(chat: Page, gateway: FakeGa
     send(chat, "Where to?")
     expect(chat.locator(".message.user")).to_have_count(1)
     assert gateway.until_asked("chat.send")[-1]["sessionKey"] == "agent:main:trip"
-    chat.get_by_role("button", name="New conversation").click()
-    expect(chat.locator("#title")).to_have_text("New conversation")
+    chat.get_by_role("button", name="New chat").click()
+    expect(chat.locator("#title")).to_have_text("New chat")
     expect(chat.locator(".message")).to_have_count(0)
     chat.go_back()
     expect(chat.locator("#title")).to_have_text("The trip")
@@ -452,7 +452,7 @@ def test_on_a_phone_the_list_opens_on_demand(chat: Page, gateway: FakeGateway, s
     open_page(chat, site)
     expect(chat.get_by_role("navigation")).to_be_hidden()
     chat.get_by_role("button", name="Conversations").click()
-    expect(chat.get_by_role("button", name="New conversation")).to_be_visible()
+    expect(chat.get_by_role("button", name="New chat")).to_be_visible()
     assert chat.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

@@ -95,10 +95,10 @@ def test_coming_in(page: Page, site: str) -> None:
     page.get_by_label("用户名").fill("nobody")
     page.get_by_label("密码", exact=True).fill("a-wrong-password")
     page.get_by_role("button", name="登录", exact=True).click()
-    expect(page.get_by_role("alert")).to_have_text("用户名与密码不匹配。请注意两者都区分大小写。")
+    expect(page.get_by_role("alert")).to_have_text("用户名或密码错误。两者都区分大小写。")
     assert english(page) == []
     page.goto(f"{site}/nothing/")
-    expect(page.get_by_role("heading", level=1)).to_have_text("这里什么也没有")
+    expect(page.get_by_role("heading", level=1)).to_have_text("页面不存在")
 
 
 def test_the_account(page: Page, site: str, reader: User) -> None:
@@ -108,7 +108,7 @@ def test_the_account(page: Page, site: str, reader: User) -> None:
     is_chinese(page)
     assert english(page) == []
     until = clock.now() + timedelta(days=9)
-    expect(page.locator("#tokens")).to_contain_text(f"有效期至 {until.year}年{until.month}月{until.day}日")
+    expect(page.locator("#tokens")).to_contain_text(f"到期时间 {until.year}年{until.month}月{until.day}日")
     for field in page.locator("#password input[type=password]").all():
         field.fill("12345678")
     page.locator("#password").get_by_role("button", name="更改密码").click()
@@ -144,8 +144,8 @@ def test_the_chat(page: Page, site: str, gateway: FakeGateway, reader: User) -> 
     expect(page.locator(".message.assistant .facts").first).to_contain_text("输入 1,200，输出 56")
     expect(page.locator(".message.assistant .facts").first).to_contain_text("1 分 15 秒")
     expect(page.locator(".message.user time").first).to_contain_text(re.compile(r"2023年11月1\d日 \d\d:\d\d"))
-    expect(page.locator(".ending[data-state=failed] .note")).to_have_text("失败：对模型的请求过于频繁")
-    expect(page.locator(".tool .verdict")).to_have_text("被层 agent 拒绝")
+    expect(page.locator(".ending[data-state=failed] .note")).to_have_text("失败：已达到模型的请求频率上限")
+    expect(page.locator(".tool .verdict")).to_have_text("被策略层 agent 拒绝")
     page.keyboard.press("Control+k")
     expect(page.locator("#palette")).to_be_visible()
     assert english(page) == []
@@ -159,16 +159,16 @@ def test_errors_in_the_chat_are_told_in_chinese_first(page: Page, site: str, gat
     refusals = [
         (
             Refused("QUEUE_FULL", "100 of your runs are still waiting"),
-            "未发送：你已有太多消息在等待（100 of your runs are still waiting）",
+            "未发送：你排队中的消息过多（100 of your runs are still waiting）",
         ),
-        (Refused("CONFLICT", "stop it", details={"code": "RUN_UNFINISHED"}), "未发送：智能体仍在工作。请先停止它。"),
+        (Refused("CONFLICT", "stop it", details={"code": "RUN_UNFINISHED"}), "未发送：智能体仍在工作。请先停止。"),
         (
             Refused("INVALID_REQUEST", "x", details={"code": "UNKNOWN_COMMAND", "command": "/modle", "meant": "/model"}),
-            "未发送：没有命令 /modle；你是指 /model 吗？如果要作为文字发送，请以空格开头",
+            "未发送：未知命令 /modle。你是指 /model 吗？如要作为文本发送，请以空格开头。",
         ),
         (
             Refused("INVALID_REQUEST", "x", details={"code": "UNKNOWN_MODEL", "model": "gpt", "near": ["openai/gpt-5"]}),
-            "未发送：这里没有模型“gpt”可选；例如 openai/gpt-5",
+            "未发送：模型“gpt”在此不可用。例如可选 o。penai/gpt-5",
         ),
     ]
     for refusal, told in refusals:
@@ -189,7 +189,7 @@ def test_the_page_of_a_run(page: Page, site: str, gateway: FakeGateway, reader: 
     page.goto(f"{site}/runs/{run.pk}/")
     expect(page.locator("#recorder")).to_be_visible()
     is_chinese(page)
-    expect(page.locator("#calls")).to_contain_text("被层 agent 拒绝：拒绝项 `write`")
+    expect(page.locator("#calls")).to_contain_text("被策略层 agent 拒绝：拒绝项 `write`")
     expect(page.locator(".figures")).to_contain_text("输入 2,400，输出 170")
     for said in page.locator("#story .text, blockquote.asked, #events .what").all():
         said.evaluate("element => element.dataset.said = 'yes'")
@@ -212,7 +212,7 @@ def test_questions_stops_and_policies(page: Page, site: str, operator: User, ses
         assert english(page, data=(WHY, "the secret prompt", "git restore", "git status && ls -la | head")) == [], address
     page.goto(site + reverse("try-command"))
     page.get_by_label("命令行").fill("ls")
-    expect(page.locator("#verdict .reasons")).to_contain_text("这里已关闭命令运行。")
+    expect(page.locator("#verdict .reasons")).to_contain_text("此处已禁止运行命令。")
 
 
 def test_devices_programs_and_webhooks(page: Page, site: str, operator: User) -> None:
@@ -230,8 +230,8 @@ def test_devices_programs_and_webhooks(page: Page, site: str, operator: User) ->
         is_chinese(page)
         assert english(page) == [], address
     page.goto(site + reverse("admin:gateway_hook_try", args=[hook.pk]))
-    page.get_by_role("button", name="显示会告诉智能体的内容").click()
-    expect(page.get_by_role("heading", name="会告诉智能体的内容")).to_be_visible()
+    page.get_by_role("button", name="预览").click()
+    expect(page.get_by_role("heading", name="提示词预览")).to_be_visible()
     page.locator("textarea[name=body]").evaluate("field => field.dataset.said = 'yes'")  # an example of what a program sends
     assert english(page) == []
 

@@ -29,7 +29,7 @@ def notice(**more: Any) -> dict[str, Any]:
 def test_a_summary_is_a_line_that_opens_and_the_messages_before_it_stay(stored: Callable[..., Page]) -> None:
     page = stored([*turn(1, "First", "One"), notice(), *turn(2, "Second", "Two")])
     assert questions(page) == ["First", "Second"]
-    expect(divider(page).locator("summary")).to_have_text("Summarised here: 1,234 earlier messages")
+    expect(divider(page).locator("summary")).to_have_text("1,234 earlier messages summarized here")
     expect(divider(page).locator(".more")).to_be_hidden()
     divider(page).locator("summary").focus()
     page.keyboard.press("Enter")
@@ -47,10 +47,10 @@ def test_a_summary_without_its_html_is_rendered_here_and_stays_data(stored: Call
 def test_while_it_happens_the_run_says_so_and_then_goes_on(opened: Page, gateway: FakeGateway) -> None:
     begin(gateway)
     gateway.tell("r1", "compaction", phase="start", reason="overflow-retry", tokensBefore=9000, summarised=12)
-    expect(opened.locator(".ending .note")).to_have_text("Summarising the earlier conversation…")
+    expect(opened.locator(".ending .note")).to_have_text("Summarizing earlier messages…")
     told = {"messageId": "s1", "text": "A short one.", "summarised": 12, "tokensBefore": 9000, "tokensAfter": 900}
     gateway.tell("r1", "compaction", phase="end", willRetry=True, completed=True, reason="overflow-retry", **told)
-    expect(divider(opened)).to_contain_text("Summarised here: 12 earlier messages")
+    expect(divider(opened)).to_contain_text("12 earlier messages summarized here")
     expect(opened.locator(".ending .note")).not_to_have_text(re.compile("Summarising"))
     final(gateway, "Here I am")
     end(gateway)
@@ -62,10 +62,10 @@ def test_while_it_happens_the_run_says_so_and_then_goes_on(opened: Page, gateway
 
 def test_a_run_that_only_summarises_shows_no_message_and_offers_no_answer_again(opened: Page, gateway: FakeGateway) -> None:
     gateway.tell("c1", "lifecycle", phase="accepted", prompt="/compact", operation="compact")
-    expect(opened.locator(".ending .note")).to_have_text("The earlier conversation will be summarised next")
+    expect(opened.locator(".ending .note")).to_have_text("Earlier messages will be summarized next")
     gateway.tell("c1", "lifecycle", phase="start", startedAt=1)
     gateway.tell("c1", "compaction", phase="start", reason="manual", tokensBefore=9, summarised=2)
-    expect(opened.locator(".ending .note")).to_have_text("Summarising the earlier conversation…")
+    expect(opened.locator(".ending .note")).to_have_text("Summarizing earlier messages…")
     gateway.tell("c1", "lifecycle", phase="error", error="the model is away", kind="unavailable")
     expect(opened.locator(".ending .note")).to_contain_text("the model is away")
     expect(opened.locator(".ending [data-act=retry]")).to_be_hidden()
@@ -86,7 +86,7 @@ def test_what_waits_and_what_is_under_way_is_shown_after_a_reload_too(stored: Ca
     queued = [{"runId": "c2", "text": "/compact", "acceptedAt": NOW, "sender": "somebody", "operation": "compact"}]
     page = stored(turn(1, "First", "One"), activeRun={**active, "operation": "compact"}, queued=queued)
     expect(page.locator(".ending:visible .note")).to_have_text(
-        ["Summarising the earlier conversation…", "The earlier conversation will be summarised next"]
+        ["Summarizing earlier messages…", "Earlier messages will be summarized next"]
     )
     assert questions(page) == ["First"]
 
@@ -96,7 +96,7 @@ def test_there_was_nothing_to_summarise(opened: Page, gateway: FakeGateway) -> N
     gateway.tell("c1", "lifecycle", phase="start", startedAt=1)
     gateway.tell("c1", "compaction", phase="end", willRetry=False, completed=False, reason="nothing_to_compact")
     end(gateway, "c1")
-    expect(opened.locator(".notice")).to_have_text("There was nothing to summarise")
+    expect(opened.locator(".notice")).to_have_text("Nothing to summarize")
 
 
 def test_the_command_summarises_with_the_demo_model(open_chat: OpenChat, live: Stack, user: User) -> None:

@@ -13,7 +13,7 @@ from tests.web.screen import begin, end, open_page, send, sign_in
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 COMMANDS = [
     {"name": "stop", "description": "Stop what is running", "textAliases": ["/stop", "/abort"]},
-    {"name": "new", "args": [{"description": "[title]"}], "description": "Begin a new conversation", "textAliases": ["/new"]},
+    {"name": "new", "args": [{"description": "[title]"}], "description": "Start a new chat", "textAliases": ["/new"]},
     {"name": "model", "args": [{"description": "<model|default>"}], "description": "Choose the model", "textAliases": ["/model"]},
     {
         "name": "think",
@@ -174,7 +174,7 @@ def test_a_command_that_needs_nothing_is_done_at_once_by_enter_and_completed_by_
     expect(field(opened)).to_have_value("/status")
     expect(field(opened)).to_be_focused()
     field(opened).press("Enter")
-    answer = opened.get_by_role("region", name="Answer to your command")
+    answer = opened.get_by_role("region", name="Command response")
     expect(answer.get_by_role("listitem")).to_have_text(["Model: m", "Tokens: 7"])
     assert gateway.calls("chat.abort") == []
     field(opened).press("Escape")
@@ -188,7 +188,7 @@ def test_a_command_is_done_now_or_given_back(opened: Page, gateway: FakeGateway)
     gateway.drop()
     expect(opened.locator("#connection")).not_to_have_text("Connected")
     send(opened, "/new Plans")
-    expect(opened.get_by_role("alert")).to_have_text("Not sent: There is no connection.")
+    expect(opened.get_by_role("alert")).to_have_text("Not sent: No connection.")
     expect(field(opened)).to_have_value("/new Plans")
     expect(opened.locator(".message.user")).to_have_count(0)
 
@@ -273,7 +273,7 @@ def test_a_message_near_its_longest_says_how_much_is_left_and_one_too_long_is_no
     field(opened).fill("x" * 99_990)
     expect(note).to_have_text("Characters left: 10")
     field(opened).fill("x" * 99_998 + "👋👋👋")
-    expect(note).to_have_text("Characters too many: 1")
+    expect(note).to_have_text("Too long by 1 characters")
     field(opened).press("Enter")
     assert gateway.calls("chat.send") == []
     assert len(field(opened).input_value()) == 100_001

@@ -155,7 +155,7 @@ def test_a_refused_file_says_why_and_one_lost_on_the_way_can_be_tried_again(
     opened.get_by_role("button", name="Remove run.exe").click()
     uploads.answer = lambda route: route.abort()
     choose(opened, a_file("notes.txt"))
-    expect(state).to_have_text("The connection broke")
+    expect(state).to_have_text("Connection lost")
     uploads.answer = uploads.accept
     opened.get_by_role("button", name="Try again").click()
     expect(opened.locator('.upload[data-state="done"]')).to_have_count(1)
@@ -165,11 +165,11 @@ def test_a_refused_file_says_why_and_one_lost_on_the_way_can_be_tried_again(
 def test_too_many_and_too_large_files_are_told_and_never_uploaded(opened: Page, uploads: Uploads) -> None:
     choose(opened, *[a_file(f"{n}.txt") for n in range(11)], a_file("empty.txt", 0))
     expect(opened.locator('.upload[data-state="done"]')).to_have_count(10)
-    expect(opened.get_by_role("alert")).to_have_text("A message may carry up to 10 files.")
+    expect(opened.get_by_role("alert")).to_have_text("You can attach up to 10 files to a message.")
     opened.get_by_role("button", name="Remove 0.txt").click()
     expect(opened.get_by_role("button", name="Remove 1.txt")).to_be_focused()
     choose(opened, a_file("empty.txt", 0))
-    expect(opened.get_by_role("alert")).to_have_text("empty.txt is empty, or a folder.")
+    expect(opened.get_by_role("alert")).to_have_text("empty.txt is empty or a folder.")
     opened.evaluate(
         """() => {
           const data = new DataTransfer();
@@ -177,7 +177,7 @@ def test_too_many_and_too_large_files_are_told_and_never_uploaded(opened: Page, 
           document.querySelector("#main").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true }));
         }"""
     )
-    expect(opened.get_by_role("alert")).to_have_text("film.mp4 is too large: a file may have up to 20 MB.")
+    expect(opened.get_by_role("alert")).to_have_text("film.mp4 is too large; the limit is 20 MB.")
     assert len(uploads.taken) == 10
 
 
@@ -199,7 +199,7 @@ def test_a_message_taken_back_brings_its_files(opened: Page, gateway: FakeGatewa
     (sent,) = gateway.until_asked("chat.send")
     gateway.tell(sent["idempotencyKey"], "lifecycle", phase="accepted", prompt="Look")
     expect(opened.locator("#queue .text")).to_have_text("Look (with a file)")
-    opened.get_by_role("button", name="Take back and change").click()
+    opened.get_by_role("button", name="Recall and edit").click()
     gateway.tell(sent["idempotencyKey"], "lifecycle", phase="end", aborted=True)
     expect(field(opened)).to_have_value("Look")
     expect(opened.locator(".upload img")).to_be_visible()

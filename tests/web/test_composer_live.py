@@ -118,7 +118,7 @@ def test_stopping_lasts_until_the_worker_has_stopped_and_the_last_question_can_b
     expect(page.locator(".run .note")).to_have_text(re.compile("Stopped"), timeout=PATIENCE)
     expect(stop).to_be_hidden()
     if is_phone(page):  # it has no arrow keys
-        page.get_by_role("button", name="Change and send again").click()
+        page.get_by_role("button", name="Edit and resend").click()
     else:
         field(page).press("ArrowUp")
     editor = page.locator(".editor textarea")
@@ -139,7 +139,7 @@ def test_a_waiting_message_is_taken_back_and_the_next_one_answered(open_chat: Op
     send(page, '[[text="here I am"]]')
     rows = page.locator("#queue .queued")
     expect(rows.locator(".state")).to_have_text(["Queued", "Queued"], timeout=PATIENCE)
-    rows.first.get_by_role("button", name="Take back and change").click()
+    rows.first.get_by_role("button", name="Recall and edit").click()
     expect(rows).to_have_count(1, timeout=PATIENCE)
     expect(field(page)).to_have_value("Never mind")
     page.reload()

@@ -60,7 +60,7 @@ def test_a_waiting_message_can_be_removed(opened: Page, gateway: FakeGateway) ->
 def test_a_waiting_message_can_be_taken_back_and_changed(opened: Page, gateway: FakeGateway) -> None:
     (two,) = wait_in_line(opened, gateway, "Tow")
     field(opened).fill("beside it")
-    opened.get_by_role("button", name="Take back and change").click()
+    opened.get_by_role("button", name="Recall and edit").click()
     gateway.until_asked("chat.abort")
     gateway.tell(two, "lifecycle", phase="end", aborted=True, stopReason="withdrawn")
     expect(field(opened)).to_have_value("beside it\nTow")
@@ -96,7 +96,7 @@ def test_what_waits_is_there_again_after_a_reload_and_a_cut_text_cannot_be_chang
     gateway.answers["chat.history"] = lambda params: gateway.history([], queued=waiting, activeRun=active)
     opened.reload()
     expect(queued(opened)).to_have_text(["Two", "x" * 1000])
-    expect(opened.get_by_role("button", name="Take back and change")).to_have_count(1)
+    expect(opened.get_by_role("button", name="Recall and edit")).to_have_count(1)
     expect(opened.get_by_role("button", name="Remove", exact=True)).to_have_count(2)
 
 

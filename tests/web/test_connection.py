@@ -69,7 +69,7 @@ def test_catching_up_is_told_when_it_takes_long(opened: Page, gateway: FakeGatew
         gateway.note("r1", "assistant", messageId="m1", attempt=1, delta=word, offset=5 if word == " and" else 9)
     banner = opened.locator("#banner")
     gateway.until_asked("sessions.history")
-    expect(banner).to_have_text(re.compile("Catching up…"))
+    expect(banner).to_have_text(re.compile("Syncing…"))
     expect(opened.locator("#connection")).to_have_text("Connected")
     gateway.answer_late("sessions.history", missed)
     expect(answers(opened)).to_have_text("First and second")
@@ -112,6 +112,6 @@ def test_a_command_that_nobody_answers_is_given_back(chat: Page, gateway: FakeGa
     send(chat, "/status")
     gateway.until_asked("chat.send")
     chat.clock.fast_forward(31_000)
-    expect(chat.get_by_role("alert")).to_contain_text("The server did not answer in time.")
+    expect(chat.get_by_role("alert")).to_contain_text("The server did not respond in time.")
     expect(chat.get_by_label("Message", exact=True)).to_have_value("/status")
     assert len(gateway.calls("chat.send")) == 1

@@ -50,7 +50,7 @@ def test_a_question_can_be_changed_and_other_windows_follow(open_chat: OpenChat,
     ask(first, says("two"), "two")
     second = open_chat(key, page.context.new_page())
     expect(answers(second)).to_have_count(2, timeout=PATIENCE)
-    first.get_by_role("button", name="Change and send again").last.click()
+    first.get_by_role("button", name="Edit and resend").last.click()
     first.locator(".editor textarea").fill(says("three"))
     first.locator(".editor").get_by_role("button", name="Send").click()
     for window in (first, second):
@@ -63,7 +63,7 @@ def test_a_question_can_be_changed_and_other_windows_follow(open_chat: OpenChat,
 def test_an_answer_can_be_had_again(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     ask(page, says("once"), "once")
-    page.get_by_role("button", name="Answer again").click()
+    page.get_by_role("button", name="Regenerate").click()
     expect(page.locator(".ending[data-state=ended]")).to_be_attached(timeout=PATIENCE)
     expect(answers(page)).to_have_text(["once"], timeout=PATIENCE)
     assert questions(page) == [says("once")]
@@ -80,7 +80,7 @@ def test_a_fork_holds_what_was_said_until_there_and_goes_on_by_itself(open_chat:
     expect(answers(page)).to_have_text(["one"], timeout=PATIENCE)
     assert page.url != before
     ask(page, says("elsewhere"), "elsewhere")
-    page.get_by_role("button", name="Answer again").first.click()  # of a message that was copied; what follows goes
+    page.get_by_role("button", name="Regenerate").first.click()  # of a message that was copied; what follows goes
     page.locator(".editor textarea").press("Enter")
     expect(answers(page)).to_have_text(["one"], timeout=PATIENCE)
     page.goto(before)
@@ -167,5 +167,5 @@ def test_a_conversation_deleted_elsewhere_can_be_brought_back(open_chat: OpenCha
     ask(page, says("kept"), "kept")
     page.evaluate(DELETE, "agent:main:gone")
     expect(page.locator("#trouble")).to_contain_text("was deleted", timeout=PATIENCE)
-    page.get_by_role("button", name="Bring it back").click()
+    page.get_by_role("button", name="Restore").click()
     expect(answers(page)).to_have_text(["kept"], timeout=PATIENCE)

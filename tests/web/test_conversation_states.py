@@ -42,7 +42,7 @@ def test_a_conversation_that_cannot_be_loaded_says_what_to_do(chat: Page, gatewa
     open_page(chat, site)
     expect(chat.locator("#trouble")).to_contain_text("no such agent")
     gateway.answers["chat.history"] = lambda params: gateway.history(turn(1, "Hi", "Hello"))
-    chat.locator("#trouble").get_by_role("button", name="Try now").click()
+    chat.locator("#trouble").get_by_role("button", name="Retry now").click()
     expect(answers(chat)).to_have_text("Hello")
     expect(chat.locator("#trouble")).to_be_hidden()
 
@@ -54,7 +54,7 @@ def test_a_conversation_deleted_elsewhere_can_be_brought_back(stored: Callable[.
     expect(page.locator("#trouble")).to_contain_text("was deleted")
     expect(page.locator(".message")).to_have_count(0)
     gateway.answers["sessions.restore"] = lambda params: {"ok": True}
-    page.get_by_role("button", name="Bring it back").click()
+    page.get_by_role("button", name="Restore").click()
     assert gateway.until_asked("sessions.restore") == [{"sessionId": "g1"}]
     expect(answers(page)).to_have_text("Hello")
 
@@ -69,7 +69,7 @@ def test_a_broken_connection_is_told_above_the_conversation_and_can_be_tried_at_
     gateway.drop()
     expect(opened.locator("#banner")).to_contain_text(re.compile(r"Next try in [3-6]\d s"))
     gateway.answers["connect"] = hello
-    opened.get_by_role("button", name="Try now").click()
+    opened.get_by_role("button", name="Retry now").click()
     expect(opened.locator("#connection")).to_have_text("Connected")
     expect(opened.locator("#banner")).to_be_hidden()
 

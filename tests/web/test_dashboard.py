@@ -129,7 +129,7 @@ def test_the_number_of_queries_does_not_grow_with_what_there_is(
 
 def test_an_empty_installation_has_a_dashboard_too(operator: User) -> None:
     page = opened(operator).content.decode()
-    assert "Nothing in this time." in page
+    assert "No data for this period." in page
     assert "No worker is known" in page
 
 

@@ -49,7 +49,7 @@ def test_another_model_and_level_are_chosen_for_this_conversation(chat: Page, ga
     chat.locator("#thinking-level").select_option("high")
     asked = gateway.until_asked("sessions.patch", 2)
     assert asked == [{"key": KEY, "model": "openai/mini"}, {"key": KEY, "thinkingLevel": "high"}]
-    expect(chat.get_by_text("This model does not think.")).to_be_visible()
+    expect(chat.get_by_text("This model has no thinking mode.")).to_be_visible()
     model.select_option("")
     assert gateway.until_asked("sessions.patch", 3)[2] == {"key": KEY, "model": None}
     assert chat.locator("optgroup[disabled] option").all_inner_texts() == ["groq/fast"]
@@ -63,7 +63,7 @@ def test_another_agent_is_chosen_for_a_new_conversation(chat: Page, gateway: Fak
     expect(agent.locator("option")).to_have_text(["Main", "Poet"])
     expect(agent).to_have_value("main")
     agent.select_option("poet")
-    expect(chat.locator("#title")).to_have_text("New conversation")
+    expect(chat.locator("#title")).to_have_text("New chat")
     expect(agent).to_have_value("poet")
     expect(chat.locator("#model option").first).to_have_text("Default: openai/mini")
     field = chat.get_by_label("Message", exact=True)
@@ -114,7 +114,7 @@ def test_the_last_run_is_told_step_by_step(chat: Page, gateway: FakeSessions, si
     gateway.says("r1", " two", 3)
     gateway.tell("r1", "lifecycle", phase="end", aborted=False)
     steps = chat.locator("#timeline .label")
-    expect(steps).to_have_text(["Accepted", "Started", "read", "First words", "Done"])
+    expect(steps).to_have_text(["Accepted", "Started", "read", "First output", "Done"])
     expect(chat.locator("#timeline li.bad")).to_have_count(1)
     expect(chat.locator("#run-state")).to_have_text("Done")
 
@@ -126,7 +126,7 @@ def test_a_run_of_before_is_told_from_its_events(chat: Page, gateway: FakeSessio
     gateway.note("r1", "lifecycle", phase="end", aborted=True)
     gateway.answers["chat.history"] = lambda params: answered(gateway, input=1, output=1)
     open_details(chat, site)
-    expect(chat.locator("#timeline .label")).to_have_text(["Accepted", "Started", "First words", "Stopped"])
+    expect(chat.locator("#timeline .label")).to_have_text(["Accepted", "Started", "First output", "Stopped"])
 
 
 def test_the_page_of_a_run_is_linked_where_there_is_one(chat: Page, gateway: FakeSessions, site: str) -> None:
@@ -137,7 +137,7 @@ def test_the_page_of_a_run_is_linked_where_there_is_one(chat: Page, gateway: Fak
     gateway.note("r1", "lifecycle", phase="accepted")
     gateway.answers["chat.history"] = lambda params: answered(gateway, input=1, output=1)
     open_details(chat, site)
-    expect(chat.get_by_role("link", name="All about this run")).to_have_attribute("href", "/runs/7/")
+    expect(chat.get_by_role("link", name="Run details")).to_have_attribute("href", "/runs/7/")
 
 
 def test_subagents_stand_below_the_one_that_started_them(chat: Page, gateway: FakeSessions, site: str) -> None:
@@ -209,7 +209,7 @@ def test_actions_are_chosen_with_the_keyboard_alone(chat: Page, gateway: FakeSes
     chat.keyboard.press("Control+k")
     chat.keyboard.type("rename")
     chat.keyboard.press("Enter")
-    expect(chat.get_by_label("Name of the conversation")).to_be_focused()
+    expect(chat.get_by_label("Chat name")).to_be_focused()
     chat.keyboard.press("Escape")
     chat.keyboard.press("Control+k")
     chat.keyboard.type("lighthouse")
@@ -221,7 +221,7 @@ def test_what_cannot_be_done_is_not_offered(chat: Page, gateway: FakeSessions, s
     open_page(chat, site)
     chat.keyboard.press("Control+k")
     options = chat.locator("#palette [role=option] .name")
-    expect(options.filter(has_text="New conversation")).to_have_count(1)
+    expect(options.filter(has_text="New chat")).to_have_count(1)
     told = options.all_inner_texts()
     assert "Stop the agent" not in told
     assert "Admin" not in told

@@ -110,7 +110,7 @@ def test_a_database_that_is_gone_is_named_without_its_address(client: Client, mo
     monkeypatch.setattr(health, "_is_migrated", unreachable)
     response = client.get("/readyz")
     assert response.status_code == 503
-    assert response.json()["missing"] == ["the database cannot be reached"]
+    assert response.json()["missing"] == ["The database can’t be reached."]
 
 
 def test_a_database_that_was_not_migrated_is_not_ready(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

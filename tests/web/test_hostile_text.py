@@ -120,7 +120,7 @@ def test_every_string_is_an_answer_of_its_own(page: Page, watch: Watch) -> None:
         """async (texts) => {
           const { Gateway } = await import("/static/js/shared/gateway.js");
           const { Renderer } = await import("/static/js/chat/markdown/renderer.js");
-          const { Answer } = await import("/static/js/chat/markdown/streamed_text.js");
+          const { StreamedText } = await import("/static/js/chat/markdown/streamed_text.js");
           const words = Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset));
           const gateway = await new Promise((done) => {
             const made = new Gateway({ url: location.origin.replace("http", "ws") + "/ws",
@@ -133,7 +133,7 @@ def test_every_string_is_an_answer_of_its_own(page: Page, watch: Watch) -> None:
             const root = document.createElement("div");
             root.className = "alone markdown";
             document.getElementById("messages").append(root);
-            new Answer(root, { words, renderer }).settle(text, await renderer.render(text));
+            new StreamedText(root, { texts: words, renderer }).settle(text, await renderer.render(text));
           }
         }""",
         STRINGS,
@@ -215,10 +215,10 @@ def test_titles_agents_search_and_palette(page: Page, watch: Watch, root: User) 
     expect(page.locator("#agent option").nth(len(AGENTS))).to_be_attached()
     watch.look(page, "agents")
     for words in ("onerror", "script", "javascript evil"):
-        page.get_by_label("Search in all conversations").fill(words)
+        page.get_by_label("Search all chats").fill(words)
         expect(page.locator("#found-list mark").first).to_be_visible()
         watch.look(page, f"search for {words}")
-    page.get_by_label("Search in all conversations").fill("")
+    page.get_by_label("Search all chats").fill("")
     page.locator("#open-palette").click()
     page.locator("#palette-words").fill("img")
     expect(page.locator("#palette-list [role=option]").first).to_be_visible()

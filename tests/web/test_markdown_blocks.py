@@ -63,10 +63,10 @@ def test_the_open_block_says_what_it_will_be(reader: Page) -> None:
 
 
 FORMULA = """async (source) => {
-  const { showMaths } = await import("/static/js/chat/markdown/math.js");
+  const { renderMath } = await import("/static/js/chat/markdown/math.js");
   const element = document.createElement("span");
   element.textContent = source;
-  showMaths(element);
+  renderMath(element);
   return [element.classList.contains("source"), element.querySelector("math")?.textContent ?? element.textContent];
 }"""
 

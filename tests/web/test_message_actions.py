@@ -47,7 +47,7 @@ def test_each_message_says_when_by_which_model_and_for_how_much(stored: Callable
 
 def test_asking_again_replaces_the_question(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored([*turn(1, "First", "One"), *turn(2, "Second", "Two")])
-    page.get_by_role("button", name="Answer again").last.click()
+    page.get_by_role("button", name="Regenerate").last.click()
     (sent,) = gateway.until_asked("chat.send")
     assert (sent["message"], sent["replaces"]) == ("Second", "u2")
     expect(page.locator(".message.user > .text")).to_have_text(["First", "Second"])
@@ -56,7 +56,7 @@ def test_asking_again_replaces_the_question(stored: Callable[..., Page], gateway
 
 def test_a_question_is_changed_where_it_stands(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored(turn(1, "First", "One"))
-    edit = page.get_by_role("button", name="Change and send again")
+    edit = page.get_by_role("button", name="Edit and resend")
     edit.click()
     field = page.locator(".editor textarea")
     expect(field).to_have_value("First")
@@ -76,14 +76,14 @@ def test_a_question_sent_just_now_can_be_asked_again_too(opened: Page, gateway: 
     gateway.tell("r1", "lifecycle", phase="start", startedAt=1, messageId="u1")
     final(gateway, "Answer")
     end(gateway)
-    opened.get_by_role("button", name="Answer again").click()
+    opened.get_by_role("button", name="Regenerate").click()
     (sent,) = gateway.until_asked("chat.send")
     assert (sent["message"], sent["replaces"]) == ("Live one", "u1")
 
 
 def test_asking_an_earlier_question_again_says_first_what_goes(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored([*turn(1, "First", "One"), *turn(2, "Second", "Two")])
-    page.get_by_role("button", name="Answer again").first.click()
+    page.get_by_role("button", name="Regenerate").first.click()
     expect(page.locator(".editor")).to_contain_text("what came after it, will be replaced")
     assert gateway.calls("chat.send") == []
     page.locator(".editor textarea").press("Enter")
@@ -98,7 +98,7 @@ def test_a_refused_replacement_leaves_everything_as_it_was(stored: Callable[...,
 
     gateway.answers["chat.send"] = busy
     page = stored(turn(1, "First", "One"))
-    page.get_by_role("button", name="Answer again").click()
+    page.get_by_role("button", name="Regenerate").click()
     expect(page.get_by_role("alert").first).to_contain_text("stop it first")
     expect(answers(page)).to_have_text("One")
 
@@ -106,7 +106,7 @@ def test_a_refused_replacement_leaves_everything_as_it_was(stored: Callable[...,
 def test_nothing_is_replaced_while_the_agent_works(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored(turn(1, "First", "One"))
     begin(gateway, "r9", "Another")
-    page.get_by_role("button", name="Answer again").click()
+    page.get_by_role("button", name="Regenerate").click()
     expect(page.locator("#toast")).to_contain_text("Stop it first")
     assert gateway.calls("chat.send") == []
 
@@ -125,7 +125,7 @@ def test_messages_of_a_copied_conversation_can_be_asked_again(stored: Callable[.
         del message["runId"]
     page = stored(copied)
     expect(page.locator(".message.user > .text")).to_have_text(["First", "Second"])
-    page.get_by_role("button", name="Answer again").nth(1).click()
+    page.get_by_role("button", name="Regenerate").nth(1).click()
     (sent,) = gateway.until_asked("chat.send")
     assert (sent["message"], sent["replaces"]) == ("Second", "u2")
     expect(page.locator(".message.user > .text")).to_have_text(["First", "Second"])
@@ -158,7 +158,7 @@ def test_a_very_long_question_is_folded(stored: Callable[..., Page]) -> None:
     page = stored(turn(1, "\n".join(f"line {n}" for n in range(200)), "Read."))
     text = page.locator(".message.user > .text")
     folded = text.bounding_box()
-    page.get_by_role("button", name="Show all of it").click()
+    page.get_by_role("button", name="Show all").click()
     expect(page.get_by_role("button", name="Show less")).to_have_attribute("aria-expanded", "true")
     whole = text.bounding_box()
     assert folded and whole
@@ -168,7 +168,7 @@ def test_a_very_long_question_is_folded(stored: Callable[..., Page]) -> None:
 def test_a_message_that_was_stopped_before_it_began_can_be_sent_again(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     ended = {"role": "notice", "notice": "aborted", "runId": "r9", "messageId": "run-9-end", "content": [], "prompt": "Never begun"}
     page = stored([*turn(1, "First", "One"), ended])
-    expect(page.locator(".ending:visible .note")).to_have_text("Stopped before an answer.")
+    expect(page.locator(".ending:visible .note")).to_have_text("Stopped before the agent answered.")
     page.get_by_role("button", name="Try again").click()
     (sent,) = gateway.until_asked("chat.send")
     assert (sent["message"], "replaces" in sent) == ("Never begun", False)

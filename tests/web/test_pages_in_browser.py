@@ -27,7 +27,7 @@ def sign_in(page: Page, site: str, path: str = "/") -> None:
 
 def test_a_person_signs_in_and_out(page: Page, site: str, admin: User) -> None:
     sign_in(page, site)
-    expect(page.get_by_role("button", name="New conversation")).to_be_visible()
+    expect(page.get_by_role("button", name="New chat")).to_be_visible()
     page.get_by_label("Account menu").click()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
@@ -51,7 +51,7 @@ def test_the_first_administrator_follows_the_link(page: Page, site: str, databas
     page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_label("Password confirmation").fill(PASSWORD)
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_role("button", name="New conversation")).to_be_visible()
+    expect(page.get_by_role("button", name="New chat")).to_be_visible()
     token = link.rstrip("/").rpartition("/")[2]
     assert len([line for line in seen if token in line]) == 1  # the link itself, and no referrer after it
     assert User.objects.get(username="ada").is_staff

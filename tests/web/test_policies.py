@@ -65,7 +65,7 @@ def test_the_answer_follows_the_question_and_the_address_holds_it(explain: Calla
     page = explain()
     expect(row(page, "grep")).to_contain_text("refused")
     expect(cell(page, "grep", "agent")).to_have_class(re.compile("deny deciding"))
-    expect(page.locator("#summary")).to_contain_text(re.compile(r"\d+ of \d+ tools are kept"))
+    expect(page.locator("#summary")).to_contain_text(re.compile(r"\d+ of \d+ tools are allowed"))
     before = page.locator("#summary").text_content()
     page.get_by_label("Agent", exact=True).first.fill("scout")
     expect(row(page, "read")).to_contain_text("refused")
@@ -81,7 +81,7 @@ def test_the_answer_follows_the_question_and_the_address_holds_it(explain: Calla
 
 def test_what_is_allowed_and_not_offered_is_one_click_away_and_says_why(explain: Callable[..., Page]) -> None:
     page = explain("/policies/?model=deepseek/deepseek-chat")
-    expect(row(page, "image").locator(".badge")).to_have_text("allowed, but not offered")
+    expect(row(page, "image").locator(".badge")).to_have_text("allowed, unavailable")
     expect(row(page, "image")).to_contain_text("Images cannot be shown to the model")
     page.locator("#summary").get_by_role("link", name="of them are not offered").click()
     expect(row(page, "apply_patch")).to_contain_text("Made for models of OpenAI")
@@ -99,14 +99,14 @@ def test_a_cell_leads_to_its_rule_and_a_draft_flips_verdicts_before_it_is_saved(
     expect(page.locator("#d-deny")).to_have_value("write")
     page.locator("#d-deny").fill("wriet")
     expect(page.locator("#said-deny")).to_contain_text("“wriet” is no tool")
-    expect(page.get_by_role("button", name="Save the rule")).to_have_count(0)
+    expect(page.get_by_role("button", name="Save rule")).to_have_count(0)
     page.locator("#d-deny").fill("read")
-    expect(row(page, "write")).to_contain_text("was refused → would be kept")
-    expect(row(page, "read")).to_contain_text("was kept → would be refused")
+    expect(row(page, "write")).to_contain_text("was denied → would be allowed")
+    expect(row(page, "read")).to_contain_text("was allowed → would be denied")
     expect(page.locator("#said-deny")).to_have_text("")
     expect(page.locator("#summary")).to_contain_text("1 more, 1 fewer than now")
     assert policies.current_rules().row("agent", "main").deny == ("write",)
-    page.get_by_role("button", name="Save the rule").click()
+    page.get_by_role("button", name="Save rule").click()
     expect(page.get_by_text(f"Saved. This is policy version {before + 1}.")).to_be_visible()
     expect(row(page, "read")).to_contain_text("refused")
     assert policies.current_rules().row("agent", "main").deny == ("read",)
@@ -118,14 +118,14 @@ def test_another_place_brings_its_own_rule_unless_something_was_written(explain:
     page = explain("/policies/?scope=global#draft")
     expect(page.locator("#d-deny")).to_have_value("exec")
     expect(page.get_by_label("Only for sender")).to_be_hidden()
-    page.get_by_label("It applies to").select_option("agent")
+    page.get_by_label("Applies to").select_option("agent")
     expect(page.locator("#d-agent")).to_have_value("main")
     page.locator("#d-agent").fill("scout")
     page.locator("#d-agent").press("Tab")
     expect(page.locator("#d-deny")).to_have_value("grep")
     page.locator("#d-deny").fill("grep\nglob")
-    expect(page.get_by_role("button", name="Save the rule")).to_be_visible()
-    page.get_by_label("It applies to").select_option("sandbox")
+    expect(page.get_by_role("button", name="Save rule")).to_be_visible()
+    page.get_by_label("Applies to").select_option("sandbox")
     expect(page.get_by_label("Also allow")).to_be_hidden()
     expect(page.locator("#d-deny")).to_have_value("grep\nglob")
 
@@ -144,7 +144,7 @@ def test_entries_are_suggested_and_taken_by_the_keyboard(explain: Callable[..., 
     deny.press("ArrowDown")
     deny.press("Tab")
     expect(deny).to_have_value(re.compile(r"^group:runtime\nweb_(fetch|search)$"))
-    expect(row(page, "exec")).to_contain_text("was kept → would be refused")
+    expect(row(page, "exec")).to_contain_text("was allowed → would be denied")
     deny.press("Enter")
     deny.press_sequentially("me")
     deny.press("Escape")
@@ -159,18 +159,18 @@ def test_a_draft_is_replayed_over_the_recorded_calls(explain: Callable[..., Page
     page.locator("#d-deny").fill("write")
     page.get_by_label("Also allow").fill("web_fetch")
     expect(row(page, "write")).to_contain_text("would be refused")
-    page.get_by_role("button", name="last 7 days").click()
-    expect(page.locator("#replayed")).to_contain_text(re.compile(r"Would have blocked 1 and released 1 of \d+ calls"))
+    page.get_by_role("button", name="Last 7 days").click()
+    expect(page.locator("#replayed")).to_contain_text(re.compile(r"Would newly deny 1 and newly allow 1 of \d+ tool calls"))
     page.locator("#replayed").get_by_role("link", name="web_fetch").click()
     expect(page.get_by_role("heading", name="web_fetch")).to_be_visible()
-    expect(page.locator("#now")).to_contain_text("Asked today, it would be refused.")
+    expect(page.locator("#now")).to_contain_text("Today this would be denied.")
     assert policies.current_rules().version == before
 
 
 def test_a_conflict_shows_what_changed_and_keeps_the_draft(explain: Callable[..., Page]) -> None:
     page = explain("/policies/?scope=agent&for_agent=main#draft")
     page.locator("#d-deny").fill("write")
-    save = page.get_by_role("button", name="Save the rule")
+    save = page.get_by_role("button", name="Save rule")
     expect(save).to_be_visible()
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
     now = policies.current_rules().version
@@ -179,7 +179,7 @@ def test_a_conflict_shows_what_changed_and_keeps_the_draft(explain: Callable[...
     expect(page.locator("#draft-state .added")).to_contain_text("grep")
     expect(page.locator("#d-deny")).to_have_value("write")
     assert policies.current_rules().row("agent", "main").deny == ("grep",)
-    page.get_by_role("button", name="Save all the same").click()
+    page.get_by_role("button", name="Save anyway").click()
     expect(page.get_by_text(f"Saved. This is policy version {now + 1}.")).to_be_visible()
     assert policies.current_rules().row("agent", "main").deny == ("write",)
 
@@ -189,7 +189,7 @@ def test_a_draft_that_breaks_a_test_is_told_and_cannot_be_saved(explain: Callabl
     page = explain("/policies/?scope=agent&for_agent=main#draft")
     page.get_by_label("Also allow").fill("web_fetch")
     expect(page.locator("#draft-state")).to_contain_text("Policy test “main never fetches” would fail")
-    expect(page.get_by_role("button", name="Save the rule")).to_have_count(0)
+    expect(page.get_by_role("button", name="Save rule")).to_have_count(0)
 
 
 def test_an_earlier_version_comes_back_after_a_look_at_what_it_changes(explain: Callable[..., Page]) -> None:
@@ -198,26 +198,26 @@ def test_an_earlier_version_comes_back_after_a_look_at_what_it_changes(explain: 
     page = explain("/policies/history/")
     row = page.locator(f"#v{before}")
     row.locator("summary", has_text="Restore").click()
-    row.get_by_role("link", name="What would change").click()
+    row.get_by_role("link", name="Preview changes").click()
     expect(page.locator("#restore .removed")).to_contain_text("full")
     page.go_back()
     row.locator("summary", has_text="Restore").click()
-    row.get_by_role("button", name="Restore it").click()
-    expect(page.get_by_text(f"Version {before} is restored, as version {before + 2}.")).to_be_visible()
+    row.get_by_role("button", name="Restore this version").click()
+    expect(page.get_by_text(f"Version {before} was restored as version {before + 2}.")).to_be_visible()
     assert policies.current_rules().row("agent", "main").profile == "coding"
 
 
 def test_a_test_is_written_and_deleted(explain: Callable[..., Page]) -> None:
     page = explain("/policies/tests/")
-    page.get_by_role("link", name="Write the first one").click()
+    page.get_by_role("link", name="Create the first test").click()
     page.get_by_label("Name").fill("scout never runs a command")
     page.get_by_label("Agent", exact=True).fill("scout")
     page.get_by_label("Expected").select_option("never")
     page.get_by_label("Tool", exact=True).fill("group:runtime")
-    page.get_by_role("button", name="Save the test").click()
-    expect(page.get_by_text("All tests hold.")).to_be_visible()
+    page.get_by_role("button", name="Save test").click()
+    expect(page.get_by_text("All tests pass.")).to_be_visible()
     page.locator("summary", has_text="Delete").click()
-    page.get_by_role("button", name="Delete it").click()
+    page.get_by_role("button", name="Yes, delete").click()
     expect(page.get_by_role("heading", name="No tests yet")).to_be_visible()
 
 
@@ -251,16 +251,16 @@ def test_others_get_no_link_and_no_page(page: Page, site: str, gateway: FakeGate
     gateway.answers["chat.history"] = lambda params: gateway.history(refused_messages())
     sign_in(page, site, user)
     open_page(page, site)
-    expect(page.locator(".tool .verdict")).to_have_text("refused by layer profile")
+    expect(page.locator(".tool .verdict")).to_have_text("denied by policy layer profile")
     expect(page.locator(".tool .explain")).to_be_hidden()
     answer = page.goto(f"{site}/policies/calls/{call.pk}/")
     assert answer and answer.status == 404
     answer = page.goto(f"{site}/policies/")
     assert answer and answer.status == 403
-    expect(page.get_by_role("heading", name="You may not open this page")).to_be_visible()
+    expect(page.get_by_role("heading", name="You don’t have access to this page")).to_be_visible()
     user.groups.add(Group.objects.get(name="Auditor"))
     page.goto(f"{site}/policies/")
-    expect(page.get_by_role("heading", name="Which tools, and why")).to_be_visible()
+    expect(page.get_by_role("heading", name="Tool access explained")).to_be_visible()
 
 
 def test_on_a_phone_a_tool_unfolds_to_its_layers(browser: Browser, site: str, olga: User) -> None:
@@ -276,7 +276,7 @@ def test_on_a_phone_a_tool_unfolds_to_its_layers(browser: Browser, site: str, ol
         fold.locator("summary").click()
         expect(fold.locator(".layers li")).to_have_count(10)
         expect(fold.locator(".deciding")).to_contain_text("no allow entry matches")
-        fold.get_by_role("link", name=re.compile(r"Edit the rule\s*: agent main")).first.click()
+        fold.get_by_role("link", name=re.compile(r"Edit rule\s*: agent main")).first.click()
         expect(page.get_by_label("Profile")).to_have_value("coding")
     finally:
         context.close()
@@ -294,9 +294,9 @@ def test_it_works_without_scripts(browser: Browser, site: str, olga: User) -> No
         page.goto(f"{site}/policies/?agent=scout&scope=agent")
         page.get_by_label("Profile").select_option("coding")
         page.get_by_role("button", name="Explain").click()
-        expect(row(page, "read")).to_contain_text("was refused → would be kept")
+        expect(row(page, "read")).to_contain_text("was denied → would be allowed")
         before = policies.current_rules().version
-        page.get_by_role("button", name="Save the rule").click()
+        page.get_by_role("button", name="Save rule").click()
         expect(page.get_by_text(f"Saved. This is policy version {before + 1}.")).to_be_visible()
     finally:
         context.close()

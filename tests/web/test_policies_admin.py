@@ -63,7 +63,7 @@ def test_only_the_fields_of_the_scope_are_shown_and_none_that_holds_something(fo
     fields["subject"].fill("scout")
     page.locator("#id_scope").select_option("subagent")
     assert shown() == {"subject"}
-    expect(page.locator("#id_subject_findings")).to_contain_text("scope subagent has no subject: leave it empty")
+    expect(page.locator("#id_subject_findings")).to_contain_text("Scope subagent does not use subject. Leave it blank.")
 
 
 def test_mistakes_are_said_while_typing_and_names_are_suggested(form: Callable[[str], Page]) -> None:

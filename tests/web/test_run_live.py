@@ -50,7 +50,7 @@ def test_a_run_with_an_error_is_played_back_and_exported(page: Page, live: Stack
     run.refresh_from_db()
     expect(page.locator("#place")).to_have_text(f"event {run.seq} of {run.seq}", timeout=PATIENCE)
     story, scrub = page.locator("#story"), page.locator("#scrub")
-    page.get_by_role("button", name="To the beginning").click()
+    page.get_by_role("button", name="Go to start").click()
     expect(page.locator("#place")).to_have_text(f"event 1 of {run.seq}")
     expect(page.locator("#now-state")).to_have_text("queued")
     page.get_by_role("button", name="First error").click()

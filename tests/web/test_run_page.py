@@ -41,10 +41,10 @@ def test_the_summary_needs_no_script(user: User, flight: Run) -> None:
         "Compare the two notes",
         "openai/gpt-5",
         "$0.0084",
-        "2,400 in, 170 out",
+        "2,400 input, 170 output",
         "10 s",
         "1.5 s",
-        "refused by layer agent",
+        "denied by policy layer agent",
     ):
         assert words in page
     assert "deny entry `write`" in page
@@ -72,7 +72,7 @@ def test_a_stranger_finds_no_run_and_nobody_looks_without_signing_in(flight: Run
 def test_an_operator_sees_how_it_went_and_no_words(flight: Run, person: Callable[..., User]) -> None:
     operator = signed_in(person("Operator"))
     page = text_of(operator.get(f"/runs/{flight.pk}/"))
-    assert "refused by layer agent" in page and "not what was said" in page
+    assert "denied by policy layer agent" in page and "not what was said" in page
     export = text_of(operator.get(f"/runs/{flight.pk}/export/"))
     for secret in ("Compare the two notes", "notes/one.md", "milk", "Both files"):
         assert secret not in page and secret not in export
@@ -111,10 +111,10 @@ def answer(events: list[dict[str, Any]], asked: dict[str, Any], *, ended: bool =
 def test_it_opens_at_the_end_with_everything_that_happened(recorder: Page) -> None:
     story = recorder.locator("#story")
     expect(story.locator(".call")).to_have_count(3)
-    expect(story.locator(".call .verdict").last).to_have_text("refused by layer agent")
+    expect(story.locator(".call .verdict").last).to_have_text("denied by policy layer agent")
     expect(story).to_contain_text("Both files say the same")
     expect(recorder.locator("#now-state")).to_have_text("done")
-    expect(recorder.locator("#now-tokens")).to_have_text("2,400 in, 170 out")
+    expect(recorder.locator("#now-tokens")).to_have_text("2,400 input, 170 output")
     expect(recorder.locator("#now-cost")).to_have_text("$0.0084")
     assert recorder.locator(".lanes .tool").count() == 3
     assert recorder.locator(".lanes .fault").count() == 2

@@ -96,7 +96,7 @@ def test_a_new_name_is_shown_at_once_and_kept(chat: Page, gateway: FakeSessions,
     gateway.rows.append(row("trip", "Trip"))
     open_page(chat, site)
     choose(chat, "Trip", "Rename")
-    field = chat.get_by_label("Name of the conversation")
+    field = chat.get_by_label("Chat name")
     expect(field).to_have_value("Trip")
     field.fill("Trip to Lyon")
     field.press("Enter")
@@ -148,8 +148,8 @@ def test_what_is_archived_has_a_list_of_its_own(chat: Page, gateway: FakeSession
     expect(item(chat, "Done with")).to_have_count(0)
     chat.get_by_role("button", name="Archived").click()
     expect(item(chat, "Done with")).to_be_visible()
-    choose(chat, "Done with", "Take out of the archive")
-    expect(chat.get_by_text("Nothing is archived.")).to_be_visible()
+    choose(chat, "Done with", "Unarchive")
+    expect(chat.get_by_text("No archived chats.")).to_be_visible()
     chat.get_by_role("button", name="Back").click()
     expect(item(chat, "Done with")).to_be_visible()
 
@@ -175,11 +175,11 @@ def test_the_main_conversation_is_not_deleted_but_begun_anew(chat: Page, gateway
     item(chat, "Main talk").hover()
     item(chat, "Main talk").get_by_role("button", name="Actions").click()
     expect(chat.get_by_role("menuitem", name="Delete")).to_be_hidden()
-    chat.get_by_role("menuitem", name="Start anew").click()
+    chat.get_by_role("menuitem", name="Reset").click()
     chat.get_by_role("button", name="Cancel").click()
     assert gateway.calls("sessions.reset") == []
-    choose(chat, "Main talk", "Start anew")
-    chat.get_by_role("dialog").get_by_role("button", name="Start anew").click()
+    choose(chat, "Main talk", "Reset")
+    chat.get_by_role("dialog").get_by_role("button", name="Reset").click()
     assert gateway.until_asked("sessions.reset")[0]["key"] == KEY
 
 
@@ -228,7 +228,7 @@ def test_search_finds_messages_and_leads_to_them(chat: Page, gateway: FakeSessio
     ]
     gateway.answers["sessions.search"] = lambda params: {"results": hits}
     open_page(chat, site)
-    chat.get_by_label("Search in all conversations").fill("garden")
+    chat.get_by_label("Search all chats").fill("garden")
     expect(chat.locator("#found-note")).to_have_text("2 places")
     expect(chat.locator("#found-list .snippet").first).to_have_text("…the <b>garden</b> shed")  # data, and no markup
     expect(chat.locator("#found-list mark")).to_have_text(["garden", "Garden"])
@@ -245,7 +245,7 @@ def test_an_answer_to_an_earlier_search_comes_too_late(chat: Page, gateway: Fake
     hit = {"sessionKey": KEY, "title": "T", "messageId": "m", "role": "user", "matches": [], "timestamp": 1}
     gateway.answers["sessions.search"] = None
     open_page(chat, site)
-    field = chat.get_by_label("Search in all conversations")
+    field = chat.get_by_label("Search all chats")
     field.fill("old")
     gateway.until_asked("sessions.search")
     gateway.answers["sessions.search"] = lambda params: {"results": [{**hit, "snippet": params["query"]}]}
@@ -262,7 +262,7 @@ def test_with_several_agents_one_chooses_who_answers(chat: Page, gateway: FakeSe
     open_page(chat, site)
     chat.get_by_role("button", name="Choose an agent").click()
     chat.get_by_role("menuitem", name="Research").click()
-    expect(chat.locator("#title")).to_have_text("New conversation")
+    expect(chat.locator("#title")).to_have_text("New chat")
     expect(chat.locator("#session-list li").filter(has=chat.locator("[aria-current]")).locator(".agent")).to_have_text("Research")
     assert "agent%3Aresearch%3Aweb-" in chat.url
 
@@ -287,7 +287,7 @@ def test_who_may_only_read_is_offered_no_changes(chat: Page, gateway: FakeSessio
     open_page(chat, site)
     item(chat, "Main talk").hover()
     item(chat, "Main talk").get_by_role("button", name="Actions").click()
-    expect(chat.locator("#session-menu [role=menuitem]:visible")).to_have_text(["Copy the link"])
+    expect(chat.locator("#session-menu [role=menuitem]:visible")).to_have_text(["Copy link"])
     assert gateway.calls("sessions.read") == []
 
 
@@ -297,7 +297,7 @@ def test_on_a_phone_the_list_is_a_drawer(chat: Page, gateway: FakeSessions, site
     open_page(chat, site)
     chat.get_by_role("button", name="Conversations").click()
     choose(chat, "Trip", "Rename")
-    expect(chat.get_by_label("Name of the conversation")).to_be_focused()
+    expect(chat.get_by_label("Chat name")).to_be_focused()
     chat.keyboard.press("Escape")
     chat.mouse.click(380, 400)  # beside it
     expect(chat.get_by_role("navigation")).to_be_hidden()

@@ -94,7 +94,7 @@ def people(page: Page) -> Locator:
 def let(page: Page, user: User, role: str | None) -> None:
     """As the owner does it: then those who look at it are told."""
     section = people(page)
-    known = section.get_by_label(f"What {user.username} can do")
+    known = section.get_by_label(f"Permissions for {user.username}")
     if role is None:
         section.get_by_role("button", name=f"Remove {user.username}").click()
     elif known.is_visible():
@@ -103,7 +103,7 @@ def let(page: Page, user: User, role: str | None) -> None:
         if not section.get_by_label("Username").is_visible():
             section.locator("summary").click()
         section.get_by_label("Username").fill(user.username)
-        section.get_by_label("What they can do").select_option(role)
+        section.get_by_label("Permissions").select_option(role)
         section.get_by_role("button", name="Share", exact=True).click()
 
 
@@ -123,30 +123,30 @@ def field(page: Page) -> Locator:
 def test_the_owner_shares_it_with_somebody_and_takes_it_back(opened: Open, plan: Session, ada: User, bert: User) -> None:
     hers, his = opened(ada, plan.key), opened(bert)
     section = people(hers)
-    expect(section).to_contain_text("Only you see this conversation.")
+    expect(section).to_contain_text("Only you can see this chat.")
     expect(section.get_by_label("Username")).to_be_hidden()
-    section.get_by_text("Share with somebody").click()
+    section.get_by_text("Share with another user").click()
     expect(section.get_by_label("Username")).to_be_focused()
     hers.keyboard.type("nobody-here")
     hers.keyboard.press("Enter")
-    expect(section.get_by_role("alert")).to_have_text("There is nobody called “nobody-here” here.")
+    expect(section.get_by_role("alert")).to_have_text("There is no user named “nobody-here”.")
     expect(section.get_by_label("Username")).to_have_attribute("aria-invalid", "true")
     expect(section.get_by_label("Username")).to_be_focused()
     section.get_by_label("Username").fill(ada.username)
     hers.keyboard.press("Enter")
-    expect(section.get_by_role("alert")).to_have_text("This is your own conversation already.")
+    expect(section.get_by_role("alert")).to_have_text("You already own this chat.")
     section.get_by_label("Username").fill(f"@{bert.username} ")
     section.get_by_role("button", name="Share", exact=True).click()
     expect(section.get_by_role("listitem")).to_have_text([re.compile("Ada Lovelace .you.*Owner", re.S), re.compile(bert.username)])
     expect(section.get_by_role("alert")).to_have_count(0)
     expect(section.get_by_label("Username")).to_have_value("")
     expect(item(his, "The plan").locator(".from")).to_have_text(f"from {ada.username}")
-    section.get_by_label(f"What {bert.username} can do").select_option("writer")
-    expect(hers.locator("#announce")).to_have_text(f"{bert.username} can write in this conversation now.")
+    section.get_by_label(f"Permissions for {bert.username}").select_option("writer")
+    expect(hers.locator("#announce")).to_have_text(f"{bert.username} can now write in this chat.")
     assert SessionMember.objects.get(session=plan).role == "writer"
     section.get_by_role("button", name=f"Remove {bert.username}").click()
     expect(item(his, "The plan")).to_have_count(0)
-    expect(section).to_contain_text("Only you see this conversation.")
+    expect(section).to_contain_text("Only you can see this chat.")
     expect(section.locator("summary")).to_be_focused()
     hers.get_by_role("button", name="Undo").click()
     expect(item(his, "The plan")).to_be_visible()
@@ -170,11 +170,11 @@ def test_a_guest_leaves(opened: Open, plan: Session, ada: User, bert: User) -> N
         [re.compile("Ada Lovelace.*Owner", re.S), re.compile("you.*Can read", re.S)]
     )
     expect(section.locator(":is(summary, select, .remove):visible")).to_have_count(0)
-    section.get_by_role("button", name="Leave this conversation").click()
-    page.get_by_role("dialog", name="Leave this conversation?").get_by_role("button", name="Cancel").click()
+    section.get_by_role("button", name="Leave this chat").click()
+    page.get_by_role("dialog", name="Leave this chat?").get_by_role("button", name="Cancel").click()
     expect(item(page, "The plan")).to_be_visible()
-    section.get_by_role("button", name="Leave this conversation").click()
-    page.get_by_role("dialog", name="Leave this conversation?").get_by_role("button", name="Leave").click()
+    section.get_by_role("button", name="Leave this chat").click()
+    page.get_by_role("dialog", name="Leave this chat?").get_by_role("button", name="Leave").click()
     expect(item(page, "The plan")).to_have_count(0)
     expect(page.locator("#toast")).to_have_text(re.compile("You have left: The plan"))
     expect(page.locator("#trouble")).to_be_hidden()
@@ -187,14 +187,14 @@ def test_a_guest_pins_and_archives_for_themselves_and_cannot_rename(opened: Open
     item(page, "The plan").hover()
     item(page, "The plan").get_by_role("button", name="Actions").click()
     choices = page.locator("#session-menu [role=menuitem]:visible")
-    expect(choices).to_have_text([re.compile(act) for act in ("Pin", "Archive", "Duplicate", "Copy the link", "Leave…")])
+    expect(choices).to_have_text([re.compile(act) for act in ("Pin", "Archive", "Duplicate", "Copy link", "Leave…")])
     page.get_by_role("menuitem", name="Pin").click()
     expect(page.locator("#session-list section:not([hidden]) h2").first).to_have_text("Pinned")
     item(page, "The plan").get_by_role("link").focus()
     page.keyboard.press("F2")
-    expect(page.get_by_label("Name of the conversation")).to_have_count(0)
+    expect(page.get_by_label("Chat name")).to_have_count(0)
     page.keyboard.press("Delete")
-    expect(page.get_by_role("dialog", name="Leave this conversation?")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Leave this chat?")).to_be_visible()
     page.keyboard.press("Escape")
     people(page)
     expect(page.locator("#model")).to_be_disabled()
@@ -230,8 +230,8 @@ def test_both_see_the_same_answer_grow_and_who_asked(opened: Open, plan: Session
         page.reload()
         expect(answers(page)).to_have_count(2)
         expect(page.locator(".message.user.of-other .author")).to_have_text(other.username)
-        expect(page.get_by_role("button", name="Answer again")).to_have_count(1)  # of what one has asked oneself
-        expect(page.get_by_role("button", name="Change and send again")).to_have_count(1)
+        expect(page.get_by_role("button", name="Regenerate")).to_have_count(1)  # of what one has asked oneself
+        expect(page.get_by_role("button", name="Edit and resend")).to_have_count(1)
 
 
 def test_messages_that_wait_are_taken_back_by_their_authors(opened: Open, plan: Session, ada: User, bert: User) -> None:
@@ -255,7 +255,7 @@ def test_messages_that_wait_are_taken_back_by_their_authors(opened: Open, plan: 
 def test_who_may_only_read_is_told_so_until_they_may_write(opened: Open, plan: Session, ada: User, bert: User) -> None:
     share(ada, plan, bert.username, "viewer")
     hers, his = opened(ada, plan.key), opened(bert, shared(plan))
-    expect(his.locator("#composer-note")).to_have_text("You can read this conversation but not write in it. Ask Ada Lovelace.")
+    expect(his.locator("#composer-note")).to_have_text("You can read this chat but can’t write in it. Ask Ada Lovelace for access.")
     expect(field(his)).to_be_hidden()
     expect(his.locator(".examples")).to_be_hidden()
     ask(hers, '[[text="One"]] first', "One")
@@ -273,7 +273,7 @@ def test_who_may_only_read_is_told_so_until_they_may_write(opened: Open, plan: S
     let(hers, bert, "writer")
     expect(field(his)).to_have_value("half a thought")  # a draft is kept for this conversation, too
     ask(his, '[[text="Two"]] second', "Two")
-    his.get_by_role("button", name="New conversation", exact=True).click()
+    his.get_by_role("button", name="New chat", exact=True).click()
     expect(field(his)).to_be_focused()
 
 
@@ -283,7 +283,7 @@ def test_a_reader_goes_on_in_a_copy(opened: Open, plan: Session, ada: User, bert
     ask(hers, '[[text="One"]] first', "One")
     expect(answers(his)).to_have_text("One")
     his.locator(".message.assistant").get_by_role("button", name="Fork from here").click()
-    expect(his.locator("#toast")).to_contain_text("You are in a copy now.")
+    expect(his.locator("#toast")).to_contain_text("This is a copy.")
     ask(his, '[[text="Mine"]] on', "Mine")
     expect(answers(hers)).to_have_text(["One"])
 
@@ -294,7 +294,7 @@ def test_it_is_taken_away_from_somebody_who_looks_at_it(opened: Open, plan: Sess
     ask(hers, '[[text="Secret"]] tell', "Secret")
     expect(answers(his)).to_have_text("Secret")
     let(hers, bert, None)
-    expect(his.get_by_role("heading", name="This conversation is not shared with you")).to_be_visible()
+    expect(his.get_by_role("heading", name="This chat is not shared with you")).to_be_visible()
     expect(his.locator(".message")).to_have_count(0)
     expect(item(his, "The plan")).to_have_count(0)
     expect(field(his)).to_be_hidden()
@@ -302,10 +302,10 @@ def test_it_is_taken_away_from_somebody_who_looks_at_it(opened: Open, plan: Sess
     expect(answers(his)).to_have_text("Secret")
     expect(field(his)).to_be_enabled()
     let(hers, bert, None)
-    his.get_by_role("button", name="To the main conversation").click()
+    his.get_by_role("button", name="Go to main chat").click()
     expect(field(his)).to_be_enabled()
     his.goto(f"{his.url.partition('#')[0]}#{shared(plan)}")
-    expect(his.get_by_role("heading", name="This conversation is not shared with you")).to_be_visible()
+    expect(his.get_by_role("heading", name="This chat is not shared with you")).to_be_visible()
 
 
 def test_what_its_owner_deletes_is_gone_for_all_and_comes_back_for_all(opened: Open, plan: Session, ada: User, bert: User) -> None:
@@ -315,8 +315,8 @@ def test_what_its_owner_deletes_is_gone_for_all_and_comes_back_for_all(opened: O
     expect(answers(his)).to_have_text("One")
     item(hers, "The plan").get_by_role("link").focus()
     hers.keyboard.press("Delete")
-    expect(his.get_by_role("heading", name="This conversation was deleted")).to_be_visible()
-    expect(his.get_by_role("button", name="Bring it back")).to_have_count(0)
+    expect(his.get_by_role("heading", name="This chat was deleted")).to_be_visible()
+    expect(his.get_by_role("button", name="Restore")).to_have_count(0)
     hers.get_by_role("button", name="Undo").click()
     expect(answers(his)).to_have_text("One")
     expect(item(his, "The plan")).to_be_visible()
@@ -338,7 +338,7 @@ def test_everybody_keeps_a_main_conversation_of_their_own(opened: Open, ada: Use
     expect(his.locator("#title")).to_have_text(re.compile("question of Ada"))
     ask(his, '[[text="Together"]] both', "Together")
     expect(answers(hers).last).to_have_text("Together")
-    his.get_by_label("Search in all conversations").fill("Again Ada")
+    his.get_by_label("Search all chats").fill("Again Ada")
     his.locator("#found-list a").first.click()
     expect(his.locator(".message.assistant.pointed-at")).to_contain_text("Again for Ada")
 
@@ -356,7 +356,7 @@ def test_one_link_leads_everybody_to_the_same_message(opened: Open, plan: Sessio
     hers.context.grant_permissions(["clipboard-read", "clipboard-write"])
     item(hers, "The plan").hover()
     item(hers, "The plan").get_by_role("button", name="Actions").click()
-    hers.get_by_role("menuitem", name="Copy the link").click()
+    hers.get_by_role("menuitem", name="Copy link").click()
     hers.wait_for_function(COPIED, arg=shared(plan))
 
 

@@ -55,7 +55,7 @@ def test_an_operator_stops_and_resumes_with_reasons(operator: User) -> None:
     page = client.get("/stops/").content.decode()
     assert f'id="stop-{made.pk}"' in page
     assert 'class="remark good"' not in page  # what was just done is no good news
-    assert "Everything is stopped." in page
+    assert "Everything is frozen." in page
     assert "it deletes files" in page
     assert 'value="all"' in page
     client.post("/stops/resume/", {"scope": "all", "reason": "it was the test data"})
@@ -95,7 +95,7 @@ def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator
     assert "stopped-now" not in page
     made = stop()
     page = client.get("/admin/").content.decode()
-    assert "Everything was stopped by host: it" in page
+    assert "Everything was frozen by host: it" in page
     assert "it &lt;b&gt;deletes&lt;/b&gt; files" in page
     assert f'href="/stops/#stop-{made.pk}"' in page
     now = json.loads(client.get("/admin/dashboard/live/").content)
@@ -113,7 +113,7 @@ def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator
 def test_an_agent_has_the_button_on_its_page_in_the_admin(operator: User) -> None:
     agent = Agent.objects.get(slug="main")
     page = signed_in(operator).get(f"/admin/agents/agent/{agent.pk}/change/").content.decode()
-    assert "Stop agent main" in page
+    assert "Freeze agent main" in page
     assert '<input type="hidden" name="scope" value="agent"><input type="hidden" name="subject" value="main">' in page
     assert "css/stops.css" in page
     assert "Stop agent" not in signed_in(operator).get("/admin/agents/agent/add/").content.decode()
@@ -124,11 +124,11 @@ def test_a_run_has_the_button_for_operators_and_the_banner_for_all(
 ) -> None:
     accepted = lifecycle.accept_run(user=user, session=session_of(user), run_id="k1", prompt="hi")
     address = f"/runs/{accepted.pk}/"
-    assert "Stop this run" in signed_in(operator).get(address).content.decode()
+    assert "Freeze this run" in signed_in(operator).get(address).content.decode()
     signed_in(operator).post("/stops/stop/", {"scope": "run", "subject": str(accepted.pk), "reason": "in circles"})
     page = signed_in(user).get(address).content.decode()
     assert f"Run {accepted.pk} was stopped by olga: " in page
-    assert "Stop this run" not in page
+    assert "Freeze this run" not in page
     assert "Resume…" not in page
     assert "Resume…" in signed_in(operator).get(address).content.decode()
 
@@ -143,20 +143,20 @@ def test_the_whole_story_in_a_browser(page: Page, live: Stack, operator: User) -
     board = page.context.new_page()
     board.goto(f"{live.url}/admin/")
     board.get_by_text("Stop everything", exact=True).click()
-    board.get_by_label("Why? People who wait will read it.").fill("it <b>deletes</b> files")
-    board.get_by_role("button", name="Stop now").click()
+    board.get_by_label("Reason (shown to people who are waiting)").fill("it <b>deletes</b> files")
+    board.get_by_role("button", name="Freeze now").click()
     expect(board.locator(".stopped-now")).to_contain_text("Everything was stopped by olga", timeout=PATIENCE)
     expect(page.locator("#halted")).to_contain_text("it <b>deletes</b> files", timeout=PATIENCE)
     expect(page.locator("#halted")).to_contain_text("Stopped by olga")
-    expect(page.locator(".ending .note")).to_have_text("Waiting: an operator stopped it until further notice", timeout=PATIENCE)
+    expect(page.locator(".ending .note")).to_have_text("Waiting: frozen by an operator", timeout=PATIENCE)
     expect(answers(page)).to_have_count(0)
     assert Run.objects.get(session=ensure_session(operator, key)).reason == "frozen"
     page.reload()
     expect(page.locator("#halted")).to_contain_text("Stopped by olga", timeout=PATIENCE)
     page.locator("#halted a").click()
-    page.get_by_label("Why may it go on?").fill("it was the test data")
+    page.get_by_label("Reason for resuming").fill("it was the test data")
     page.get_by_role("button", name="Resume").click()
-    expect(page.get_by_text("Nothing is stopped.")).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_text("Nothing is frozen.")).to_be_visible(timeout=PATIENCE)
     expect(board.locator(".stopped-now")).to_have_count(0, timeout=PATIENCE)
     open_page(page, f"{live.url}/#{key.replace(':', '%3A')}")
     expect(answers(page)).to_contain_text("w11", timeout=PATIENCE)

@@ -71,7 +71,7 @@ def test_a_refused_call_names_the_layer_and_the_reason(stored: Callable[..., Pag
             {**stored_message("toolResult", "exec is not allowed here: the agent may not", 1), **refused},
         ]
     )
-    expect(page.locator(".tool .verdict")).to_have_text("refused by layer agent")
+    expect(page.locator(".tool .verdict")).to_have_text("denied by policy layer agent")
     expect(page.locator(".tool .why")).to_be_visible()
     expect(page.locator(".tool .why")).to_contain_text("the agent may not")
 
@@ -87,9 +87,9 @@ def call_of(name: str, result: str, **more: Any) -> list[dict[str, Any]]:
 
 
 def test_a_tool_that_the_run_does_not_have_was_refused_by_no_layer(stored: Callable[..., Page]) -> None:
-    verdict = {"allowed": False, "layer": "toolset", "rule": "there is no such tool in this run", "why": "not offered in this run"}
+    verdict = {"allowed": False, "layer": "toolset", "rule": "there is no such tool in this run", "why": "unavailable in this run"}
     page = stored(call_of("teleport", "tool_not_allowed: there is no such tool", verdict=verdict, isError=True))
-    expect(page.locator(".tool .verdict")).to_have_text("not offered in this run")
+    expect(page.locator(".tool .verdict")).to_have_text("unavailable in this run")
     expect(page.locator(".tool .why")).to_contain_text("there is no such tool")
 
 

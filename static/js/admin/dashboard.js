@@ -1,57 +1,57 @@
 /**
- * The dashboard told anew every few seconds, its plots every minute. The words come from the server; here they are put in their places.
+ * Refreshes the dashboard every few seconds and its usage card every minute. The server renders the texts; this script only inserts them.
  *
- * A page that nobody looks at does not ask. After a failure it asks less often, and says that what it shows is old.
+ * Hidden pages do not poll. After a failure the page polls less often and shows that its data is out of date.
  */
 
-import { momentOf } from "../shared/relative_times.js";
+import { createTimeElement } from "../shared/relative_times.js";
 
-const EVERY_MS = 4000;
-const LONGEST_MS = 60_000;
-const USED_EVERY_MS = 60_000; // the last thirty days: counting them takes the server longer, and they change slowly
+const INTERVAL_MS = 4000;
+const MAX_INTERVAL_MS = 60_000;
+const USAGE_INTERVAL_MS = 60_000; // the last 30 days: slower to compute, and they change slowly
 const SVG = "http://www.w3.org/2000/svg";
 
 const page = document.getElementById("dashboard");
-let pause = EVERY_MS;
+let interval = INTERVAL_MS;
 let timer = null;
-let usedAt = Date.now();
+let usageLoadedAt = Date.now();
 
-async function tell() {
+async function refresh() {
   clearTimeout(timer);
   if (document.hidden) return;
   try {
-    const withUsed = Date.now() - usedAt >= USED_EVERY_MS;
-    const answer = await fetch(page.dataset.live + (withUsed ? "?used" : ""), { headers: { Accept: "application/json" } });
-    if (answer.redirected || answer.status === 403) return location.reload(); // signed out, or not allowed any more
-    if (!answer.ok) throw new Error(String(answer.status));
-    const now = await answer.json();
+    const withUsage = Date.now() - usageLoadedAt >= USAGE_INTERVAL_MS;
+    const response = await fetch(page.dataset.live + (withUsage ? "?used" : ""), { headers: { Accept: "application/json" } });
+    if (response.redirected || response.status === 403) return location.reload(); // signed out, or permission revoked
+    if (!response.ok) throw new Error(String(response.status));
+    const now = await response.json();
     show(now);
-    if (withUsed) showUsed(now.used);
-    pause = EVERY_MS;
+    if (withUsage) showUsage(now.used);
+    interval = INTERVAL_MS;
   } catch {
-    pause = Math.min(pause * 2, LONGEST_MS);
+    interval = Math.min(interval * 2, MAX_INTERVAL_MS);
   }
-  document.getElementById("dash-lost").hidden = pause === EVERY_MS;
-  timer = setTimeout(tell, pause);
+  document.getElementById("dash-lost").hidden = interval === INTERVAL_MS;
+  timer = setTimeout(refresh, interval);
 }
 
 function show(now) {
   document.getElementById("dash-at").textContent = now.at;
-  stops(document.getElementById("dash-stopped"), now.stopped);
+  showFreezes(document.getElementById("dash-stopped"), now.stopped);
   for (const { key, value, remark, tone } of now.tiles) {
     const tile = page.querySelector(`[data-tile="${key}"]`);
     if (!tile) continue;
-    const [number, words] = tile.querySelectorAll("dd");
+    const [number, note] = tile.querySelectorAll("dd");
     tile.dataset.tone = tone;
-    write(number, value);
-    write(words, remark);
+    setText(number, value);
+    setText(note, remark);
   }
-  for (const body of page.querySelectorAll("[data-rows]")) rows(body, now[body.dataset.rows]);
+  for (const body of page.querySelectorAll("[data-rows]")) showRows(body, now[body.dataset.rows]);
 }
 
-/** As the server has drawn it. Who is reading there with the keyboard is left alone until the next time. */
-function showUsed(html) {
-  usedAt = Date.now();
+/** Insert the card the server rendered, unless the keyboard focus is inside it. */
+function showUsage(html) {
+  usageLoadedAt = Date.now();
   const old = document.getElementById("dash-used-card");
   if (old.contains(document.activeElement)) return;
   const fresh = new DOMParser().parseFromString(html, "text/html").getElementById("dash-used-card");
@@ -59,16 +59,16 @@ function showUsed(html) {
   old.replaceWith(fresh);
 }
 
-/** Rows are made anew only when something in them is new: a link that has the focus keeps it. */
-function rows(body, wanted) {
-  const said = JSON.stringify(wanted);
-  if (body.said === said) return;
-  body.said = said;
+/** Rebuild the rows only if their content changed, so that a focused link keeps the focus. */
+function showRows(body, wanted) {
+  const content = JSON.stringify(wanted);
+  if (body.content === content) return;
+  body.content = content;
   const focused = body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   body.replaceChildren(
     ...wanted.map((cells) => {
       const row = document.createElement("tr");
-      row.append(...cells.map(cellOf));
+      row.append(...cells.map(createCell));
       return row;
     }),
   );
@@ -78,17 +78,17 @@ function rows(body, wanted) {
   if (focused) [...body.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
 }
 
-/** As templates/stops/_banner.html has them. */
-function stops(banner, wanted) {
-  const said = JSON.stringify(wanted);
-  if (banner.said === said) return;
-  banner.said = said;
+/** Same markup as templates/stops/_banner.html. */
+function showFreezes(banner, wanted) {
+  const content = JSON.stringify(wanted);
+  if (banner.content === content) return;
+  banner.content = content;
   banner.replaceChildren(
-    ...wanted.map(({ scope, words, at, resume, href }) => {
+    ...wanted.map(({ scope, words: text, at, resume, href }) => {
       const line = document.createElement("p");
       line.className = "stopped-now";
       line.dataset.scope = scope;
-      line.append(`${words} · `, momentOf(Date.parse(at)));
+      line.append(`${text} · `, createTimeElement(Date.parse(at)));
       if (href) {
         const link = document.createElement("a");
         link.href = href;
@@ -100,7 +100,7 @@ function stops(banner, wanted) {
   );
 }
 
-function cellOf({ text, tone, href, share, at }) {
+function createCell({ text, tone, href, share, at }) {
   const cell = document.createElement("td");
   if (tone) cell.dataset.tone = tone;
   if (href) {
@@ -109,13 +109,13 @@ function cellOf({ text, tone, href, share, at }) {
     link.href = href;
     link.textContent = text;
     cell.append(link);
-  } else if (at) cell.append(momentOf(Date.parse(at)));
+  } else if (at) cell.append(createTimeElement(Date.parse(at)));
   else cell.textContent = text;
-  if (share) cell.append(bar(share));
+  if (share) cell.append(createBar(share));
   return cell;
 }
 
-function bar(share) {
+function createBar(share) {
   const drawing = document.createElementNS(SVG, "svg");
   const rect = document.createElementNS(SVG, "rect");
   drawing.setAttribute("class", "dash-share");
@@ -126,9 +126,9 @@ function bar(share) {
   return drawing;
 }
 
-function write(element, text) {
+function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-document.addEventListener("visibilitychange", () => document.hidden || tell());
-timer = setTimeout(tell, EVERY_MS);
+document.addEventListener("visibilitychange", () => document.hidden || refresh());
+timer = setTimeout(refresh, INTERVAL_MS);

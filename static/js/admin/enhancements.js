@@ -1,8 +1,8 @@
-/* What the admin's pages need besides Django's own scripts and unfold's. */
+/* Additions to the scripts of Django's admin and unfold. */
 
 const EDITABLE = "input, textarea, select, [contenteditable]";
 
-/* `/` goes to the search field, as the hint beside it says. */
+/* `/` focuses the search field, as the hint next to it says. */
 document.addEventListener("keydown", (event) => {
   const search = document.getElementById("searchbar");
   if (event.key !== "/" || !search || event.ctrlKey || event.metaKey || event.altKey || event.target.closest(EDITABLE)) return;
@@ -10,13 +10,13 @@ document.addEventListener("keydown", (event) => {
   search.focus();
 });
 
-/* The menu is longer than most screens: where one is should be in sight. */
+/* The menu is longer than most screens: scroll the current entry into view. */
 document.querySelector("#admin-nav [aria-current=page]")?.scrollIntoView({ block: "nearest" });
 
-/* The filters lie above the page, so what opens from a field of theirs has to be inside them. Django reads this when it is ready. */
+/* The filter panel overlays the page, so dropdowns of its fields must be inside it. Django reads this attribute on load. */
 for (const field of document.querySelectorAll("#changelist-filter select")) field.dataset.dropdownParent = "#changelist-filter";
 
-/* What unfold and Django leave without a name or a role. */
+/* Add accessible names and roles that unfold and Django leave out. */
 document.getElementById("main")?.setAttribute("role", "main");
 for (const field of document.querySelectorAll("#result_list td[data-label] :is(input, select, textarea):not([type=hidden])")) {
   const row = field.closest("tr").querySelector("th a, th");
@@ -30,8 +30,8 @@ addEventListener("load", () => setTimeout(() => {
     const shown = box.querySelector(".select2-selection__rendered");
     if (!label || !shown) continue;
     label.id ||= `${select.id}-label`;
-    shown.removeAttribute("role"); // it is the box's value, and no second field
+    shown.removeAttribute("role"); // it shows the combobox value and is not a second field
     shown.removeAttribute("aria-readonly");
     box.setAttribute("aria-labelledby", `${label.id} ${shown.id}`);
   }
-})); // after Django's own, which are made when the page has loaded
+})); // after Django's widgets, which are created on load

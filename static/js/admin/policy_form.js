@@ -1,50 +1,50 @@
-/** Policy fields in the admin: suggestions for entries, and at every pause what is wrong or odd, beside the field it is about. */
+/** Policy fields in the admin: suggests entries and, when typing pauses, shows errors and warnings next to each field. */
 
-import { startEntries } from "../policies/entry_fields.js";
+import { startEntryFields } from "../policies/entry_fields.js";
 
 const PAUSE_MS = 300;
 const NAMES = ["scope", "subject", "provider", "channel", "group", "sender", "profile", "allow", "deny", "also_allow"];
 
-startEntries(document);
+startEntryFields(document);
 
 const watched = document.querySelector("[data-findings]");
 if (watched) {
   let timer = null;
-  let asked = 0;
+  let lastRequest = 0;
   const form = watched.form;
 
-  const look = async () => {
-    const number = ++asked;
+  const check = async () => {
+    const number = ++lastRequest;
     const address = new URL(watched.dataset.findings, location.href);
     for (const name of NAMES) if (form.elements[name]) address.searchParams.set(name, form.elements[name].value);
-    // On an agent's form the row is that agent's, whose id may still be being typed.
+    // On an agent form, the rule belongs to that agent, whose ID may still be changing.
     if (form.elements.slug) address.searchParams.set("subject", form.elements.slug.value);
-    const answer = await fetch(address, { headers: { Accept: "application/json" } }).catch(() => null);
-    if (!answer?.ok || number !== asked) return; // saving will say it
-    show((await answer.json()).findings);
+    const response = await fetch(address, { headers: { Accept: "application/json" } }).catch(() => null);
+    if (!response?.ok || number !== lastRequest) return; // saving reports it
+    show((await response.json()).findings);
   };
 
   const show = (findings) => {
     for (const name of NAMES) {
       const field = form.elements[name];
       if (!field) continue;
-      const here = findings.filter((each) => each.field === name);
-      boxOf(field).replaceChildren(...here.map(({ words, level }) => paragraph(words, level)));
-      field.setAttribute("aria-invalid", String(here.some(({ level }) => level === "error")));
+      const fieldFindings = findings.filter((each) => each.field === name);
+      findBox(field).replaceChildren(...fieldFindings.map(({ words, level }) => createParagraph(words, level)));
+      field.setAttribute("aria-invalid", String(fieldFindings.some(({ level }) => level === "error")));
     }
   };
 
   form.addEventListener("input", () => {
     clearTimeout(timer);
-    timer = setTimeout(look, PAUSE_MS);
+    timer = setTimeout(check, PAUSE_MS);
   });
-  form.addEventListener("change", look);
+  form.addEventListener("change", check);
 }
 
-function boxOf(field) {
+function findBox(field) {
   const id = `${field.id}_findings`;
-  const found = document.getElementById(id);
-  if (found) return found;
+  const existing = document.getElementById(id);
+  if (existing) return existing;
   const box = document.createElement("div");
   Object.assign(box, { id, className: "policy-findings" });
   box.setAttribute("aria-live", "polite");
@@ -53,9 +53,9 @@ function boxOf(field) {
   return box;
 }
 
-function paragraph(words, level) {
+function createParagraph(text, level) {
   const line = document.createElement("p");
   line.className = level;
-  line.textContent = words;
+  line.textContent = text;
   return line;
 }

@@ -1,4 +1,4 @@
-/* Before anything is drawn: unfold's stylesheet knows the dark by a class, which follows the person's choice or the system. */
+/* Runs before the first paint: unfold's stylesheet switches to dark by a class, set from the user's preference or the system's. */
 (() => {
   const page = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");

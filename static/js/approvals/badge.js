@@ -1,45 +1,45 @@
-/** How many questions wait: beside the link to them, in the window's title, and as a notification for who has asked for one. */
+/** The number of pending approval requests: next to the link, in the window title and, if enabled, as a notification. */
 
-import { onQuestions } from "./updates.js";
-import { count } from "../shared/formats.js";
+import { formatCount } from "../shared/formats.js";
 import { fill } from "../shared/texts.js";
+import { onApprovalChange } from "./updates.js";
 
-const WANTED = "clawsite-notify-approvals"; // in this browser
+const STORAGE_KEY = "clawsite-notify-approvals"; // per browser
 const PREFIX = /^\(\d+\+?\) /;
 
 const badge = document.querySelector("[data-open-questions]");
-let latest = null; // when the newest question that we know of was asked
-let waiting = Number(badge?.querySelector(".number").textContent.replace(/\D/g, "") ?? 0);
+let latestAt = null; // when the newest known request was created
+let pending = Number(badge?.querySelector(".number").textContent.replace(/\D/g, "") ?? 0);
 
-async function look({ told }) {
-  if (document.hidden && !told && !wantsNotices()) return;
-  const answer = await fetch(badge.dataset.address, { headers: { Accept: "application/json" } }).catch(() => null);
-  if (!answer?.ok || answer.redirected) return;
-  const now = await answer.json();
-  const asked = now.newest?.askedAt ?? 0;
-  const isNew = latest !== null && asked > latest; // and not only what is left once the newest was answered
-  waiting = now.count;
-  latest = Math.max(latest ?? 0, asked);
-  draw();
+async function refresh({ notified }) {
+  if (document.hidden && !notified && !wantsNotifications()) return;
+  const response = await fetch(badge.dataset.address, { headers: { Accept: "application/json" } }).catch(() => null);
+  if (!response?.ok || response.redirected) return;
+  const now = await response.json();
+  const newestAt = now.newest?.askedAt ?? 0;
+  const isNew = latestAt !== null && newestAt > latestAt; // and not just what remains after the newest was decided
+  pending = now.count;
+  latestAt = Math.max(latestAt ?? 0, newestAt);
+  render();
   if (isNew && document.hidden) notify(now.newest);
 }
 
-function draw() {
-  badge.hidden = !waiting;
-  badge.querySelector(".number").textContent = count(waiting);
-  retitle();
+function render() {
+  badge.hidden = !pending;
+  badge.querySelector(".number").textContent = formatCount(pending);
+  updateTitle();
 }
 
-/** Other scripts set the title too, so it is put right whenever it changes. */
-function retitle() {
+/** Other scripts set the title too, so the prefix is restored whenever it changes. */
+function updateTitle() {
   const plain = document.title.replace(PREFIX, "");
-  const wanted = waiting ? `(${waiting}) ${plain}` : plain;
+  const wanted = pending ? `(${pending}) ${plain}` : plain;
   if (document.title !== wanted) document.title = wanted;
 }
 
-/** Who asks, and not what: a notification has no room for all of a command, and nothing is shown in part. */
+/** Names the requester but not the command: a notification has no room for a full command, and commands are never shown in part. */
 function notify({ id, agent, person }) {
-  if (!wantsNotices()) return;
+  if (!wantsNotifications()) return;
   const notice = new Notification(fill(badge.dataset.asks, agent), { body: fill(badge.dataset.for, person), tag: `approval-${id}` });
   notice.addEventListener("click", () => {
     window.focus();
@@ -51,20 +51,20 @@ export function canNotify() {
   return "Notification" in window && Notification.permission !== "denied";
 }
 
-export function wantsNotices() {
-  return canNotify() && Notification.permission === "granted" && localStorage.getItem(WANTED) === "yes";
+export function wantsNotifications() {
+  return canNotify() && Notification.permission === "granted" && localStorage.getItem(STORAGE_KEY) === "yes";
 }
 
-/** @returns whether they are on from now */
-export async function switchNotices() {
-  if (wantsNotices()) localStorage.removeItem(WANTED);
-  else if ((await Notification.requestPermission()) === "granted") localStorage.setItem(WANTED, "yes");
-  return wantsNotices();
+/** @returns whether notifications are now enabled */
+export async function toggleNotifications() {
+  if (wantsNotifications()) localStorage.removeItem(STORAGE_KEY);
+  else if ((await Notification.requestPermission()) === "granted") localStorage.setItem(STORAGE_KEY, "yes");
+  return wantsNotifications();
 }
 
 if (badge) {
-  new MutationObserver(retitle).observe(document.querySelector("title"), { childList: true });
-  retitle();
-  onQuestions(look);
-  look({ told: true });
+  new MutationObserver(updateTitle).observe(document.querySelector("title"), { childList: true });
+  updateTitle();
+  onApprovalChange(refresh);
+  refresh({ notified: true });
 }

@@ -1,37 +1,37 @@
-/** Time left to answer, counted on the page. Moments are told by shared/relative_times.js. */
+/** Countdowns to the expiration of requests. shared/relative_times.js formats other times. */
 
-import { everySecond } from "../shared/timing.js";
 import { fill } from "../shared/texts.js";
+import { everySecond } from "../shared/timing.js";
 
 const SOON_MS = 10 * 60_000;
 
-export function timeLeft(ms, words) {
+export function formatTimeLeft(ms, texts) {
   const seconds = Math.floor(ms / 1000);
-  if (seconds <= 0) return words.over;
+  if (seconds <= 0) return texts.over;
   const [days, hours, minutes] = [Math.floor(seconds / 86400), Math.floor(seconds / 3600), Math.floor(seconds / 60)];
-  if (days) return fill(words.daysLeft, days, hours % 24);
-  if (hours) return fill(words.hoursLeft, hours, minutes % 60);
-  return minutes ? fill(words.minutesLeft, minutes) : fill(words.secondsLeft, seconds);
+  if (days) return fill(texts.daysLeft, days, hours % 24);
+  if (hours) return fill(texts.hoursLeft, hours, minutes % 60);
+  return minutes ? fill(texts.minutesLeft, minutes) : fill(texts.secondsLeft, seconds);
 }
 
-/** Keep all of them right, under `root`, from now on. */
-export function startClock(root, words) {
-  const tick = () => count(root, words);
+/** Update every countdown under `root` now and once per second. */
+export function startCountdowns(root, texts) {
+  const tick = () => updateCountdowns(root, texts);
   tick();
   return everySecond(tick);
 }
 
-export function count(root, words) {
+export function updateCountdowns(root, texts) {
   const now = Date.now();
-  for (const question of root.querySelectorAll(".question[data-expires]")) {
-    const left = question.querySelector("[data-left]");
+  for (const card of root.querySelectorAll(".question[data-expires]")) {
+    const left = card.querySelector("[data-left]");
     if (!left) continue;
-    const rest = Number(question.dataset.expires) - now;
-    write(left, timeLeft(rest, words));
-    if (rest < 60_000 || (question.classList.contains("urgent") && rest < SOON_MS)) question.classList.add("urgent");
+    const msLeft = Number(card.dataset.expires) - now;
+    setText(left, formatTimeLeft(msLeft, texts));
+    if (msLeft < 60_000 || (card.classList.contains("urgent") && msLeft < SOON_MS)) card.classList.add("urgent");
   }
 }
 
-function write(element, text) {
+function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -1,24 +1,24 @@
 /**
- * The page of open questions, kept as it is on the server: new ones are added at the end, answered ones say by whom.
+ * The approvals page, kept in sync with the server: new requests are appended, decided ones show who decided.
  *
- * htmx sends the answers and swaps their card. A card that has not changed is left alone, so what somebody reads or types in it
- * stays; nothing moves under a pointer, because what is new is younger and comes last.
+ * htmx submits decisions and swaps the card. Unchanged cards are left alone, so reading and typing are not interrupted. New cards
+ * go last, so nothing moves under the pointer.
  */
 
 import "../shared/relative_times.js";
-import { canNotify, switchNotices, wantsNotices } from "./badge.js";
-import { count, startClock } from "./countdown.js";
-import { startKeys } from "./shortcuts.js";
-import { holdBack } from "./read_gate.js";
-import { startSeveral } from "./bulk_decision.js";
-import { lookAgain, onQuestions } from "./updates.js";
 import { fill } from "../shared/texts.js";
+import { canNotify, toggleNotifications, wantsNotifications } from "./badge.js";
+import { startBulkDecision } from "./bulk_decision.js";
+import { startCountdowns, updateCountdowns } from "./countdown.js";
+import { holdUntilRead } from "./read_gate.js";
+import { startShortcuts } from "./shortcuts.js";
+import { onApprovalChange, refreshApprovals } from "./updates.js";
 
-const MOST_ANSWERED = 20; // that stay on the page
-const words = Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset));
+const MAX_DECIDED = 20; // kept on the page
+const texts = Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset));
 const list = document.getElementById("questions");
 const lost = document.getElementById("lost");
-const at = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 
 for (const name of ["htmx:sendError", "htmx:responseError"]) document.body.addEventListener(name, () => lost && (lost.hidden = false));
 document.body.addEventListener("htmx:afterRequest", ({ detail }) => detail.successful && lost && (lost.hidden = true));
@@ -26,40 +26,40 @@ document.body.addEventListener("htmx:afterRequest", ({ detail }) => detail.succe
 if (list) start();
 
 function start() {
-  let asking = false;
+  let loading = false;
   let again = false;
-  const drawSeveral = startSeveral(list, words);
-  startKeys(list);
-  startClock(list, words);
-  for (const question of list.children) holdBack(question);
-  startNotices();
+  const drawBulk = startBulkDecision(list, texts);
+  startShortcuts(list);
+  startCountdowns(list, texts);
+  for (const card of list.children) holdUntilRead(card);
+  startNotificationButton();
   list.addEventListener("focusin", ({ target }) => {
     if (target.matches("[name=uses]")) target.closest("label").querySelector("[type=radio]").checked = true;
   });
-  onQuestions(({ live }) => {
-    const state = at("queue-state");
-    if (state) state.textContent = ` · ${live ? words.liveNow : words.notLive}`;
+  onApprovalChange(({ live }) => {
+    const state = byId("queue-state");
+    if (state) state.textContent = ` · ${live ? texts.liveNow : texts.notLive}`;
     refresh();
   });
   document.body.addEventListener("htmx:afterSwap", () => {
-    for (const question of list.children) if (!question.known) adopt(question);
-    tidy();
+    for (const card of list.children) if (!card.known) adopt(card);
+    tidyList();
   });
-  document.body.addEventListener("htmx:afterSettle", keepFocus);
-  document.body.addEventListener("htmx:beforeRequest", noteFocus);
-  for (const question of list.children) question.known = true;
-  if (location.hash) at(`q-${location.hash.slice(1)}`)?.focus();
+  document.body.addEventListener("htmx:afterSettle", restoreFocus);
+  document.body.addEventListener("htmx:beforeRequest", rememberFocus);
+  for (const card of list.children) card.known = true;
+  if (location.hash) byId(`q-${location.hash.slice(1)}`)?.focus();
 
   async function refresh() {
-    if (asking) return void (again = true);
-    asking = true;
+    if (loading) return void (again = true);
+    loading = true;
     try {
       await fetchList();
       if (lost) lost.hidden = true;
     } catch {
       if (lost) lost.hidden = false;
     }
-    asking = false;
+    loading = false;
     if (again) {
       again = false;
       refresh();
@@ -69,88 +69,88 @@ function start() {
   async function fetchList() {
     const address = new URL(list.dataset.live, location.href);
     address.searchParams.set("shown", [...list.children].map(({ dataset }) => `${dataset.approval}:${dataset.stamp}`).join(","));
-    const answer = await fetch(address, { headers: { "HX-Request": "true" } });
-    if (answer.headers.has("HX-Refresh")) return location.reload(); // signed out
-    if (!answer.ok) throw new Error(String(answer.status));
-    merge(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    const response = await fetch(address, { headers: { "HX-Request": "true" } });
+    if (response.headers.has("HX-Refresh")) return location.reload(); // signed out
+    if (!response.ok) throw new Error(String(response.status));
+    merge(new DOMParser().parseFromString(await response.text(), "text/html"));
   }
 
   function merge(page) {
-    const news = [];
-    for (const told of page.querySelectorAll(".question")) {
-      const shown = at(told.id);
-      if (shown?.dataset.stamp === told.dataset.stamp) continue;
-      if (!shown && ("solo" in list.dataset || told.dataset.status !== "pending")) continue;
-      if (shown && isBusy(shown) && told.dataset.status === "pending") continue; // somebody votes or extends while they type
-      const question = document.adoptNode(told);
+    const announcements = [];
+    for (const received of page.querySelectorAll(".question")) {
+      const shown = byId(received.id);
+      if (shown?.dataset.stamp === received.dataset.stamp) continue;
+      if (!shown && ("solo" in list.dataset || received.dataset.status !== "pending")) continue;
+      if (shown && isBeingDecided(shown) && received.dataset.status === "pending") continue; // don't replace a card while its menu is open just because someone else voted or extended it
+      const card = document.adoptNode(received);
       const focused = shown?.contains(document.activeElement);
       const chosen = shown?.querySelector(".choose")?.checked;
-      if (shown) shown.replaceWith(question);
-      else list.append(question);
-      adopt(question);
-      const box = question.querySelector(".choose");
+      if (shown) shown.replaceWith(card);
+      else list.append(card);
+      adopt(card);
+      const box = card.querySelector(".choose");
       if (box && chosen && !box.disabled) box.checked = true;
-      if (focused) question.focus({ preventScroll: true });
-      const who = question.querySelector("h2").textContent.trim();
-      const ended = question.querySelector(".ended strong")?.textContent;
-      news.push(ended ? fill(words.answered, ended) : shown ? "" : fill(words.newQuestion, who));
+      if (focused) card.focus({ preventScroll: true });
+      const who = card.querySelector("h2").textContent.trim();
+      const ended = card.querySelector(".ended strong")?.textContent;
+      announcements.push(ended ? fill(texts.answered, ended) : shown ? "" : fill(texts.newQuestion, who));
     }
-    say(news.filter(Boolean).slice(0, 3).join(" "));
-    tidy();
+    announce(announcements.filter(Boolean).slice(0, 3).join(" "));
+    tidyList();
   }
 
-  function adopt(question) {
-    question.known = true;
-    window.htmx?.process(question);
-    holdBack(question);
+  function adopt(card) {
+    card.known = true;
+    window.htmx?.process(card);
+    holdUntilRead(card);
   }
 
-  function tidy() {
-    const answered = [...list.querySelectorAll(".question.answered")];
-    if (!("solo" in list.dataset)) for (const old of answered.slice(0, -MOST_ANSWERED)) if (!old.contains(document.activeElement)) old.remove();
+  function tidyList() {
+    const decided = [...list.querySelectorAll(".question.answered")];
+    if (!("solo" in list.dataset)) for (const old of decided.slice(0, -MAX_DECIDED)) if (!old.contains(document.activeElement)) old.remove();
     const open = list.querySelectorAll(".question:not(.answered)").length;
-    const nothing = at("nothing");
+    const nothing = byId("nothing");
     if (nothing) nothing.hidden = list.children.length > 0;
     const total = document.querySelector("#queue-count [data-total]");
-    if (total && Number(list.dataset.page) === 1 && !at("later")) {
+    if (total && Number(list.dataset.page) === 1 && !byId("later")) {
       total.textContent = String(open);
-      total.nextSibling.textContent = ` ${open === 1 ? words.oneWaits : words.manyWait} `;
+      total.nextSibling.textContent = ` ${open === 1 ? texts.oneWaits : texts.manyWait} `;
     }
-    drawSeveral();
-    count(list, words);
+    drawBulk();
+    updateCountdowns(list, texts);
   }
 }
 
-/** Somebody is in the middle of an answer to it. */
-function isBusy(question) {
-  return Boolean(question.querySelector("details.menu-holder[open]"));
+/** The user has a decision menu of this card open. */
+function isBeingDecided(card) {
+  return Boolean(card.querySelector("details.menu-holder[open]"));
 }
 
-let answering = null;
+let focusedRequest = null;
 
-function noteFocus({ detail }) {
-  answering = detail.elt.matches("form") ? (detail.elt.closest(".question")?.id ?? null) : null;
+function rememberFocus({ detail }) {
+  focusedRequest = detail.elt.matches("form") ? (detail.elt.closest(".question")?.id ?? null) : null;
 }
 
-/** The card that was answered by the keyboard is another element now; the focus stays at its place. */
-function keepFocus() {
-  if (!answering || (document.activeElement && document.activeElement !== document.body)) return;
-  at(answering)?.focus({ preventScroll: true });
-  answering = null;
-  lookAgain();
+/** A card decided by keyboard was replaced by a new element: move the focus to it. */
+function restoreFocus() {
+  if (!focusedRequest || (document.activeElement && document.activeElement !== document.body)) return;
+  byId(focusedRequest)?.focus({ preventScroll: true });
+  focusedRequest = null;
+  refreshApprovals();
 }
 
-function say(text) {
-  if (text) at("several-said") && (at("several-said").textContent = text);
+function announce(text) {
+  if (text) byId("several-said") && (byId("several-said").textContent = text);
 }
 
-function startNotices() {
-  const button = at("notify");
+function startNotificationButton() {
+  const button = byId("notify");
   if (!button || !canNotify()) return;
-  const draw = () => button.setAttribute("aria-pressed", String(wantsNotices()));
+  const draw = () => button.setAttribute("aria-pressed", String(wantsNotifications()));
   button.hidden = false;
   button.addEventListener("click", async () => {
-    await switchNotices();
+    await toggleNotifications();
     draw();
   });
   draw();

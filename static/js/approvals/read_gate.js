@@ -1,58 +1,54 @@
 /**
- * A command can be approved when all of it has been shown: its end must have come into view, inside its box and on the screen.
+ * Enables approval only after the whole command was displayed: its end must have been visible, both in its box and on the screen.
  *
- * Without this script the whole text is on the page and nothing is held back; the server refuses what it did not show.
+ * Without this script, the page shows the full text and nothing is disabled; the server denies commands it did not display.
  */
 
-const read = new WeakSet(); // boxes of commands
+const readCommands = new WeakSet(); // command boxes that were fully displayed
 
-const ends = new IntersectionObserver((entries) => {
+const endObserver = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) {
     if (!isIntersecting) continue;
-    ends.unobserve(target);
+    endObserver.unobserve(target);
     const box = target.closest(".command");
-    read.add(box);
-    const question = box.closest(".question");
-    if (question) release(question);
+    readCommands.add(box);
+    const card = box.closest(".question");
+    if (card) release(card);
   }
 });
 
-/** Hold back the answers of a card until its command has been read. */
-export function holdBack(question) {
-  const box = question.querySelector(".command");
-  if (!box || question.dataset.status !== "pending" || read.has(box)) return release(question);
-  for (const element of question.querySelectorAll("[data-after-reading]")) bar(element, true);
-  const note = question.querySelector(".unread");
+/** Disable the card's decision controls until its command has been read. */
+export function holdUntilRead(card) {
+  const box = card.querySelector(".command");
+  if (!box || card.dataset.status !== "pending" || readCommands.has(box)) return release(card);
+  for (const element of card.querySelectorAll("[data-after-reading]")) setDisabled(element, true);
+  const note = card.querySelector(".unread");
   box.classList.add("folds");
-  // Only what does not fit its box needs to be said; the rest comes into view by itself.
+  // The note is only needed if the command overflows its box; otherwise the end becomes visible on its own.
   if (note) note.hidden = box.scrollHeight <= box.clientHeight + 1;
-  question.querySelector("[data-act=unfold]")?.addEventListener("click", () => {
+  card.querySelector("[data-act=unfold]")?.addEventListener("click", () => {
     box.classList.remove("folds");
     note.hidden = true;
     box.focus();
   });
-  ends.observe(box.querySelector(".end"));
+  endObserver.observe(box.querySelector(".end"));
 }
 
-export function isRead(question) {
-  return !question.querySelector("[data-after-reading][aria-disabled=true], [data-after-reading]:disabled");
-}
-
-function release(question) {
-  for (const element of question.querySelectorAll("[data-after-reading]")) bar(element, false);
-  const note = question.querySelector(".unread");
+function release(card) {
+  for (const element of card.querySelectorAll("[data-after-reading]")) setDisabled(element, false);
+  const note = card.querySelector(".unread");
   if (note) note.hidden = true;
-  question.dispatchEvent(new CustomEvent("read", { bubbles: true }));
+  card.dispatchEvent(new CustomEvent("read", { bubbles: true }));
 }
 
-function bar(element, barred) {
+function setDisabled(element, disabled) {
   if (element.matches("summary")) {
-    element.setAttribute("aria-disabled", String(barred));
-    if (barred) element.closest("details").open = false;
-  } else element.disabled = barred;
+    element.setAttribute("aria-disabled", String(disabled));
+    if (disabled) element.closest("details").open = false;
+  } else element.disabled = disabled;
 }
 
-// A <summary> cannot be disabled, so its click is.
+// A <summary> cannot be disabled, so cancel its click.
 document.addEventListener("click", (event) => {
   if (event.target.closest?.("summary[aria-disabled=true]")) event.preventDefault();
 });

@@ -1,74 +1,74 @@
 /**
- * When to look at the open questions again: as soon as the gateway tells of one, and every now and then in any case.
+ * Tells the parts of a page when to reload the pending requests: on gateway events, and periodically as a fallback.
  *
- * One for all parts of a page. What was told is only a hint; whoever hears it asks the server. A page that nobody looks at is
- * told too, because of its badge and notifications, but does not ask by itself.
+ * Shared by all parts of a page. Events are only hints; listeners fetch the actual state. Hidden pages are notified too, for the
+ * badge and notifications, but they do not poll.
  */
 
 import { Gateway, randomId } from "../shared/gateway.js";
 
-const CALM_MS = 150; // several are often told of at once
-const LOOK_MS = 20_000; // with a socket, in case something was missed
-const LOOK_OFTEN_MS = 4_000; // without one
+const DEBOUNCE_MS = 150; // events often arrive in bursts
+const CHECK_MS = 20_000; // with a socket, in case an event was missed
+const CHECK_OFFLINE_MS = 4_000; // without a socket
 
 const listeners = new Set();
 let isLive = false;
-let calm = null;
+let debounceTimer = null;
 let timer = null;
 let started = false;
 
-/** Call `listener({live, told})` whenever there may be something new, the socket's coming and going too; `told`: the gateway said so. */
-export function onQuestions(listener) {
+/** Call `listener({live, notified})` when something may have changed, or when the socket connects or disconnects. `notified`: by a gateway event. */
+export function onApprovalChange(listener) {
   listeners.add(listener);
-  if (isLive) listener({ live: true, told: false }); // the socket was ready before this part of the page
+  if (isLive) listener({ live: true, notified: false }); // the socket connected before this listener was added
   start();
 }
 
-/** Something has happened that others on this page should look at. */
-export function lookAgain() {
-  tell(false);
+/** Notify the other parts of the page after a local change. */
+export function refreshApprovals() {
+  notifyListeners(false);
 }
 
-/** The chat has a socket that hears of questions too. */
-export function lendSocket(app) {
-  app.on("connection", ({ name }) => state(name === "ready"));
-  app.on("event", ({ name }) => name.startsWith("exec.approval.") && soon());
+/** Use the chat's socket, which receives approval events too. */
+export function useChatSocket(app) {
+  app.on("connection", ({ name }) => setLive(name === "ready"));
+  app.on("event", ({ name }) => name.startsWith("exec.approval.") && notifySoon());
 }
 
 function start() {
   if (started) return;
   started = true;
-  wait();
-  document.addEventListener("visibilitychange", () => document.hidden || tell(false));
-  if (document.body.matches(".chat-page")) return; // it lends us its own
-  // Its own socket, with the one scope it needs: no conversation is told to it.
+  scheduleCheck();
+  document.addEventListener("visibilitychange", () => document.hidden || notifyListeners(false));
+  if (document.body.matches(".chat-page")) return; // useChatSocket() provides it
+  // A separate socket with only the scope it needs, so it receives no session events.
   new Gateway({
     url: `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`,
     client: { id: "webchat-ui", mode: "webchat", version: "1", platform: "web", instanceId: randomId() },
     scopes: ["operator.approvals"],
-    onState: ({ name }) => state(name === "ready"),
-    onEvent: (name) => name.startsWith("exec.approval.") && soon(),
-    onGap: soon,
+    onState: ({ name }) => setLive(name === "ready"),
+    onEvent: (name) => name.startsWith("exec.approval.") && notifySoon(),
+    onGap: notifySoon,
   }).start();
 }
 
-function state(live) {
+function setLive(live) {
   if (live === isLive) return;
   isLive = live;
-  tell(false);
+  notifyListeners(false);
 }
 
-function soon() {
-  clearTimeout(calm);
-  calm = setTimeout(() => tell(true), CALM_MS);
+function notifySoon() {
+  clearTimeout(debounceTimer);
+  debounceTimer = setTimeout(() => notifyListeners(true), DEBOUNCE_MS);
 }
 
-function tell(told) {
-  for (const listener of listeners) listener({ live: isLive, told });
-  wait();
+function notifyListeners(notified) {
+  for (const listener of listeners) listener({ live: isLive, notified });
+  scheduleCheck();
 }
 
-function wait() {
+function scheduleCheck() {
   clearTimeout(timer);
-  timer = setTimeout(() => (document.hidden ? wait() : tell(false)), isLive ? LOOK_MS : LOOK_OFTEN_MS);
+  timer = setTimeout(() => (document.hidden ? scheduleCheck() : notifyListeners(false)), isLive ? CHECK_MS : CHECK_OFFLINE_MS);
 }

@@ -1,34 +1,34 @@
-/** The state of the line, in words: connected, when it is tried again, signed out, and what to do about it. */
+/** Shows the connection state: connected, time until the next attempt, signed out, and what to do about it. */
 
 import { fill } from "../shared/texts.js";
 
-export function startConnection(app) {
-  const { words } = app;
-  const sign = document.getElementById("connection");
+export function startConnectionStatus(app) {
+  const { texts } = app;
+  const indicator = document.getElementById("connection");
   let countdown = null;
-  let broken = false;
+  let wasLost = false;
 
   app.on("connection", (state) => {
     clearInterval(countdown);
-    const { connecting, ready, offline, outdated, signedOut, refused } = words;
-    const told = { connecting, ready, offline, outdated, "signed-out": signedOut, refused }[state.name];
-    const tell = () => {
-      sign.textContent = told ?? fill(words.waiting, Math.max(1, Math.ceil((state.until - Date.now()) / 1000)));
+    const { connecting, ready, offline, outdated, signedOut, refused } = texts;
+    const text = { connecting, ready, offline, outdated, "signed-out": signedOut, refused }[state.name];
+    const update = () => {
+      indicator.textContent = text ?? fill(texts.waiting, Math.max(1, Math.ceil((state.until - Date.now()) / 1000)));
     };
-    tell();
-    // Said once, and not every second of the countdown; that a page connects at first, nobody needs to hear.
-    if (state.name !== "connecting" && (broken || state.name !== "ready")) app.say(sign.textContent);
-    broken = !["connecting", "ready"].includes(state.name) || (broken && state.name === "connecting");
-    sign.dataset.state = state.name;
-    if (state.name === "waiting") countdown = setInterval(tell, 1000);
-    if (state.name === "signed-out") app.problem(words.signInAgain);
-    if (state.name === "refused") app.problem(fill(words.refusedWhy, state.why));
-    if (state.name === "outdated") app.problem(words.reload);
-    if (state.name === "ready") connected(state.hello.auth);
+    update();
+    // Announced once, not every second of the countdown; the first connection of a page is not announced.
+    if (state.name !== "connecting" && (wasLost || state.name !== "ready")) app.announce(indicator.textContent);
+    wasLost = !["connecting", "ready"].includes(state.name) || (wasLost && state.name === "connecting");
+    indicator.dataset.state = state.name;
+    if (state.name === "waiting") countdown = setInterval(update, 1000);
+    if (state.name === "signed-out") app.showProblem(texts.signInAgain);
+    if (state.name === "refused") app.showProblem(fill(texts.refusedWhy, state.why));
+    if (state.name === "outdated") app.showProblem(texts.reload);
+    if (state.name === "ready") updateAccess(state.hello.auth);
   });
 
-  function connected({ scopes }) {
+  function updateAccess({ scopes }) {
     app.writable = scopes.includes("operator.write");
-    app.problem(app.writable ? "" : scopes.includes("operator.read") ? words.readOnly : words.mayNotChat);
+    app.showProblem(app.writable ? "" : scopes.includes("operator.read") ? texts.readOnly : texts.mayNotChat);
   }
 }

@@ -1,34 +1,34 @@
-/** A line above the conversation while somebody has stopped it, its agent or everything: who, when and why. */
+/** A banner while the session, its agent or the whole server is frozen: by whom, when and why. */
 
-import { momentOf } from "../shared/relative_times.js";
+import { createTimeElement } from "../shared/relative_times.js";
 import { fill } from "../shared/texts.js";
 
-export function startHalted(app) {
-  const { gateway, words } = app;
+export function startFreezeBanner(app) {
+  const { gateway, texts } = app;
   const line = document.getElementById("halted");
-  const stops = document.getElementById("main").dataset.stops; // the page to resume, for those who may
-  let asked = 0; // the number of the last question: answers to earlier ones come too late
+  const freezesUrl = document.getElementById("main").dataset.stops; // the page to resume it, for users with permission
+  let lastRequest = 0; // number of the last request: responses to earlier ones are ignored
 
-  async function look() {
+  async function refresh() {
     if (!gateway.ready || !app.feed) return;
-    const mine = ++asked;
-    const answer = await gateway.request("panic.status", { sessionKey: app.feed.sessionKey }).catch(() => null);
-    if (answer && mine === asked) show(answer.stopped[0]);
+    const request = ++lastRequest;
+    const response = await gateway.request("panic.status", { sessionKey: app.feed.sessionKey }).catch(() => null);
+    if (response && request === lastRequest) show(response.stopped[0]);
   }
 
-  /** Of several the widest, which the server names first. */
-  function show(stop) {
-    line.hidden = !stop;
-    line.textContent = stop ? `${fill(words.halted, stop.by, stop.reason)} · ` : "";
-    if (stop) line.append(momentOf(stop.at));
-    if (!stop || !stops) return;
+  /** Of several freezes, show the widest, which the server lists first. */
+  function show(freeze) {
+    line.hidden = !freeze;
+    line.textContent = freeze ? `${fill(texts.halted, freeze.by, freeze.reason)} · ` : "";
+    if (freeze) line.append(createTimeElement(freeze.at));
+    if (!freeze || !freezesUrl) return;
     const link = document.createElement("a");
-    link.href = `${stops}#stop-${stop.id}`;
-    link.textContent = words.resume;
+    link.href = `${freezesUrl}#stop-${freeze.id}`;
+    link.textContent = texts.resume;
     line.append(" ", link);
   }
 
-  app.on("connection", ({ name }) => name === "ready" && look());
-  app.on("session", look);
-  app.on("event", ({ name }) => name === "freeze" && look());
+  app.on("connection", ({ name }) => name === "ready" && refresh());
+  app.on("session", refresh);
+  app.on("event", ({ name }) => name === "freeze" && refresh());
 }

@@ -1,51 +1,51 @@
-/** How well somebody's letters fit a text: all words of the query have to be found, whole or as letters in their order. */
+/** Fuzzy matching: every word of the query must occur, literally or as a subsequence of letters. */
 
-/** @returns {{score: number, places: [number, number][]} | null} where the letters stand; null when they do not fit */
-export function fits(query, text) {
+/** @returns {{score: number, ranges: [number, number][]} | null} the matching ranges; null without a match */
+export function fuzzyMatch(query, text) {
   const lower = text.toLowerCase();
   let score = 0;
-  const places = [];
+  const ranges = [];
   for (const word of query.toLowerCase().split(/\s+/).filter(Boolean)) {
-    const found = whole(word, lower) ?? letters(word, lower);
-    if (!found) return null;
-    score += found.score;
-    places.push(...found.places);
+    const match = matchWhole(word, lower) ?? matchLetters(word, lower);
+    if (!match) return null;
+    score += match.score;
+    ranges.push(...match.ranges);
   }
-  // Among equals the shorter text, of which more was said.
-  return { score: score - text.length / 200, places: joined(places) };
+  // On equal scores, prefer the shorter text, of which more is matched.
+  return { score: score - text.length / 200, ranges: mergeRanges(ranges) };
 }
 
-function whole(word, text) {
-  const start = beginnings(text).find((place) => text.startsWith(word, place));
-  const place = start ?? text.indexOf(word);
-  if (place < 0) return null;
-  const score = word.length * (start === undefined ? 6 : 10) - place / 50;
-  return { score, places: [[place, place + word.length]] };
+function matchWhole(word, text) {
+  const start = wordStarts(text).find((index) => text.startsWith(word, index));
+  const index = start ?? text.indexOf(word);
+  if (index < 0) return null;
+  const score = word.length * (start === undefined ? 6 : 10) - index / 50;
+  return { score, ranges: [[index, index + word.length]] };
 }
 
-/** Letters in their order; those at the beginning of words and side by side count more. */
-function letters(word, text) {
-  const starts = new Set(beginnings(text));
-  const places = [];
+/** Match letters in order; letters at word starts and adjacent letters score higher. */
+function matchLetters(word, text) {
+  const starts = new Set(wordStarts(text));
+  const ranges = [];
   let score = 0;
   let at = -1;
   for (const letter of word) {
     const next = text.indexOf(letter, at + 1);
     if (next < 0) return null;
     score += starts.has(next) ? 4 : next === at + 1 ? 3 : 1 - Math.min(next - at, 20) / 10;
-    places.push([next, next + letter.length]);
+    ranges.push([next, next + letter.length]);
     at = next + letter.length - 1;
   }
-  // Letters strewn over a long text fit by chance.
-  return score >= word.length ? { score, places } : null;
+  // Letters scattered over a long text match by chance.
+  return score >= word.length ? { score, ranges } : null;
 }
 
-function beginnings(text) {
+function wordStarts(text) {
   return [...text.matchAll(/(?<![\p{L}\p{N}])[\p{L}\p{N}]/gu)].map(({ index }) => index);
 }
 
-function joined(places) {
-  const sorted = places.sort(([a], [b]) => a - b);
+function mergeRanges(ranges) {
+  const sorted = ranges.sort(([a], [b]) => a - b);
   const merged = [];
   for (const [start, end] of sorted) {
     const last = merged.at(-1);

@@ -1,98 +1,98 @@
 /**
- * Who shares the shown conversation, and what that lets one do in it. Draws nothing; chat/details/members_section.js does.
+ * Members of the current session and what they may do. Draws nothing; see chat/details/members_section.js.
  *
- * Others use `app.people`: members (null until they are known), isOwner, barred (why one may not write, in words), ask(),
- * share(username, role); and app.mayWrite(). They hear "people" {gone} when something in it has changed.
- * Of one's own conversations it asks only while the details are open: nobody else looks at it.
+ * Provides `app.members`: list (null until loaded), isOwner, readOnlyReason (why the user cannot write), load(), share(username, role);
+ * and app.canWrite(). Emits "members" {gone} on changes.
+ * Members of the user's own sessions are only loaded while the details pane is open, because nothing else needs them.
  */
 
-import { isForeign } from "./sessions/row.js";
 import { fill } from "../shared/texts.js";
+import { isForeign } from "./sessions/row.js";
 
-const GONE = []; // nobody: the server knows no such conversation for us
+const GONE = []; // no access: the server does not know the session for this user
 
-export function startPeople(app) {
-  const { gateway, words } = app;
+export function startMembers(app) {
+  const { gateway, texts } = app;
   const known = new Map(); // key → members
   let key = app.mainKey;
-  let pending = null; // the key that is being asked about
-  let asked = 0; // the number of the last question: answers to earlier ones come too late
+  let pending = null; // the key being loaded
+  let lastRequest = 0; // number of the last request: responses to earlier ones are ignored
 
-  app.people = {
-    get members() {
+  app.members = {
+    get list() {
       return known.get(key) ?? null;
     },
     get isOwner() {
       return !isForeign(key);
     },
-    get barred() {
-      return isForeign(key) && known.has(key) ? reasonNotToWrite(known.get(key)) : "";
+    get readOnlyReason() {
+      return isForeign(key) && known.has(key) ? findReadOnlyReason(known.get(key)) : "";
     },
-    ask,
+    load,
     share,
   };
-  app.mayWrite = () => app.writable && !app.people.barred;
+  app.canWrite = () => app.writable && !app.members.readOnlyReason;
 
   app.on("session", (shown) => {
     key = shown.key;
     if (known.get(key) === GONE) known.delete(key); // it may be shared by now
-    tell();
-    ask();
+    notify();
+    load();
   });
-  app.on("connection", ({ name }) => name === "ready" && ask());
-  app.on("history", askOnce);
-  app.on("sessions", askOnce); // its first message has made it
-  app.on("pane", ({ name, open }) => name === "details" && open && ask());
+  app.on("connection", ({ name }) => name === "ready" && load());
+  app.on("history", loadOnce);
+  app.on("sessions", loadOnce); // the first message creates the session
+  app.on("pane", ({ name, open }) => name === "details" && open && load());
   app.on("event", ({ name, payload }) => {
     if (name !== "sessions.changed" || payload.reason === "patched") return;
-    if (payload.sessionKey === key) ask();
+    if (payload.sessionKey === key) load();
     else known.delete(payload.sessionKey);
   });
 
-  /** Until the server has answered, one may write: it refuses what is not allowed. */
-  function reasonNotToWrite(members) {
-    if (members === GONE) return words.unshared;
+  /** Until the server responds, assume that the user can write: it denies what is not allowed. */
+  function findReadOnlyReason(members) {
+    if (members === GONE) return texts.unshared;
     const { role } = members.find(({ username }) => username === app.username) ?? {};
-    return role === "writer" || role === "owner" ? "" : fill(words.viewerOnly, members[0].name);
+    return role === "writer" || role === "owner" ? "" : fill(texts.viewerOnly, members[0].name);
   }
 
-  function askOnce() {
-    if (!known.has(key) && pending !== key) ask();
+  function loadOnce() {
+    if (!known.has(key) && pending !== key) load();
   }
 
-  /** Failing is no news: the next reason asks again. */
-  async function ask() {
+  /** Errors are ignored: the next trigger retries. */
+  async function load() {
     if (!gateway.ready || !(isForeign(key) || (app.details.isOpen() && isStored()))) return;
     const wanted = key;
-    const number = ++asked;
+    const number = ++lastRequest;
     pending = wanted;
     try {
       const { members } = await gateway.request("sessions.members", { key: wanted });
-      if (number === asked) learn(wanted, members);
+      if (number === lastRequest) setMembers(wanted, members);
     } catch (error) {
-      if (number === asked && error.code === "NOT_FOUND") learn(wanted, isForeign(wanted) ? GONE : null);
+      if (number === lastRequest && error.code === "NOT_FOUND") setMembers(wanted, isForeign(wanted) ? GONE : null);
     }
-    if (number === asked) pending = null;
+    if (number === lastRequest) pending = null;
   }
 
   async function share(username, role) {
     const wanted = key;
     const { members } = await gateway.request("sessions.share", { key: wanted, username, role });
-    asked++;
-    learn(wanted, members);
+    lastRequest++;
+    setMembers(wanted, members);
   }
 
-  function learn(wanted, members) {
+  function setMembers(wanted, members) {
     if (members) known.set(wanted, members);
     else known.delete(wanted);
-    if (wanted === key) tell();
+    if (wanted === key) notify();
   }
 
-  function tell() {
-    app.emit("people", { gone: known.get(key) === GONE });
+  function notify() {
+    app.emit("members", { gone: known.get(key) === GONE });
   }
 
-  /** Nobody can share what nobody has written in. */
+  /** A session without messages cannot be shared. */
   function isStored() {
     return Boolean(app.feed.sessionId || app.sessions.find(key));
   }

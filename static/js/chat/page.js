@@ -1,53 +1,53 @@
 /**
- * The chat page: one `app` object, handed to every part of the page, and the order in which the parts start.
+ * The chat page: creates the `app` object shared by all parts of the page and starts them in order.
  *
- * What the parts may use of it:
- *   app.gateway, app.words, app.account, app.username, app.explain, app.letAsk, app.mainKey, app.writable (may this account write), app.feed (of the shown session)
- *   app.people, app.mayWrite(): who shares the shown conversation, and whether one may write in it (members.js)
- *   app.on(name, listener(detail)) and app.emit(name, detail), short for events of app.bus:
- *     session {key, same, messageId}  another conversation, or (`same`) another message of it, is shown
- *     history <answer of chat.history>      it has been loaded
- *     runs {unfinished, waiting, stopping}  how many runs have not ended, whether one waits, whether they are being stopped
- *     event {name, payload}                 every event of the gateway
- *     connection {name, …}                  a state of the connection, see shared/gateway.js
+ * What the parts can use:
+ *   app.gateway, app.texts, app.account, app.username, app.explainUrl, app.allowRequestsUrl, app.mainKey, app.writable (the account can write), app.feed (of the current session)
+ *   app.members, app.canWrite(): members of the current session, and whether the user can write in it (members.js)
+ *   app.on(name, listener(detail)) and app.emit(name, detail), shortcuts for events of app.bus:
+ *     session {key, same, messageId}        another session, or (`same`) another message of it, is shown
+ *     history <response of chat.history>    the history was loaded
+ *     runs {unfinished, waiting, stopping}  number of unfinished runs, whether one is waiting, whether they are being stopped
+ *     event {name, payload}                 any event of the gateway
+ *     connection {name, …}                  connection state, see shared/gateway.js
  *     pane {name, open}                     "sessions" or "details" was opened or closed
- *     people {gone}                         who shares it has changed; gone: it is not shared with us (any more)
- *     selected-model {model}                somebody chose another model for this conversation
- *   app.say(text) to screen readers, app.problem(text), app.notice(text, {undo}), app.setTitle(text)
- *   app.send({message, attachments, replaces}), app.stop(), app.open(key, messageId), app.address(key, messageId)
- *   app.compose(text, {attachments}) puts text into the composer, beside what stands there; app.focusField() (chat/composer/message_form.js)
+ *     members {gone}                        the members changed; gone: not shared with this user (any longer)
+ *     selected-model {model}                the user chose another model for this session
+ *   app.announce(text) to screen readers, app.showProblem(text), app.showToast(text, {undo}), app.setTitle(text)
+ *   app.send({message, attachments, replaces}), app.stop(), app.open(key, messageId), app.urlFor(key, messageId)
+ *   app.compose(text, {attachments}) adds text to the composer; app.focusField() (composer/message_form.js)
  *   app.togglePane(name, open)
  */
 
-import { lendSocket } from "../approvals/updates.js";
-import { startComposer } from "./composer/message_form.js";
-import { startConnection } from "./connection_status.js";
-import { startConversation } from "./messages/session_view.js";
-import { startDetails } from "./details/pane.js";
+import { useChatSocket } from "../approvals/updates.js";
 import { Gateway, randomId } from "../shared/gateway.js";
-import { startHalted } from "./freeze_banner.js";
+import { startComposer } from "./composer/message_form.js";
 import { startOutbox } from "./composer/outbox.js";
+import { startConnectionStatus } from "./connection_status.js";
+import { startDetailsPane } from "./details/pane.js";
+import { startFreezeBanner } from "./freeze_banner.js";
+import { startMembers } from "./members.js";
+import { startSessionView } from "./messages/session_view.js";
 import { startPalette } from "./palette.js";
 import { startPanes } from "./panes.js";
-import { startPeople } from "./members.js";
 import { startSessionList } from "./sessions/list.js";
 import { startToasts } from "./toasts.js";
 import { startViewport } from "./viewport.js";
 
 const MAIN = "agent:main:main";
-const CALM_MS = 150;
+const DEBOUNCE_MS = 150;
 
-const at = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 const bus = new EventTarget();
-const news = []; // not read out yet
+const pendingAnnouncements = []; // not announced yet
 
 const app = {
   bus,
-  words: Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset)),
-  account: at("main").dataset.account,
-  username: at("main").dataset.username,
-  explain: at("main").dataset.explain ?? "", // address of the page that explains a tool call, for those who may open it
-  letAsk: at("main").dataset.letAsk ?? "", // address of the page where an agent may be let ask, for those who may do that
+  texts: Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset)),
+  account: byId("main").dataset.account,
+  username: byId("main").dataset.username,
+  explainUrl: byId("main").dataset.explain ?? "", // page that explains a tool call, for users with permission
+  allowRequestsUrl: byId("main").dataset.letAsk ?? "", // page where an agent can be allowed to request commands, for users with permission
   mainKey: MAIN,
   feed: null,
   writable: true,
@@ -60,30 +60,30 @@ const app = {
     bus.dispatchEvent(new CustomEvent(name, { detail }));
   },
 
-  /** Read out by screen readers. Not the log itself: a growing answer would be read word by word. What comes together is one text. */
-  say(text) {
-    if (!news.length) setTimeout(() => (at("announce").textContent = news.splice(0).join(" ")), CALM_MS);
-    news.push(text);
+  /** Announce to screen readers. The log itself is not live: a streamed answer would be read word by word. Texts in quick succession are joined. */
+  announce(text) {
+    if (!pendingAnnouncements.length) setTimeout(() => (byId("announce").textContent = pendingAnnouncements.splice(0).join(" ")), DEBOUNCE_MS);
+    pendingAnnouncements.push(text);
   },
 
-  problem(text) {
-    at("problem").textContent = text;
-    at("problem").hidden = !text;
+  showProblem(text) {
+    byId("problem").textContent = text;
+    byId("problem").hidden = !text;
   },
 
   setTitle(text) {
-    at("title").textContent = text;
+    byId("title").textContent = text;
     document.title = `${text} · Clawsite`;
   },
 
-  address(key, messageId = null) {
+  urlFor(key, messageId = null) {
     return `#${encodeURIComponent(key)}${messageId ? `/${encodeURIComponent(messageId)}` : ""}`;
   },
 
   open(key, messageId = null) {
-    const address = app.address(key, messageId);
-    if (location.hash === address) show();
-    else location.hash = address;
+    const hash = app.urlFor(key, messageId);
+    if (location.hash === hash) show();
+    else location.hash = hash;
   },
 };
 
@@ -93,17 +93,17 @@ app.gateway = new Gateway({
   caps: ["tool-events"],
   onState: (state) => app.emit("connection", state),
   onEvent: (name, payload) => app.emit("event", { name, payload }),
-  onGap: () => app.conversation.sync(),
+  onGap: () => app.sessionView.sync(),
 });
 
-/** What the address says: #key or #key/message. Keys are encoded, so a bare slash ends them. */
+/** Show what the URL names: #key or #key/message. Keys are encoded, so a slash ends them. */
 function show() {
-  const [key, messageId] = location.hash.slice(1).split("/").map(decoded);
+  const [key, messageId] = location.hash.slice(1).split("/").map(decode);
   const shown = key || MAIN;
   app.emit("session", { key: shown, same: app.feed?.sessionKey === shown, messageId: messageId || null });
 }
 
-function decoded(text) {
+function decode(text) {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -111,24 +111,24 @@ function decoded(text) {
   }
 }
 
-// Listeners are called in this order, so the conversation has changed before the list and the composer hear of it.
+// Listeners run in this order, so the session view changes before the list and the composer are notified.
 startViewport();
-lendSocket(app);
+useChatSocket(app);
 startToasts(app);
 startPanes(app);
-startConnection(app);
-startConversation(app);
-startPeople(app);
-startHalted(app);
+startConnectionStatus(app);
+startSessionView(app);
+startMembers(app);
+startFreezeBanner(app);
 startOutbox(app);
 startSessionList(app);
-startDetails(app);
+startDetailsPane(app);
 startComposer(app);
 startPalette(app);
 addEventListener("hashchange", show);
 document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the part of the address behind # is a conversation's
-  at("main").focus();
+  event.preventDefault(); // the URL fragment names a session
+  byId("main").focus();
 });
 
 show();

@@ -1,18 +1,18 @@
-/** What the palette offers: {group, name, about?, sign, keys?, run}. Only what can be done at this moment. */
+/** Palette items {group, name, about?, sign, keys?, run}. Only those that are currently possible. */
 
-import { isForeign, isMain } from "./sessions/row.js";
-import { shortDate } from "./sessions/dates.js";
 import { fill } from "../shared/texts.js";
+import { formatDate } from "./sessions/dates.js";
+import { isForeign, isMain } from "./sessions/row.js";
 
-const RECENT = 6; // conversations offered before somebody has written anything
+const RECENT = 6; // sessions offered for an empty query
 
 export function sessionItems(app, rows) {
-  const group = app.words.paletteSessions;
+  const group = app.texts.paletteSessions;
   return rows.map((row) => ({
     group,
     id: row.key,
-    name: app.sessions.titleOf(row),
-    about: row.updatedAt ? shortDate(row.updatedAt) : "",
+    name: app.sessions.getTitle(row),
+    about: row.updatedAt ? formatDate(row.updatedAt) : "",
     sign: row.pinned ? "pin" : "chat",
     run: () => app.open(row.key),
   }));
@@ -21,13 +21,13 @@ export function sessionItems(app, rows) {
 export function recentItems(app) {
   const shown = app.sessions.shown().key;
   const rows = app.sessions.rows().filter(({ key }) => key !== shown).sort((a, b) => (b.updatedAt ?? 0) - (a.updatedAt ?? 0));
-  return sessionItems(app, rows.slice(0, RECENT)).map((item) => ({ ...item, group: app.words.paletteRecent }));
+  return sessionItems(app, rows.slice(0, RECENT)).map((item) => ({ ...item, group: app.texts.paletteRecent }));
 }
 
-/** A command that takes no words is carried out; one that does waits for them in the composer. */
+/** Commands without arguments run; others are put into the composer. */
 export function commandItems(app, commands) {
   return commands.map(({ name, args, description }) => ({
-    group: app.words.paletteCommands,
+    group: app.texts.paletteCommands,
     name: [`/${name}`, args?.[0]?.description].filter(Boolean).join(" "),
     about: description,
     sign: "command",
@@ -36,34 +36,34 @@ export function commandItems(app, commands) {
 }
 
 export function actionItems(app, { unfinished, help }) {
-  const { words, sessions, writable } = app;
+  const { texts, sessions, writable } = app;
   const row = sessions.shown();
   const { key } = row;
   const isStored = Boolean(sessions.find(key)) && writable;
   const isMine = !isForeign(key);
   const others = sessions.agents.length > 1 ? sessions.agents : [];
-  const acts = [
-    unfinished && app.mayWrite() && ["stop", words.doStop, () => app.stop(), "Esc"],
-    ["plus", words.doNew, () => sessions.startNew()],
-    ...others.map(({ id, name }) => ["plus", fill(words.doNewWith, name), () => sessions.startNew(id)]),
-    ["search", words.doSearch, () => sessions.search()],
-    isStored && isMine && ["edit", words.doRename, () => rename(app, key), "F2"],
-    isStored && ["pin", row.pinned ? words.doUnpin : words.doPin, () => sessions.pin(key)],
-    isStored && ["archive", row.archived ? words.doUnarchive : words.doArchive, () => sessions.archive(key)],
-    isStored && ["fork", words.doDuplicate, () => sessions.fork(key)],
-    ["link", words.doCopy, () => sessions.copy(key)],
-    isStored && isMine && (isMain(key) ? ["retry", words.doReset, () => sessions.reset(key)] : ["bin", words.doDelete, () => sessions.delete(key)]),
-    isStored && !isMine && ["leave", words.doLeave, () => sessions.leave(key)],
-    writable && isMine && ["thought", words.doModel, () => chooseModel(app)],
-    ["details", app.details.isOpen() ? words.doHideDetails : words.doShowDetails, () => app.togglePane("details")],
-    ...["light", "dark", "system"].map((theme) => ["colours", words[`do${theme.charAt(0).toUpperCase()}${theme.slice(1)}`], () => colours(theme)]),
-    ["keys", words.doHelp, help, "?"],
-    ...ofAccount(),
+  const actions = [
+    unfinished && app.canWrite() && ["stop", texts.doStop, () => app.stop(), "Esc"],
+    ["plus", texts.doNew, () => sessions.startNew()],
+    ...others.map(({ id, name }) => ["plus", fill(texts.doNewWith, name), () => sessions.startNew(id)]),
+    ["search", texts.doSearch, () => sessions.search()],
+    isStored && isMine && ["edit", texts.doRename, () => rename(app, key), "F2"],
+    isStored && ["pin", row.pinned ? texts.doUnpin : texts.doPin, () => sessions.pin(key)],
+    isStored && ["archive", row.archived ? texts.doUnarchive : texts.doArchive, () => sessions.archive(key)],
+    isStored && ["fork", texts.doDuplicate, () => sessions.fork(key)],
+    ["link", texts.doCopy, () => sessions.copy(key)],
+    isStored && isMine && (isMain(key) ? ["retry", texts.doReset, () => sessions.reset(key)] : ["bin", texts.doDelete, () => sessions.delete(key)]),
+    isStored && !isMine && ["leave", texts.doLeave, () => sessions.leave(key)],
+    writable && isMine && ["thought", texts.doModel, () => chooseModel(app)],
+    ["details", app.details.isOpen() ? texts.doHideDetails : texts.doShowDetails, () => app.togglePane("details")],
+    ...["light", "dark", "system"].map((theme) => ["colours", texts[`do${theme.charAt(0).toUpperCase()}${theme.slice(1)}`], () => setTheme(theme)]),
+    ["keys", texts.doHelp, help, "?"],
+    ...accountItems(),
   ];
-  return acts.filter(Boolean).map(([sign, name, run, keys]) => ({ group: words.paletteActions, sign, name, run, keys }));
+  return actions.filter(Boolean).map(([sign, name, run, keys]) => ({ group: texts.paletteActions, sign, name, run, keys }));
 }
 
-/** The field stands in the list, which a phone shows on demand. */
+/** The field is in the list, which phones show on demand. */
 function rename(app, key) {
   app.togglePane("sessions", true);
   app.sessions.rename(key);
@@ -74,12 +74,12 @@ function chooseModel(app) {
   document.getElementById("model").focus();
 }
 
-function colours(theme) {
+function setTheme(theme) {
   document.querySelector(`[data-theme-switch] button[value=${theme}]`).click();
 }
 
-/** Whatever the account's menu leads to: account, admin for those who have it, sign out. */
-function ofAccount() {
+/** The entries of the account menu: account, admin if permitted, sign out. */
+function accountItems() {
   const menu = document.querySelector(".account-menu .menu");
   const links = [...menu.querySelectorAll("a")].map((link) => ["go", link.textContent.trim(), () => link.click()]);
   const leave = menu.querySelector("form:not([data-theme-switch]) button[type=submit]");

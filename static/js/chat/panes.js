@@ -1,4 +1,4 @@
-/** The panes beside the conversation: the list at the left, details at the right. Over it on a phone, beside it where there is room. */
+/** The panes: sessions on the left, details on the right. They cover the chat on phones and are next to it on wide screens. */
 
 export function startPanes(app) {
   const panes = {

@@ -1,14 +1,14 @@
-/** A menu that opens at a button: arrows, Home, End and first letters move in it, Escape and Tab leave it. */
+/** A menu opened by a button: arrows, Home, End and letters move, Escape and Tab close it. */
 
 const GAP = 4;
 
-export function popup(menu) {
+export function createPopupMenu(menu) {
   let opener = null;
   let pressedWhileOpen = null;
 
   const items = () => [...menu.querySelectorAll("[role=menuitem]")].filter((item) => !item.hidden);
 
-  // Pressing the opener closes the menu before the click arrives, which must not open it again.
+  // Pressing the opener closes the menu before the click arrives; that click must not reopen it.
   document.addEventListener("pointerdown", () => (pressedWhileOpen = menu.matches(":popover-open") ? opener : null), true);
   menu.addEventListener("toggle", ({ newState }) => {
     opener?.setAttribute("aria-expanded", String(newState === "open"));
@@ -17,21 +17,21 @@ export function popup(menu) {
   menu.addEventListener("click", ({ target }) => target.closest("[role=menuitem]") && close());
   menu.addEventListener("keydown", (event) => {
     const all = items();
-    const place = all.indexOf(document.activeElement);
-    const to = { ArrowDown: place + 1, ArrowUp: place - 1, Home: 0, End: -1 }[event.key];
+    const index = all.indexOf(document.activeElement);
+    const to = { ArrowDown: index + 1, ArrowUp: index - 1, Home: 0, End: -1 }[event.key];
     if (to !== undefined) all.at(to % all.length).focus();
     else if (event.key === "Escape" || event.key === "Tab") close();
-    else if (event.key.length === 1 && event.key !== " ") letter(all, place, event.key.toLowerCase());
+    else if (event.key.length === 1 && event.key !== " ") focusByLetter(all, index, event.key.toLowerCase());
     else return;
     event.preventDefault();
-    event.stopPropagation(); // Escape closes the menu, and does not also stop a run
+    event.stopPropagation(); // Escape closes the menu and should not stop a run as well
   });
 
-  function letter(all, place, key) {
-    [...all.slice(place + 1), ...all].find((item) => item.textContent.trim().toLowerCase().startsWith(key))?.focus();
+  function focusByLetter(all, index, key) {
+    [...all.slice(index + 1), ...all].find((item) => item.textContent.trim().toLowerCase().startsWith(key))?.focus();
   }
 
-  /** Below the button, or above where there is no room; on a phone the stylesheet puts it at the lower edge. */
+  /** Below the button, or above it if there is no room; on phones the stylesheet places it at the bottom. */
   function open(button) {
     opener = button;
     menu.showPopover();

@@ -1,7 +1,7 @@
-/** Short news at the foot of the page, some of which can be undone. One at a time: the next replaces the last. */
+/** Toasts: short messages at the bottom of the page, some with undo. Each replaces the previous one. */
 
 const SHOWN_MS = 8_000;
-const ABOVE = 8; // px
+const GAP_PIXELS = 8;
 
 export function startToasts(app) {
   const toast = document.getElementById("toast");
@@ -10,19 +10,19 @@ export function startToasts(app) {
   let timer = null;
   let revert = null;
 
-  /** @param {string} news @param {{undo?: Function}} options `undo` is called when somebody asks for it in time. */
-  app.notice = (news, options = {}) => {
+  /** @param {string} message @param {{undo?: Function}} options `undo` is called if the user clicks Undo in time. */
+  app.showToast = (message, options = {}) => {
     revert = options.undo ?? null;
-    text.textContent = news;
+    text.textContent = message;
     undo.hidden = !revert;
     toast.hidden = false;
-    // Above the field one writes in: on a phone it would lie on all of it.
-    toast.parentElement.style.bottom = `${innerHeight - document.getElementById("composer").getBoundingClientRect().top + ABOVE}px`;
-    app.say(news);
-    wait();
+    // Above the composer, which it would cover on phones.
+    toast.parentElement.style.bottom = `${innerHeight - document.getElementById("composer").getBoundingClientRect().top + GAP_PIXELS}px`;
+    app.announce(message);
+    startTimer();
   };
 
-  function wait() {
+  function startTimer() {
     clearTimeout(timer);
     timer = setTimeout(close, SHOWN_MS);
   }
@@ -38,7 +38,7 @@ export function startToasts(app) {
     close();
   });
   toast.querySelector(".close").addEventListener("click", close);
-  // Who is on it, reads it: it waits.
+  // Stays while the user points at it or focuses it.
   for (const arrival of ["pointerenter", "focusin"]) toast.addEventListener(arrival, () => clearTimeout(timer));
-  for (const leaving of ["pointerleave", "focusout"]) toast.addEventListener(leaving, wait);
+  for (const leaving of ["pointerleave", "focusout"]) toast.addEventListener(leaving, startTimer);
 }

@@ -1,6 +1,6 @@
-/** On phones whose keyboard lies over the page instead of making it smaller, the page makes itself smaller. */
+/** On phones whose keyboard covers the page instead of resizing it, resize the page. */
 
-const KEYBOARD = 120; // pixels: no bar of a browser takes that much
+const KEYBOARD = 120; // pixels: more than any browser toolbar
 
 export function startViewport() {
   const seen = globalThis.visualViewport;

@@ -1,31 +1,31 @@
 /**
- * Where the events of a run come from: the gateway, page by page, and again whenever it tells that there are more.
+ * Loads the events of a run from the gateway, page by page, and again whenever there are more.
  *
- * Live events are only a hint to ask: what is asked for has no holes and is what the one who looks may see. Who may look at the
- * run, but has no socket for it, gets it once, as stored.
+ * Live events only trigger requests; the responses have no gaps and respect the user's permissions. Users who may see the run but
+ * receive nothing over the socket get the stored events once.
  */
 
 import { Gateway, randomId } from "../shared/gateway.js";
 
 const PAGE = 1000;
-const CALM_MS = 120; // deltas come by the dozen
-const POLL_MS = 3000; // of a run of others, of which nothing is told live
+const DEBOUNCE_MS = 120; // deltas arrive in bursts
+const POLL_MS = 3000; // for runs of other owners, which send no live events
 
-export class RunSource {
-  /** onEvents(events, {ended}), onState("connecting" | "live" | "lost" | "stored"), onTrouble(error) */
-  constructor({ id, runId, exportUrl, lastSeq, onEvents, onState, onTrouble }) {
-    Object.assign(this, { id, runId, exportUrl, lastSeq, onEvents, onState, onTrouble });
+export class RunEventSource {
+  /** onEvents(events, {ended}), onState("connecting" | "live" | "lost" | "stored"), onError(error) */
+  constructor({ id, runId, exportUrl, lastSeq, onEvents, onState, onError }) {
+    Object.assign(this, { id, runId, exportUrl, lastSeq, onEvents, onState, onError });
     this.ended = false;
     this.timer = null;
-    this.asking = false;
+    this.loading = false;
     this.again = false;
     this.gateway = new Gateway({
       url: `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`,
       client: { id: "webchat-ui", mode: "webchat", version: "1", platform: "web", instanceId: randomId() },
       caps: ["tool-events"],
-      onState: (state) => this.#connection(state),
-      onEvent: (name, payload) => name === "agent" && payload.runId === this.runId && this.#soon(CALM_MS),
-      onGap: () => this.#soon(0),
+      onState: (state) => this.#handleState(state),
+      onEvent: (name, payload) => name === "agent" && payload.runId === this.runId && this.#schedule(DEBOUNCE_MS),
+      onGap: () => this.#schedule(0),
     });
   }
 
@@ -33,26 +33,26 @@ export class RunSource {
     this.gateway.start();
   }
 
-  #connection({ name, hello }) {
+  #handleState({ name, hello }) {
     if (name === "ready") {
       this.scopes = hello.auth?.scopes ?? [];
       this.onState(this.ended ? "stored" : "live");
-      this.#soon(0);
-    } else if (name === "signed-out" || name === "refused" || name === "outdated") this.#stored();
+      this.#schedule(0);
+    } else if (name === "signed-out" || name === "refused" || name === "outdated") this.#loadStored();
     else this.onState(name === "connecting" ? "connecting" : "lost");
   }
 
-  #soon(ms) {
+  #schedule(ms) {
     if (this.ended) return;
-    if (this.asking) this.again = true;
+    if (this.loading) this.again = true;
     else {
       clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.#ask(), ms);
+      this.timer = setTimeout(() => this.#load(), ms);
     }
   }
 
-  async #ask() {
-    this.asking = true;
+  async #load() {
+    this.loading = true;
     this.again = false;
     try {
       let more = true;
@@ -64,23 +64,23 @@ export class RunSource {
       }
       if (this.ended) this.onState("stored");
     } catch (error) {
-      if (error.code === "NOT_FOUND" || error.details?.code === "MISSING_SCOPE") await this.#stored();
-      else if (error.code !== "DISCONNECTED") this.onTrouble(error);
+      if (error.code === "NOT_FOUND" || error.details?.code === "MISSING_SCOPE") await this.#loadStored();
+      else if (error.code !== "DISCONNECTED") this.onError(error);
     } finally {
-      this.asking = false;
-      if (!this.ended) this.#soon(this.again ? CALM_MS : POLL_MS);
+      this.loading = false;
+      if (!this.ended) this.#schedule(this.again ? DEBOUNCE_MS : POLL_MS);
     }
   }
 
-  async #stored() {
+  async #loadStored() {
     try {
-      const answer = await fetch(this.exportUrl, { headers: { Accept: "application/json" } });
-      if (!answer.ok) throw new Error(String(answer.status));
+      const response = await fetch(this.exportUrl, { headers: { Accept: "application/json" } });
+      if (!response.ok) throw new Error(String(response.status));
       this.ended = true;
-      this.onEvents((await answer.json()).events, { ended: true });
+      this.onEvents((await response.json()).events, { ended: true });
       this.onState("stored");
     } catch (error) {
-      this.onTrouble(error);
+      this.onError(error);
     }
   }
 }

@@ -1,19 +1,19 @@
-/** The lanes of time: queue, model, tools, waiting. A click or a drag goes to that moment. */
+/** The lanes of the run timeline: queue, model, tools, waiting. Click or drag to seek. */
 
-import { duration } from "../shared/formats.js";
-import { Scale, spansOf } from "./spans.js";
+import { formatDuration } from "../shared/formats.js";
 import { isError } from "./recording.js";
+import { computeSpans, TimeScale } from "./spans.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const ROW = 20;
 const BAR = 14;
 const AXIS = 18;
-const MOST_TOOL_ROWS = 4;
+const MAX_TOOL_ROWS = 4;
 const STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
 
 export class Lanes {
-  constructor({ root, names, words, onSeek }) {
-    Object.assign(this, { root, names, words, scale: new Scale([], 0) });
+  constructor({ root, names, texts, onSeek }) {
+    Object.assign(this, { root, names, texts, scale: new TimeScale([], 0) });
     this.head = shape("line", { class: "playhead", y1: 0, y2: "100%" });
     const seek = ({ clientX }) => {
       const { left, width } = root.getBoundingClientRect();
@@ -29,8 +29,8 @@ export class Lanes {
 
   draw(events, now) {
     const begin = events[0]?.ts ?? now;
-    this.scale = new Scale(events, now);
-    const spans = spansOf(events);
+    this.scale = new TimeScale(events, now);
+    const spans = computeSpans(events);
     const rows = { queued: 1, model: 1, tools: toolRows(spans.tools), waiting: spans.waiting.length ? 1 : 0 };
     const shapes = [];
     const names = [];
@@ -46,10 +46,10 @@ export class Lanes {
     shapes.push(...this.#axis(begin, now, top));
     this.root.setAttribute("height", top + AXIS);
     this.root.replaceChildren(...shapes, this.head);
-    this.#names(names);
+    this.#drawNames(names);
   }
 
-  /** Put the line at a moment, in drawn milliseconds. */
+  /** Move the playhead to a position in drawn milliseconds. */
   point(drawn) {
     const x = percent(drawn / this.scale.total);
     this.head.setAttribute("x1", x);
@@ -62,18 +62,18 @@ export class Lanes {
     const bar = shape("rect", {
       class: `span ${kind}${bad ? " bad" : ""}${to === null ? " going" : ""}`,
       x: percent(x),
-      y: top + Math.min(row, MOST_TOOL_ROWS - 1) * ROW,
+      y: top + Math.min(row, MAX_TOOL_ROWS - 1) * ROW,
       width: percent(Math.max(this.scale.share(until) - x, 0.0025)),
       height: BAR + 3,
       rx: 2,
     });
     const title = document.createElementNS(SVG, "title");
-    title.textContent = `${label ?? this.words[`span${capital(kind)}`]} · ${duration(until - from, this.words)}`;
+    title.textContent = `${label ?? this.texts[`span${capitalize(kind)}`]} · ${formatDuration(until - from, this.texts)}`;
     bar.append(title);
     return bar;
   }
 
-  /** Round times, as many as there is room for. */
+  /** Round times, as many as fit. */
   *#axis(begin, now, top) {
     const whole = (now - begin) / 1000;
     const step = STEPS.find((each) => whole / each <= 8) ?? 86_400;
@@ -84,15 +84,15 @@ export class Lanes {
       right = share;
       yield shape("line", { class: "tick", x1: percent(share), x2: percent(share), y1: top - 2, y2: top + 3 });
       const text = shape("text", { class: "time", x: percent(share), y: top + 14, "text-anchor": share < 0.02 ? "start" : "middle" });
-      text.textContent = at ? duration(at * 1000, this.words) : "0";
+      text.textContent = at ? formatDuration(at * 1000, this.texts) : "0";
       yield text;
     }
   }
 
-  #names(lanes) {
+  #drawNames(lanes) {
     const shown = lanes.map(([lane, rows]) => {
       const name = document.createElement("span");
-      name.textContent = this.words[`lane${capital(lane)}`];
+      name.textContent = this.texts[`lane${capitalize(lane)}`];
       name.dataset.rows = rows;
       return name;
     });
@@ -101,7 +101,7 @@ export class Lanes {
 }
 
 function toolRows(calls) {
-  return Math.min(MOST_TOOL_ROWS, Math.max(1, ...calls.map(({ row }) => row + 1)));
+  return Math.min(MAX_TOOL_ROWS, Math.max(1, ...calls.map(({ row }) => row + 1)));
 }
 
 function shape(name, attributes) {
@@ -114,6 +114,6 @@ function percent(share) {
   return `${Math.round(share * 100_000) / 1000}%`;
 }
 
-function capital(word) {
+function capitalize(word) {
   return word.charAt(0).toUpperCase() + word.slice(1);
 }

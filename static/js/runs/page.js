@@ -1,34 +1,34 @@
-/** The page of one run: a recorder that is wound to any event, played, and kept at the end while the run goes on. */
+/** The run page: a timeline that can be moved to any event, played, and followed live while the run continues. */
 
-import { put } from "../shared/elements.js";
-import { count, money } from "../shared/formats.js";
-import { RawEvents, brief, since } from "./event_list.js";
+import { setText } from "../shared/elements.js";
+import { formatCount, formatMoney } from "../shared/formats.js";
+import { describeError, fill } from "../shared/texts.js";
+import { EventList, formatOffset, summarizeEvent } from "./event_list.js";
+import { RunEventSource } from "./event_source.js";
 import { Lanes } from "./lanes.js";
-import { Story } from "./replay_view.js";
 import { Recording } from "./recording.js";
-import { RunSource } from "./event_source.js";
-import { fill, reason } from "../shared/texts.js";
+import { ReplayView } from "./replay_view.js";
 
-const SUMMARY_MS = 1500; // how often the server is asked for a new summary while the run goes on
-const LONGEST_DATA = 4000;
-const COLOURS = { running: "busy", waiting: "warn", completed: "good", error: "bad" };
+const SUMMARY_MS = 1500; // how often the summary is refreshed during a run
+const MAX_DATA_CHARACTERS = 4000;
+const COLORS = { running: "busy", waiting: "warn", completed: "good", error: "bad" };
 
-const at = (id) => document.getElementById(id);
-const words = Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset));
-const page = at("run").dataset;
+const byId = (id) => document.getElementById(id);
+const texts = Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset));
+const page = byId("run").dataset;
 const recording = new Recording();
-const scrub = at("scrub");
-let place = -1; // of the event that is shown
-let following = true; // stays at the newest event
-let playing = null; // {drawn, since} while it plays
+const scrub = byId("scrub");
+let index = -1; // of the event shown
+let following = true; // stay at the newest event
+let playing = null; // {drawn, since} while playing
 let summaryTimer = null;
 let ended = page.ended === "yes";
 
-const lanes = new Lanes({ root: at("lanes"), names: at("lane-names"), words, onSeek: (drawn) => seek(drawn) });
-const story = new Story({ root: at("story"), words });
-const raw = new RawEvents({ words, onGo: (event) => goTo(recording.events.indexOf(event), { scroll: true }) });
+const lanes = new Lanes({ root: byId("lanes"), names: byId("lane-names"), texts, onSeek: (drawn) => seek(drawn) });
+const replay = new ReplayView({ root: byId("story"), texts });
+const eventList = new EventList({ texts, onSelect: (event) => goTo(recording.events.indexOf(event), { scroll: true }) });
 
-const source = new RunSource({
+const source = new RunEventSource({
   id: Number(page.id),
   runId: page.runId,
   exportUrl: page.export,
@@ -36,27 +36,27 @@ const source = new RunSource({
   onEvents(events, state) {
     const wasEnded = ended;
     ended = state.ended;
-    if (recording.add(events)) newEvents();
-    if (ended !== wasEnded || (events.length && !wasEnded)) renewSummary(ended);
-    liveSigns();
+    if (recording.add(events)) showNewEvents();
+    if (ended !== wasEnded || (events.length && !wasEnded)) refreshSummary(ended);
+    updateLiveState();
   },
   onState(name) {
-    put(at("connection"), { connecting: words.connecting, live: words.connected, lost: words.lost, stored: "" }[name]);
-    at("connection").dataset.state = name;
-    liveSigns();
+    setText(byId("connection"), { connecting: texts.connecting, live: texts.connected, lost: texts.lost, stored: "" }[name]);
+    byId("connection").dataset.state = name;
+    updateLiveState();
   },
-  onTrouble(error) {
-    put(at("problem"), fill(words.notLoaded, reason(words, error)));
+  onError(error) {
+    setText(byId("problem"), fill(texts.notLoaded, describeError(error, texts)));
   },
 });
 
-function newEvents() {
-  at("recorder").hidden = false;
-  put(at("problem"), "");
+function showNewEvents() {
+  byId("recorder").hidden = false;
+  setText(byId("problem"), "");
   drawLanes();
-  raw.take(recording.events);
-  // A run that is over begins at its end, where the answer is; one that goes on is followed.
-  if (following || place < 0) goTo(recording.events.length - 1, { keep: true });
+  eventList.setEvents(recording.events);
+  // An ended run starts at its end, where the answer is; a live one is followed.
+  if (following || index < 0) goTo(recording.events.length - 1, { keep: true });
   else show();
 }
 
@@ -70,16 +70,16 @@ function goTo(next, { keep = false, scroll = false } = {}) {
   const { events } = recording;
   if (!events.length) return;
   if (!keep) pause();
-  place = Math.max(0, Math.min(next, events.length - 1));
-  following = place === events.length - 1;
-  scrub.value = lanes.scale.at(events[place].ts);
+  index = Math.max(0, Math.min(next, events.length - 1));
+  following = index === events.length - 1;
+  scrub.value = lanes.scale.toDrawn(events[index].ts);
   show();
-  if (scroll) at("recorder").scrollIntoView({ block: "start" });
+  if (scroll) byId("recorder").scrollIntoView({ block: "start" });
 }
 
-/** To the last event before a place on the scale. */
+/** Go to the last event before a position on the scale. */
 function seek(drawn, { keep = false } = {}) {
-  const moment = lanes.scale.back(drawn) + 0.5;
+  const moment = lanes.scale.toTime(drawn) + 0.5;
   const after = recording.events.findIndex(({ ts }) => ts > moment);
   goTo((after === -1 ? recording.events.length : after) - 1, { keep });
   scrub.value = drawn;
@@ -88,59 +88,59 @@ function seek(drawn, { keep = false } = {}) {
 
 function show() {
   const { events } = recording;
-  const event = events[place];
-  const view = recording.viewAt(place);
-  lanes.point(lanes.scale.at(event.ts));
-  put(at("clock"), since(event.ts - events[0].ts, words));
-  put(at("place"), fill(words.place, count(place + 1), count(events.length)));
-  scrub.setAttribute("aria-valuetext", `${at("clock").textContent}, ${at("place").textContent}: ${event.stream} ${brief(event)}`);
-  story.draw(view, event.ts);
-  const state = at("now-state");
-  put(state, words[`state${view.state[0].toUpperCase()}${view.state.slice(1)}`]);
-  state.className = `badge ${COLOURS[view.state] ?? ""}`;
-  at("now-model").textContent = view.model || "–";
-  at("now-tokens").textContent = view.usage.input || view.usage.output ? fill(words.tokens, count(view.usage.input), count(view.usage.output)) : "–";
-  at("now-cost").textContent = view.usage.costUsd ? money(view.usage.costUsd) : "–";
-  put(at("now-title"), `${words[`what${event.stream[0].toUpperCase()}${event.stream.slice(1)}`] ?? event.stream} · ${event.data.phase ?? event.data.name ?? (event.data.final ? "final" : `#${event.seq}`)}`);
-  put(at("now-data"), JSON.stringify(event.data, null, 2).slice(0, LONGEST_DATA));
-  raw.mark(event);
-  button("back").disabled = button("first").disabled = place === 0;
-  button("forward").disabled = button("last").disabled = place === events.length - 1;
-  button("tool").disabled = recording.nextTool(place) === -1 && recording.nextTool(-1) === -1;
+  const event = events[index];
+  const view = recording.viewAt(index);
+  lanes.point(lanes.scale.toDrawn(event.ts));
+  setText(byId("clock"), formatOffset(event.ts - events[0].ts, texts));
+  setText(byId("place"), fill(texts.place, formatCount(index + 1), formatCount(events.length)));
+  scrub.setAttribute("aria-valuetext", `${byId("clock").textContent}, ${byId("place").textContent}: ${event.stream} ${summarizeEvent(event)}`);
+  replay.draw(view, event.ts);
+  const state = byId("now-state");
+  setText(state, texts[`state${view.state[0].toUpperCase()}${view.state.slice(1)}`]);
+  state.className = `badge ${COLORS[view.state] ?? ""}`;
+  byId("now-model").textContent = view.model || "–";
+  byId("now-tokens").textContent = view.usage.input || view.usage.output ? fill(texts.tokens, formatCount(view.usage.input), formatCount(view.usage.output)) : "–";
+  byId("now-cost").textContent = view.usage.costUsd ? formatMoney(view.usage.costUsd) : "–";
+  setText(byId("now-title"), `${texts[`what${event.stream[0].toUpperCase()}${event.stream.slice(1)}`] ?? event.stream} · ${event.data.phase ?? event.data.name ?? (event.data.final ? "final" : `#${event.seq}`)}`);
+  setText(byId("now-data"), JSON.stringify(event.data, null, 2).slice(0, MAX_DATA_CHARACTERS));
+  eventList.mark(event);
+  button("back").disabled = button("first").disabled = index === 0;
+  button("forward").disabled = button("last").disabled = index === events.length - 1;
+  button("tool").disabled = recording.nextTool(index) === -1 && recording.nextTool(-1) === -1;
   button("error").disabled = recording.firstError() === -1;
 }
 
 function play() {
   if (!recording.events.length) return;
-  if (place === recording.events.length - 1) goTo(0);
+  if (index === recording.events.length - 1) goTo(0);
   playing = { drawn: Number(scrub.value), since: performance.now() };
-  at("play").setAttribute("aria-pressed", "true");
+  byId("play").setAttribute("aria-pressed", "true");
   requestAnimationFrame(tick);
 }
 
 function pause() {
   playing = null;
-  at("play").setAttribute("aria-pressed", "false");
+  byId("play").setAttribute("aria-pressed", "false");
 }
 
 function tick(now) {
   if (!playing) return;
-  const drawn = playing.drawn + Math.max(0, now - playing.since) * Number(at("speed").value);
+  const drawn = playing.drawn + Math.max(0, now - playing.since) * Number(byId("speed").value);
   Object.assign(playing, { drawn, since: Math.max(now, playing.since) });
   if (drawn >= lanes.scale.total) return goTo(recording.events.length - 1);
   seek(drawn, { keep: true });
   requestAnimationFrame(tick);
 }
 
-const acts = {
+const actions = {
   first: () => goTo(0),
-  back: () => goTo(place - 1),
+  back: () => goTo(index - 1),
   play: () => (playing ? pause() : play()),
-  forward: () => goTo(place + 1),
+  forward: () => goTo(index + 1),
   last: () => goTo(recording.events.length - 1),
   tool() {
-    const next = recording.nextTool(place);
-    goTo(next === -1 ? recording.nextTool(-1) : next); // after the last, the first again
+    const next = recording.nextTool(index);
+    goTo(next === -1 ? recording.nextTool(-1) : next); // after the last one, start over
   },
   error: () => goTo(recording.firstError()),
 };
@@ -150,20 +150,20 @@ function button(name) {
   return document.querySelector(`[data-do=${name}]`);
 }
 
-at("recorder").addEventListener("click", ({ target }) => {
+byId("recorder").addEventListener("click", ({ target }) => {
   const name = target.closest("[data-do]")?.dataset.do;
-  if (name) acts[name]();
+  if (name) actions[name]();
 });
 
 document.addEventListener("keydown", (event) => {
   const name = KEYS[event.key] ?? KEYS[event.key.toLowerCase()];
   const typing = event.target.closest("input:not([type=range]), select, textarea, summary, button, a");
-  const scrolls = (event.key === "Home" || event.key === "End") && event.target !== scrub; // elsewhere they move the page
-  if (!name || event.ctrlKey || event.metaKey || event.altKey || at("recorder").hidden) return;
+  const scrolls = (event.key === "Home" || event.key === "End") && event.target !== scrub; // elsewhere these keys scroll the page
+  if (!name || event.ctrlKey || event.metaKey || event.altKey || byId("recorder").hidden) return;
   if (scrolls || (typing && (event.key === " " || typing.matches("select, input, textarea")))) return;
   if (button(name).disabled) return;
   event.preventDefault();
-  acts[name]();
+  actions[name]();
 });
 
 scrub.addEventListener("input", () => {
@@ -171,25 +171,25 @@ scrub.addEventListener("input", () => {
   seek(Number(scrub.value));
 });
 
-function liveSigns() {
-  const live = !ended && at("connection").dataset.state === "live";
-  at("live").hidden = !live;
-  const stop = at("stop");
+function updateLiveState() {
+  const live = !ended && byId("connection").dataset.state === "live";
+  byId("live").hidden = !live;
+  const stop = byId("stop");
   if (stop) stop.hidden = ended || !live || !source.scopes?.includes("operator.write");
 }
 
-at("stop")?.addEventListener("click", async ({ target }) => {
+byId("stop")?.addEventListener("click", async ({ target }) => {
   target.disabled = true;
   try {
     await source.gateway.request("chat.abort", { sessionKey: page.sessionKey, runId: page.runId });
   } catch (error) {
-    put(at("problem"), fill(words.notStopped, reason(words, error)));
+    setText(byId("problem"), fill(texts.notStopped, describeError(error, texts)));
     target.disabled = false;
   }
 });
 
-/** The summary is the server's; a newer one takes its place. */
-function renewSummary(now) {
+/** Replace the summary by a newer one rendered by the server. */
+function refreshSummary(now) {
   if (summaryTimer && !now) return;
   clearTimeout(summaryTimer);
   summaryTimer = setTimeout(
@@ -200,7 +200,7 @@ function renewSummary(now) {
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const id of ["summary", "calls"]) {
         const part = fresh.getElementById(id);
-        if (part) at(id).replaceWith(document.adoptNode(part));
+        if (part) byId(id).replaceWith(document.adoptNode(part));
       }
     },
     now ? 0 : SUMMARY_MS,

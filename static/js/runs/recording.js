@@ -1,4 +1,4 @@
-/** A run's events, folded up to any of them: what there was to see at that moment. Draws nothing and asks nothing. */
+/** Replays the events of a run up to any of them: what was visible at that time. No drawing, no requests. */
 
 export class Recording {
   constructor() {
@@ -10,34 +10,34 @@ export class Recording {
     return this.events.at(-1)?.seq ?? 0;
   }
 
-  /** @returns {boolean} whether there was something new */
+  /** @returns {boolean} whether there were new events */
   add(events) {
     const fresh = events.filter(({ seq }) => seq > this.last);
     this.events.push(...fresh);
     return fresh.length > 0;
   }
 
-  /** Where the next tool call begins after a place; -1 when there is none. */
-  nextTool(place) {
-    return this.events.findIndex(({ stream, data }, at) => at > place && stream === "tool" && data.phase === "start");
+  /** Index of the next start of a tool call; -1 if there is none. */
+  nextTool(index) {
+    return this.events.findIndex(({ stream, data }, position) => position > index && stream === "tool" && data.phase === "start");
   }
 
   firstError() {
     return this.events.findIndex(isError);
   }
 
-  /** The run as it was right after the event at `place`. */
-  viewAt(place) {
+  /** The run as it was right after the event at `index`. */
+  viewAt(index) {
     const view = { state: "accepted", prompt: "", promptCharacters: 0, model: "", blocks: [], usage: { input: 0, output: 0, costUsd: 0 } };
     const byId = new Map();
-    const block = (id, make) => {
+    const block = (id, create) => {
       if (!byId.has(id)) {
-        byId.set(id, { id, ...make() });
+        byId.set(id, { id, ...create() });
         view.blocks.push(byId.get(id));
       }
       return byId.get(id);
     };
-    for (const event of this.events.slice(0, place + 1)) fold[event.stream]?.(view, event, block);
+    for (const event of this.events.slice(0, index + 1)) apply[event.stream]?.(view, event, block);
     return view;
   }
 }
@@ -46,37 +46,37 @@ export function isError({ stream, data }) {
   return (stream === "lifecycle" && (data.phase === "error" || data.phase === "retry")) || (stream === "tool" && Boolean(data.isError));
 }
 
-const RUNS = new Set(["start", "resume", "rescued"]);
+const RUNNING_PHASES = new Set(["start", "resume", "rescued"]);
 
-const fold = {
+const apply = {
   lifecycle(view, { seq, ts, data }, block) {
     const { phase } = data;
     if (phase === "accepted") Object.assign(view, { prompt: data.prompt ?? "", promptCharacters: data.characters ?? 0 });
-    else if (RUNS.has(phase)) view.state = "running";
+    else if (RUNNING_PHASES.has(phase)) view.state = "running";
     else if (phase === "waiting") view.state = "waiting";
     else if (phase === "error") view.state = "error";
     else if (phase === "end") view.state = data.aborted ? "aborted" : "completed";
-    const told = phase === "end" && data.aborted ? "aborted" : phase;
+    const note = phase === "end" && data.aborted ? "aborted" : phase;
     const kind = data.kind ?? data.reason ?? data.stopReason ?? "";
-    if (phase !== "accepted") block(`n${seq}`, () => ({ type: "note", note: told, detail: data.error ?? "", kind, ts, bad: phase === "error" || phase === "retry" }));
+    if (phase !== "accepted") block(`n${seq}`, () => ({ type: "note", note, detail: data.error ?? "", kind, ts, bad: phase === "error" || phase === "retry" }));
   },
 
   assistant(view, event, block) {
     const { data } = event;
-    const said = messageOf(event, block);
-    if (!data.final) return void append(said, "text", data);
-    const { message } = data;
-    said.done = true;
-    if (message.content) {
-      said.text = joined(message.content, "text");
-      said.thinking = joined(message.content, "thinking") || said.thinking;
+    const shown = messageOf(event, block);
+    if (!data.final) return void append(shown, "text", data);
+    const { content, provider, model, usage } = data.message;
+    shown.done = true;
+    if (content) {
+      shown.text = joinContent(content, "text");
+      shown.thinking = joinContent(content, "thinking") || shown.thinking;
     }
-    said.model = [message.provider, message.model].filter(Boolean).join("/");
-    said.usage = message.usage ?? null;
-    view.model = said.model || view.model;
-    view.usage.input += message.usage?.input ?? 0;
-    view.usage.output += message.usage?.output ?? 0;
-    view.usage.costUsd += (message.usage?.costMicroUsd ?? 0) / 1e6;
+    shown.model = [provider, model].filter(Boolean).join("/");
+    shown.usage = usage ?? null;
+    view.model = shown.model || view.model;
+    view.usage.input += usage?.input ?? 0;
+    view.usage.output += usage?.output ?? 0;
+    view.usage.costUsd += (usage?.costMicroUsd ?? 0) / 1e6;
   },
 
   thinking(view, event, block) {
@@ -100,7 +100,7 @@ const fold = {
     else if (data.phase === "waiting") Object.assign(call, { args: data.args, status: "waiting" });
     else if (data.phase === "decided") {
       const { status = "decided", by = "" } = data.approval ?? {};
-      Object.assign(call, { status: "decided", question: data.approval });
+      Object.assign(call, { status: "decided", approval: data.approval });
       block(`n${seq}`, () => ({ type: "note", note: status, detail: "", kind: by ?? "", ts, bad: status === "denied" || status === "expired" }));
     }
     else if (data.phase === "update") call.output = data.partialResult ?? "";
@@ -112,20 +112,20 @@ const fold = {
   },
 };
 
-/** The message an event belongs to; another attempt begins it anew. */
+/** The message of an event; a new attempt starts it over. */
 function messageOf({ data }, block) {
-  const said = block(`m${data.messageId}`, () => ({ type: "message", attempt: data.attempt ?? 1, text: "", thinking: "", characters: 0 }));
-  if (data.reset || (data.attempt && data.attempt !== said.attempt)) {
-    Object.assign(said, { attempt: data.attempt ?? said.attempt, text: "", thinking: "", characters: 0, calling: "" });
+  const message = block(`m${data.messageId}`, () => ({ type: "message", attempt: data.attempt ?? 1, text: "", thinking: "", characters: 0 }));
+  if (data.reset || (data.attempt && data.attempt !== message.attempt)) {
+    Object.assign(message, { attempt: data.attempt ?? message.attempt, text: "", thinking: "", characters: 0, calling: "" });
   }
-  return said;
+  return message;
 }
 
-function append(said, kind, { delta, characters }) {
-  said[kind] += delta ?? "";
-  said.characters += characters ?? 0;
+function append(message, kind, { delta, characters }) {
+  message[kind] += delta ?? "";
+  message.characters += characters ?? 0;
 }
 
-function joined(content, kind) {
+function joinContent(content, kind) {
   return content.filter(({ type }) => type === kind).map((part) => part[kind]).join("\n");
 }

@@ -1,19 +1,19 @@
-/** What could be seen at a moment: the question, thoughts, words, tool calls and what became of them. */
+/** Shows a run at a point in time: prompt, thinking, answers, tool calls and their results. */
 
-import { copyOf, put } from "../shared/elements.js";
-import { count, duration, money } from "../shared/formats.js";
-import { failure, reasonWords } from "../shared/run_reasons.js";
-import { verdictWords } from "../shared/tool_decisions.js";
+import { cloneTemplate, setText } from "../shared/elements.js";
+import { formatCount, formatDuration, formatMoney } from "../shared/formats.js";
+import { describeFailure, describeReason } from "../shared/run_reasons.js";
 import { fill } from "../shared/texts.js";
+import { describeDecision } from "../shared/tool_decisions.js";
 
-const LONGEST = 20_000; // characters of one text; the export has all of them
+const MAX_CHARACTERS = 20_000; // of one text; the export is complete
 
-export class Story {
-  constructor({ root, words }) {
-    Object.assign(this, { root, words, shown: new Map() });
+export class ReplayView {
+  constructor({ root, texts }) {
+    Object.assign(this, { root, texts, shown: new Map() });
   }
 
-  /** @param view of Recording.viewAt, @param now the moment's time, so that what goes on has a duration */
+  /** @param view of Recording.viewAt, @param now the time shown, for the duration of what is still running */
   draw(view, now) {
     const asked = { id: "asked", type: "asked", text: view.prompt, characters: view.promptCharacters };
     const blocks = [asked, ...view.blocks];
@@ -23,18 +23,18 @@ export class Story {
       element.remove();
       this.shown.delete(id);
     }
-    blocks.forEach((block, place) => {
+    blocks.forEach((block, index) => {
       const element = this.#element(block);
-      if (this.root.children[place] !== element) this.root.insertBefore(element, this.root.children[place] ?? null);
-      element.classList.toggle("latest", place === blocks.length - 1);
-      draw[block.type](element, block, this.words, now);
+      if (this.root.children[index] !== element) this.root.insertBefore(element, this.root.children[index] ?? null);
+      element.classList.toggle("latest", index === blocks.length - 1);
+      draw[block.type](element, block, this.texts, now);
     });
   }
 
   #element({ id, type }) {
     if (!this.shown.has(id)) {
       const template = { asked: "story-message", message: "story-message", tool: "story-tool", note: "story-note" }[type];
-      const element = copyOf(template);
+      const element = cloneTemplate(template);
       element.dataset.type = type;
       this.shown.set(id, element);
     }
@@ -43,50 +43,50 @@ export class Story {
 }
 
 const draw = {
-  asked(element, { text, characters }, words) {
-    put(element.querySelector("h3"), words.asked);
-    put(element.querySelector(":scope > .text"), clipped(text));
-    put(element.querySelector(".facts"), hiddenWords(characters, words));
+  asked(element, { text, characters }, texts) {
+    setText(element.querySelector("h3"), texts.asked);
+    setText(element.querySelector(":scope > .text"), clip(text));
+    setText(element.querySelector(".facts"), describeHidden(characters, texts));
   },
 
-  message(element, { text, thinking, characters, attempt, model, usage, done, calling }, words) {
-    put(element.querySelector("h3"), words.answer);
+  message(element, { text, thinking, characters, attempt, model, usage, done, calling }, texts) {
+    setText(element.querySelector("h3"), texts.answer);
     const thought = element.querySelector(".thought");
     thought.hidden = !thinking;
-    put(thought.querySelector("summary"), words.thinking);
-    put(thought.querySelector(".text"), clipped(thinking));
+    setText(thought.querySelector("summary"), texts.thinking);
+    setText(thought.querySelector(".text"), clip(thinking));
     if (!done && thinking && !text) thought.open = true;
-    put(element.querySelector(":scope > .text"), clipped(text));
+    setText(element.querySelector(":scope > .text"), clip(text));
     element.classList.toggle("open", !done);
-    const facts = [hiddenWords(characters, words), calling && !done ? `${calling}(…)` : "", attempt > 1 ? fill(words.attempt, attempt) : "", model ?? ""];
-    if (usage) facts.push(fill(words.tokens, count(usage.input ?? 0), count(usage.output ?? 0)));
-    if (usage?.costMicroUsd) facts.push(money(usage.costMicroUsd / 1e6));
-    put(element.querySelector(".facts"), facts.filter(Boolean).join(" · "));
+    const facts = [describeHidden(characters, texts), calling && !done ? `${calling}(…)` : "", attempt > 1 ? fill(texts.attempt, attempt) : "", model ?? ""];
+    if (usage) facts.push(fill(texts.tokens, formatCount(usage.input ?? 0), formatCount(usage.output ?? 0)));
+    if (usage?.costMicroUsd) facts.push(formatMoney(usage.costMicroUsd / 1e6));
+    setText(element.querySelector(".facts"), facts.filter(Boolean).join(" · "));
   },
 
-  tool(element, { name, status, args, began, ended, verdict, question, output }, words, now) {
-    put(element.querySelector(".name"), name);
+  tool(element, { name, status, args, began, ended, verdict, approval, output }, texts, now) {
+    setText(element.querySelector(".name"), name);
     const state = element.querySelector(".state");
-    put(state, words[`tool${status[0].toUpperCase()}${status.slice(1)}`]);
+    setText(state, texts[`tool${status[0].toUpperCase()}${status.slice(1)}`]);
     state.className = `badge state ${{ finished: "good", failed: "bad", refused: "bad", running: "busy", waiting: "warn" }[status] ?? ""}`;
-    put(element.querySelector(".took"), status === "refused" ? "" : duration((ended ?? now) - began, words));
-    put(element.querySelector(".verdict"), verdict?.layer || verdict?.admission || (verdict && question) ? verdictWords({ ...verdict, allowed: verdict.verdict !== "refused", question }, words) : "");
-    put(element.querySelector(".args"), args && Object.keys(args).length ? clipped(JSON.stringify(args, null, 2)) : "");
-    put(element.querySelector(".output"), clipped(output));
+    setText(element.querySelector(".took"), status === "refused" ? "" : formatDuration((ended ?? now) - began, texts));
+    setText(element.querySelector(".verdict"), verdict?.layer || verdict?.admission || (verdict && approval) ? describeDecision({ ...verdict, allowed: verdict.verdict !== "refused", approval }, texts) : "");
+    setText(element.querySelector(".args"), args && Object.keys(args).length ? clip(JSON.stringify(args, null, 2)) : "");
+    setText(element.querySelector(".output"), clip(output));
   },
 
-  note(element, { note, detail, kind, bad }, words) {
-    const known = words[`note${note[0].toUpperCase()}${note.slice(1)}`];
-    const why = detail ? failure(detail, kind, words) : reasonWords(kind, words);
-    put(element, known ? fill(known, why) : [note, why].filter(Boolean).join(": "));
+  note(element, { note, detail, kind, bad }, texts) {
+    const known = texts[`note${note[0].toUpperCase()}${note.slice(1)}`];
+    const why = detail ? describeFailure(detail, kind, texts) : describeReason(kind, texts);
+    setText(element, known ? fill(known, why) : [note, why].filter(Boolean).join(": "));
     element.classList.toggle("bad", bad);
   },
 };
 
-function hiddenWords(characters, words) {
-  return characters ? fill(words.characters, count(characters)) : "";
+function describeHidden(characters, texts) {
+  return characters ? fill(texts.characters, formatCount(characters)) : "";
 }
 
-function clipped(text) {
-  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+function clip(text) {
+  return text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text;
 }

@@ -1,9 +1,9 @@
-/** What a run's time went into, and a scale on which long pauses do not hide the rest. Draws nothing. */
+/** What a run spent its time on, and a scale that compresses long pauses. No drawing. */
 
-const PAUSE_MS = 10_000; // a longer silence is drawn shorter than it was
+const PAUSE_MS = 10_000; // longer pauses are compressed
 
-/** @returns {{queued, model, tools, waiting}} lists of {kind, from, to, label?, bad?, row?}; `to` is null while it goes on. */
-export function spansOf(events) {
+/** @returns {{queued, model, tools, waiting}} lists of {kind, from, to, label?, bad?, row?}; `to` is null while it lasts. */
+export function computeSpans(events) {
   const lanes = { queued: [], model: [], tools: [], waiting: [] };
   const calls = new Map();
   const open = { queued: null, model: null, waiting: null };
@@ -52,7 +52,7 @@ export function spansOf(events) {
   }
 }
 
-/** Calls side by side get rows of their own. */
+/** Put parallel calls in separate rows. */
 function stack(calls) {
   const free = [];
   for (const call of calls) {
@@ -62,41 +62,41 @@ function stack(calls) {
   }
 }
 
-/** Moments to a place between 0 and 1 and back. Continuous and rising, so what came later stands further right. */
-export class Scale {
+/** Maps times to positions between 0 and 1 and back. Continuous and increasing, so later events are further right. */
+export class TimeScale {
   constructor(events, until) {
     this.points = []; // [ts, drawn ms]
     let drawn = 0;
     let before = events[0]?.ts ?? 0;
     for (const ts of [...events.map((event) => event.ts), until]) {
       if (this.points.length && ts <= before) continue;
-      drawn += shown(ts - before);
+      drawn += drawnLength(ts - before);
       this.points.push([ts, drawn]);
       before = ts;
     }
     this.total = Math.max(1, drawn);
   }
 
-  /** Drawn milliseconds since the beginning. */
-  at(ts) {
-    return between(this.points, ts, 0, 1);
+  /** Drawn milliseconds since the start. */
+  toDrawn(ts) {
+    return interpolate(this.points, ts, 0, 1);
   }
 
-  /** The moment that stands at so many drawn milliseconds. */
-  back(drawn) {
-    return between(this.points, drawn, 1, 0);
+  /** The time at a position in drawn milliseconds. */
+  toTime(drawn) {
+    return interpolate(this.points, drawn, 1, 0);
   }
 
   share(ts) {
-    return this.at(ts) / this.total;
+    return this.toDrawn(ts) / this.total;
   }
 }
 
-function shown(gap) {
+function drawnLength(gap) {
   return gap <= PAUSE_MS ? gap : PAUSE_MS * (1 + Math.log2(gap / PAUSE_MS) / 2);
 }
 
-function between(points, value, from, to) {
+function interpolate(points, value, from, to) {
   if (!points.length || value <= points[0][from]) return points[0]?.[to] ?? 0;
   let low = 0;
   let high = points.length - 1;

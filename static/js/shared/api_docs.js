@@ -1,22 +1,22 @@
-/** Sends an operation of the REST API as the person who is signed in, and shows the answer as it came. */
+/** Calls an operation of the REST API as the signed-in user and shows the response. */
 
 const token = document.querySelector("#credential [name=csrfmiddlewaretoken]").value;
 
 for (const form of document.querySelectorAll("form.try")) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const [state, shown] = [form.querySelector(".answer-state"), form.querySelector(".answer")];
-    const began = performance.now();
-    const answer = await fetch(...requestOf(form)).catch(() => null);
-    const text = answer ? await answer.text() : "";
-    state.textContent = answer ? `${answer.status} ${answer.statusText} · ${Math.round(performance.now() - began)} ms` : "–";
-    shown.textContent = pretty(text);
+    const [state, output] = [form.querySelector(".answer-state"), form.querySelector(".answer")];
+    const startedAt = performance.now();
+    const response = await fetch(...buildRequest(form)).catch(() => null);
+    const text = response ? await response.text() : "";
+    state.textContent = response ? `${response.status} ${response.statusText} · ${Math.round(performance.now() - startedAt)} ms` : "–";
+    output.textContent = formatJson(text);
     state.hidden = false;
-    shown.hidden = !text;
+    output.hidden = !text;
   });
 }
 
-function requestOf(form) {
+function buildRequest(form) {
   const headers = { "X-CSRFToken": token };
   let path = form.dataset.path;
   const query = new URLSearchParams();
@@ -31,7 +31,7 @@ function requestOf(form) {
   return [address, { method: form.dataset.method, headers, body, credentials: "same-origin" }];
 }
 
-function pretty(text) {
+function formatJson(text) {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
   } catch {
@@ -39,10 +39,10 @@ function pretty(text) {
   }
 }
 
-/** A link to a shape opens it. */
-function open() {
-  const found = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (found instanceof HTMLDetailsElement) found.open = true;
+/** Open the schema a link points to. */
+function openLinked() {
+  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (target instanceof HTMLDetailsElement) target.open = true;
 }
-addEventListener("hashchange", open);
-open();
+addEventListener("hashchange", openLinked);
+openLinked();

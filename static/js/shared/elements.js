@@ -1,22 +1,22 @@
-/** Copies of the templates in the page, and the few ways in which text gets into them. */
+/** Clones templates of the page and sets their text. */
 
-export function copyOf(template) {
+export function cloneTemplate(template) {
   return document.getElementById(template).content.firstElementChild.cloneNode(true);
 }
 
-/** Show `text` in the element, or hide the element when there is none. */
-export function put(element, text) {
+/** Set the text of an element; hide the element if there is none. */
+export function setText(element, text) {
   if (element.textContent !== (text ?? "")) element.textContent = text ?? "";
   element.hidden = !text;
 }
 
-/** The blocks of a message's content; a bare text is one. */
-export function blocksOf(content) {
+/** The blocks of a message's content; plain text is one block. */
+export function getBlocks(content) {
   return Array.isArray(content) ? content : [{ type: "text", text: content ?? "" }];
 }
 
-export function textOf(content) {
-  return blocksOf(content)
+export function getText(content) {
+  return getBlocks(content)
     .filter(({ type }) => type === "text")
     .map(({ text }) => text)
     .join("\n");

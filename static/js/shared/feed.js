@@ -1,35 +1,34 @@
 /**
- * One session, followed: what is stored, then every event after it, each once and in order.
+ * Follows one session: stored messages first, then every event after them, once and in order.
  *
- * Events carry the session's cursor, which has no holes, and the seq of the run they belong to. After a break the feed asks
- * for what it missed by cursor; when the server no longer has it, or has another log since a restore, it starts over from the
- * stored messages.
+ * Events carry the session's cursor, which has no gaps, and the seq of their run. After a disconnect the feed requests missed events by
+ * cursor. If the server no longer has them, or has a different log after a restore, it reloads the stored messages.
  */
 
-export const PAGE = 100; // messages of one page of history
-const MOST_ROUNDS = 5; // of catching up in a row; what is then still missing comes with the next event
+export const PAGE = 100; // messages per page of history
+const MAX_ROUNDS = 5; // of catching up in a row; the next event triggers the rest
 
 export class SessionFeed {
   /** onHistory({messages, queued, activeRun}) replaces what is shown; onEvent(payload) adds to it. */
   constructor({ gateway, sessionKey, onHistory, onEvent }) {
     Object.assign(this, { gateway, sessionKey, onHistory, onEvent });
-    this.sessionId = null; // of the session's current generation; null until somebody has written in it
+    this.sessionId = null; // of the session's current generation; null until the first message
     this.loaded = false;
-    this.cursor = 0; // of the last event seen, or covered by the stored messages
-    this.epoch = undefined; // of the log it counts in
+    this.cursor = 0; // of the last event applied, or covered by the stored messages
+    this.epoch = undefined; // of the event log the cursor belongs to
     this.runs = new Map(); // run id → last seq seen
-    this.early = []; // arrived while catching up
+    this.pendingEvents = []; // arrived while catching up
     this.syncing = null;
     this.again = false;
     this.closed = false;
   }
 
-  /** Another session is shown from now on. */
+  /** Stop: another session is shown. */
   close() {
     this.closed = true;
   }
 
-  /** Load, or catch up after a break. A call while one is under way joins it, and it goes another round. */
+  /** Load, or catch up after a disconnect. A call during a sync joins it and triggers another round. */
   sync() {
     this.again = true;
     this.syncing ??= this.#sync().finally(() => {
@@ -38,36 +37,36 @@ export class SessionFeed {
     return this.syncing;
   }
 
-  /** Begin again from the stored messages; the session of this key may be another one now. */
+  /** Reload the stored messages; the key may now belong to a different session. */
   reload() {
     this.loaded = false;
     this.sessionId = null;
     return this.sync();
   }
 
-  /** A live event. Returns a promise when it revealed a hole, which is then being closed. */
+  /** Handle a live event. Returns a promise if it revealed a gap that is being filled. */
   take(payload) {
     if (this.closed || !this.#isOurs(payload) || !(this.loaded || this.syncing)) return null;
-    if (payload.change === "reset") return this.reload(); // another generation: what is shown belongs to the last one
+    if (payload.change === "reset") return this.reload(); // a new generation: what is shown belongs to the previous one
     if (!this.syncing && payload.cursor <= this.cursor + 1) return this.#apply(payload);
-    this.early.push(payload);
+    this.pendingEvents.push(payload);
     return this.syncing ? null : this.sync();
   }
 
-  /** The id guards against a session that was deleted and made again under the same key. */
+  /** The ID guards against a session that was deleted and recreated under the same key. */
   #isOurs({ sessionKey, sessionId, change }) {
     return sessionKey === this.sessionKey && (!this.sessionId || sessionId === this.sessionId || change === "reset");
   }
 
   async #sync() {
-    for (let round = 0; this.again && !this.closed && round < MOST_ROUNDS; round++) {
+    for (let round = 0; this.again && !this.closed && round < MAX_ROUNDS; round++) {
       this.again = false;
       if (!this.loaded || !(await this.#catchUp())) await this.#load();
-      const early = this.early.sort((a, b) => a.cursor - b.cursor);
-      this.early = [];
-      for (const payload of early) {
+      const pendingEvents = this.pendingEvents.sort((a, b) => a.cursor - b.cursor);
+      this.pendingEvents = [];
+      for (const payload of pendingEvents) {
         if (payload.cursor > this.cursor + 1) this.again = true;
-        if (this.again) this.early.push(payload);
+        if (this.again) this.pendingEvents.push(payload);
         else this.#apply(payload);
       }
     }
@@ -85,12 +84,12 @@ export class SessionFeed {
     this.onHistory(history);
   }
 
-  /** False when the server cannot say what was missed. */
+  /** False if the server no longer has the missed events. */
   async #catchUp() {
     let more = true;
     while (more && this.loaded && !this.closed) {
-      const place = { fromStateVersion: this.cursor, epoch: this.epoch };
-      const page = await this.gateway.request("sessions.history", { sessionKey: this.sessionKey, ...place });
+      const position = { fromStateVersion: this.cursor, epoch: this.epoch };
+      const page = await this.gateway.request("sessions.history", { sessionKey: this.sessionKey, ...position });
       if (page.resync_required) return false;
       for (const { payload } of page.events) if (!this.closed) this.#apply(payload);
       this.cursor = Math.max(this.cursor, page.cursor);
@@ -100,8 +99,8 @@ export class SessionFeed {
   }
 
   /**
-   * The stored answer may be newer than the cursor that came with it: pieces of text that it holds already are left out by the
-   * run's own seq. Everything else says the same when it is told again, so it is, and the end of a run is never missed.
+   * The stored answer may be newer than its cursor: deltas it already contains are skipped by the run's seq. All other events are
+   * idempotent and applied again, so the end of a run is never missed.
    */
   #apply(payload) {
     if (payload.cursor <= this.cursor) return null;

@@ -1,4 +1,4 @@
-/** Times, durations, tokens, money and sizes as people read them, in the language of the page. */
+/** Formats times, durations, tokens, money and sizes in the page's language. */
 
 import { fill } from "./texts.js";
 
@@ -12,57 +12,57 @@ const part = new Intl.NumberFormat(language, { style: "percent" });
 const short = new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 });
 
 /** 14:05 today, 3 May 14:05 this year, 3 May 2024 14:05 before. */
-export function shortTime(ms, now = new Date()) {
+export function formatTime(ms, now = new Date()) {
   const then = new Date(ms);
   if (then.toDateString() === now.toDateString()) return clock.format(then);
   return `${(then.getFullYear() === now.getFullYear() ? day : year).format(then)} ${clock.format(then)}`;
 }
 
-export function longTime(ms) {
+export function formatFullTime(ms) {
   return whole.format(new Date(ms));
 }
 
 /** < 0.1 s, 0.4 s, 12 s, 2 min 5 s, 3 h 20 min */
-export function duration(ms, words) {
+export function formatDuration(ms, texts) {
   const seconds = ms / 1000;
-  if (seconds < 0.05) return fill(words.seconds, "< 0.1");
-  if (seconds < 9.95) return fill(words.seconds, (Math.round(seconds * 10) / 10).toLocaleString(language));
-  if (seconds < 60) return fill(words.seconds, Math.round(seconds));
-  if (seconds < 3600) return fill(words.minutes, Math.floor(seconds / 60), Math.floor(seconds % 60));
-  return fill(words.hours, Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60));
+  if (seconds < 0.05) return fill(texts.seconds, "< 0.1");
+  if (seconds < 9.95) return fill(texts.seconds, (Math.round(seconds * 10) / 10).toLocaleString(language));
+  if (seconds < 60) return fill(texts.seconds, Math.round(seconds));
+  if (seconds < 3600) return fill(texts.minutes, Math.floor(seconds / 60), Math.floor(seconds % 60));
+  return fill(texts.hours, Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60));
 }
 
-/** 90 days, 8 hours, 15 minutes: the largest unit that tells it exactly. */
-export function lasting(seconds) {
+/** 90 days, 8 hours, 15 minutes: in the largest unit without a remainder. */
+export function formatPeriod(seconds) {
   const [unit, size] = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]].find(([, size]) => seconds % size === 0);
   return new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "long" }).format(seconds / size);
 }
 
-/** Seconds that are being counted: whole ones, so that the text does not tremble. */
-export function counted(ms, words) {
-  return ms < 60_000 ? fill(words.seconds, Math.floor(ms / 1000)) : duration(ms, words);
+/** A running count: whole seconds, so that the text does not jitter. */
+export function formatElapsed(ms, texts) {
+  return ms < 60_000 ? fill(texts.seconds, Math.floor(ms / 1000)) : formatDuration(ms, texts);
 }
 
-export function count(number) {
+export function formatCount(number) {
   return plain.format(number);
 }
 
-export function shortCount(number) {
+export function formatShortCount(number) {
   return number < 10_000 ? plain.format(number) : short.format(number);
 }
 
-/** 0.427 → 42 %, as the language writes it. */
-export function percent(share) {
+/** 0.427 → 42 %, in the page's language. */
+export function formatPercent(share) {
   return part.format(Math.floor(share * 100) / 100);
 }
 
-/** Cents of a cent matter: an answer costs less than one. */
-export function money(usd) {
+/** Four decimals below 10 cents: an answer often costs less than a cent. */
+export function formatMoney(usd) {
   if (usd > 0 && usd < 0.0001) return "< $0.0001";
   return `$${usd.toLocaleString(language, { minimumFractionDigits: 2, maximumFractionDigits: usd < 0.1 ? 4 : 2 })}`;
 }
 
-export function size(bytes) {
+export function formatSize(bytes) {
   const units = ["byte", "kilobyte", "megabyte", "gigabyte"];
   const step = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
   const format = new Intl.NumberFormat(language, { style: "unit", unit: units[step], unitDisplay: "short", maximumFractionDigits: 1 });

@@ -1,40 +1,40 @@
 /**
- * The browser's end of the gateway protocol: one WebSocket that comes back by itself.
+ * The gateway protocol in the browser: one WebSocket that reconnects automatically.
  *
- * It matches answers to requests, notices silence and lost frames, and says which state it is in. It knows nothing of
- * sessions (feed.js follows one) or of pages, and imports nothing, so that other pages can use it: docs/clients.md.
+ * Matches responses to requests, detects silence and lost frames, and reports its state. It knows nothing about sessions (see feed.js)
+ * or pages and has no imports, so that other pages can use it: docs/clients.md.
  *
  * @typedef {object} State
  * @property {"connecting" | "ready" | "waiting" | "offline" | "signed-out" | "refused" | "outdated" | "closed"} name
- *   signed-out, refused, outdated and closed are final: nothing more is tried.
+ *   signed-out, refused, outdated and closed are final: there are no more attempts.
  * @property {object} [hello] of ready: the server's hello-ok, with its methods, scopes and limits
- * @property {number} [until] of waiting and offline: when it is tried again, in ms since 1970
- * @property {string} [why] of refused: the server's words
+ * @property {number} [until] of waiting and offline: time of the next attempt, in ms since 1970
+ * @property {string} [why] of refused: the server's message
  *
  * @typedef {object} Options
- * @property {string} url such as wss://claw.example.org/ws; the page's origin must be one that the server allows
- * @property {string} [token] a personal token; without one the browser's sign-in counts
- * @property {{id: string, version?: string, platform?: string, mode?: string, instanceId?: string}} [client] who it is
+ * @property {string} url such as wss://claw.example.org/ws; the server must allow the page's origin
+ * @property {string} [token] a personal access token; without one, the browser's sign-in is used
+ * @property {{id: string, version?: string, platform?: string, mode?: string, instanceId?: string}} [client] identifies the client
  * @property {string[]} [caps] such as tool-events, session-scoped-events
- * @property {string[]} [scopes] fewer rights than the account has; none: all of them
+ * @property {string[]} [scopes] a subset of the account's scopes; empty for all
  * @property {(state: State) => void} [onState]
  * @property {(name: string, payload: object) => void} [onEvent] every event, in order
- * @property {() => void} [onGap] events of this connection were lost, so catch up (feed.js does)
+ * @property {() => void} [onGap] events of this connection were lost: catch up (feed.js does)
  */
 
 const PROTOCOL = 4;
 const REQUEST_MS = 30_000;
 const HANDSHAKE_MS = 15_000;
-const FIRST_RETRY_MS = 250; // a restarted server is often back at once
-const LONGEST_RETRY_MS = 15_000;
-const TICK_MS = 30_000; // until hello-ok says otherwise
+const FIRST_RETRY_MS = 250; // a restarted server is often back quickly
+const MAX_RETRY_MS = 15_000;
+const TICK_MS = 30_000; // until hello-ok sets it
 
-/** Close codes: ours, and those of the server that trying again cannot mend. */
+/** Close codes: our own, and those of the server after which a retry is pointless. */
 const CLOSE = { normal: 1000, protocol: 1002, policy: 1008, stalled: 4000 };
-const SOMEBODY = { id: "browser", version: "1", platform: "web", mode: "ui" };
+const DEFAULT_CLIENT = { id: "browser", version: "1", platform: "web", mode: "ui" };
 const ignore = () => {};
 
-/** An answer that says no, or no answer at all: `code` is the server's, or DISCONNECTED or TIMEOUT. */
+/** An error response, or no response: `code` is the server's, DISCONNECTED or TIMEOUT. */
 export class GatewayError extends Error {
   constructor({ code, message, details = null, retryable = false, retryAfterMs = null }) {
     super(message);
@@ -42,20 +42,20 @@ export class GatewayError extends Error {
   }
 }
 
-/** How long to wait before the nth try: up to 250 ms, 1 s, then doubling to 15 s, half of it random so that clients spread out. */
+/** Delay before the nth retry: up to 250 ms, 1 s, then doubling to 15 s, half of it random so that clients spread out. */
 export function retryDelay(tries, random = Math.random()) {
   const longest = tries === 0 ? FIRST_RETRY_MS : FIRST_RETRY_MS * 2 ** (tries + 1);
-  return Math.min(longest, LONGEST_RETRY_MS) * (0.5 + random / 2);
+  return Math.min(longest, MAX_RETRY_MS) * (0.5 + random / 2);
 }
 
-/** Random letters for keys. `crypto.randomUUID` exists on secure origins only, this on all. */
+/** Random hex digits for keys. `crypto.randomUUID` exists on secure origins only. */
 export function randomId() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 export class Gateway {
   /** @param {Options} options */
-  constructor({ url, token = "", client = SOMEBODY, caps = [], scopes = [], onState = ignore, onEvent = ignore, onGap = ignore }) {
+  constructor({ url, token = "", client = DEFAULT_CLIENT, caps = [], scopes = [], onState = ignore, onEvent = ignore, onGap = ignore }) {
     Object.assign(this, { url, token, client, caps, scopes, onState, onEvent, onGap });
     this.socket = null;
     this.ready = false;
@@ -69,25 +69,25 @@ export class Gateway {
     globalThis.addEventListener?.("online", this.online);
   }
 
-  /** Connect, and stay connected. */
+  /** Connect and stay connected. */
   start() {
     this.#open();
   }
 
-  /** Do not wait for the time of the next try. */
+  /** Retry now instead of waiting. */
   retry() {
     if (this.retryTimer) this.#open();
   }
 
-  /** Connect anew, because hello-ok would say something else by now. */
+  /** Reconnect to get a new hello-ok. */
   renew() {
     if (this.ready) this.#giveUp("renew");
   }
 
-  /** Leave for good. What is still unanswered is rejected. */
+  /** Disconnect permanently. Pending requests are rejected. */
   close() {
     globalThis.removeEventListener?.("online", this.online);
-    this.#forget(CLOSE.normal, "");
+    this.#dropSocket(CLOSE.normal, "");
     clearTimeout(this.retryTimer);
     this.retryTimer = null;
     this.#rejectPending();
@@ -95,24 +95,24 @@ export class Gateway {
   }
 
   /**
-   * Ask and get the answer's payload. Rejects with a GatewayError, also when the connection ends first: nothing is sent twice.
-   * Methods that change something take an idempotencyKey, with which asking again is safe.
-   * `agent` answers twice, with `accepted` and when its run has ended: `expectFinal` waits for the second, within `timeoutMs`.
+   * Send a request and resolve with the response payload. Rejects with a GatewayError, also on disconnect: nothing is sent twice.
+   * Methods that change something take an idempotencyKey, which makes retries safe.
+   * `agent` responds twice, with `accepted` and at the end of its run: `expectFinal` waits for the second, within `timeoutMs`.
    *
    * @param {string} method @param {object} [params]
    * @param {{timeoutMs?: number, expectFinal?: boolean}} [options] @returns {Promise<object>}
    */
   request(method, params = {}, { timeoutMs = REQUEST_MS, expectFinal = false } = {}) {
     if (!this.ready) return Promise.reject(disconnected());
-    return this.#ask(method, params, timeoutMs, expectFinal);
+    return this.#send(method, params, timeoutMs, expectFinal);
   }
 
-  #ask(method, params, timeoutMs, expectFinal = false) {
+  #send(method, params, timeoutMs, expectFinal = false) {
     const id = String(++this.lastId);
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.pending.delete(id);
-        reject(new GatewayError({ code: "TIMEOUT", message: `${method}: no answer in ${timeoutMs} ms`, retryable: true }));
+        reject(new GatewayError({ code: "TIMEOUT", message: `${method}: no response within ${timeoutMs} ms`, retryable: true }));
       }, timeoutMs);
       this.pending.set(id, { resolve, reject, timer, expectFinal });
       this.socket.send(JSON.stringify({ type: "req", id, method, params }));
@@ -129,16 +129,16 @@ export class Gateway {
     const socket = new WebSocket(this.url);
     this.socket = socket;
     socket.onmessage = ({ data }) => this.#receive(JSON.parse(data));
-    socket.onclose = ({ code }) => this.#lost(code);
-    // A server that accepts and then says nothing is as good as none.
+    socket.onclose = ({ code }) => this.#handleClose(code);
+    // Give up on a server that accepts the connection but sends nothing.
     this.deadline = setTimeout(() => this.#giveUp("no hello"), HANDSHAKE_MS);
   }
 
   #receive(frame) {
     this.heardAt = Date.now();
-    if (frame.type === "res") return this.#answered(frame);
+    if (frame.type === "res") return this.#handleResponse(frame);
     if (frame.type !== "event") return;
-    if (frame.event === "connect.challenge") return void this.#hello();
+    if (frame.event === "connect.challenge") return void this.#sendConnect();
     if (typeof frame.seq === "number") {
       const gap = this.lastSeq !== null && frame.seq > this.lastSeq + 1;
       this.lastSeq = frame.seq;
@@ -147,23 +147,23 @@ export class Gateway {
     this.onEvent(frame.event, frame.payload ?? {});
   }
 
-  #answered({ id, ok, payload, error }) {
-    const asked = this.pending.get(id);
-    if (!asked) return; // it came after its time-out, or is the second one of two that nobody waits for
-    if (asked.expectFinal && ok && payload?.status === "accepted") return;
+  #handleResponse({ id, ok, payload, error }) {
+    const request = this.pending.get(id);
+    if (!request) return; // it timed out, or this is a second response that was not requested
+    if (request.expectFinal && ok && payload?.status === "accepted") return;
     this.pending.delete(id);
-    clearTimeout(asked.timer);
-    if (ok) asked.resolve(payload ?? {});
-    else asked.reject(new GatewayError(error ?? { code: "UNAVAILABLE", message: "no reason given" }));
+    clearTimeout(request.timer);
+    if (ok) request.resolve(payload ?? {});
+    else request.reject(new GatewayError(error ?? { code: "UNAVAILABLE", message: "no error details" }));
   }
 
-  async #hello() {
+  async #sendConnect() {
     const { client, caps, scopes, token } = this;
     const params = { minProtocol: PROTOCOL, maxProtocol: PROTOCOL, client, role: "operator", caps, scopes };
     if (token) params.auth = { token };
     const locale = globalThis.document?.documentElement.lang || navigator.language;
     try {
-      const hello = await this.#ask("connect", { ...params, locale, userAgent: navigator.userAgent }, HANDSHAKE_MS);
+      const hello = await this.#send("connect", { ...params, locale, userAgent: navigator.userAgent }, HANDSHAKE_MS);
       clearTimeout(this.deadline);
       this.tries = 0;
       this.ready = true;
@@ -171,11 +171,11 @@ export class Gateway {
       this.#watchForSilence();
       this.onState({ name: "ready", hello });
     } catch (error) {
-      this.refusal = error; // the server closes now, and the refusal says whether to try again
+      this.refusal = error; // the server closes now; the error says whether to retry
     }
   }
 
-  /** The clock, not a timer per tick: after a laptop has slept the first check notices. */
+  /** Compares times instead of restarting a timer per tick, so the first check after a laptop wakes up notices. */
   #watchForSilence() {
     clearInterval(this.watch);
     this.watch = setInterval(() => {
@@ -183,13 +183,13 @@ export class Gateway {
     }, Math.min(this.tickMs / 2, 5_000));
   }
 
-  /** Leave a connection that is dead but open: its own close event may take minutes. */
+  /** Drop a dead connection: its close event may take minutes. */
   #giveUp(reason) {
-    this.#forget(CLOSE.stalled, reason);
-    this.#lost(CLOSE.stalled);
+    this.#dropSocket(CLOSE.stalled, reason);
+    this.#handleClose(CLOSE.stalled);
   }
 
-  #forget(code, reason) {
+  #dropSocket(code, reason) {
     clearTimeout(this.deadline);
     clearInterval(this.watch);
     this.ready = false;
@@ -207,7 +207,7 @@ export class Gateway {
     this.pending.clear();
   }
 
-  #lost(code) {
+  #handleClose(code) {
     clearTimeout(this.deadline);
     clearInterval(this.watch);
     const refusal = this.refusal;
@@ -215,7 +215,7 @@ export class Gateway {
     this.socket = null;
     this.#rejectPending();
     if (code === CLOSE.protocol) return this.onState({ name: "outdated" });
-    // Closed for policy without a refusal means too slow, or signed out since: connecting again tells which.
+    // A policy close without an error means too slow or signed out: reconnecting shows which.
     if (code === CLOSE.policy && refusal && !refusal.retryable) return this.onState(refusedState(refusal));
     const delay = Math.max(retryDelay(this.tries++), refusal?.retryAfterMs ?? 0);
     this.retryTimer = setTimeout(() => this.#open(), delay);

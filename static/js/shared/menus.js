@@ -1,4 +1,4 @@
-/** Menus made of <details class="menu-holder">: one open at a time, closed by Escape and by a click elsewhere. */
+/** Menus made of <details class="menu-holder">: one open at a time, closed by Escape or a click outside. */
 
 const open = () => document.querySelectorAll(".menu-holder[open]");
 
@@ -12,7 +12,7 @@ document.addEventListener(
     const menu = event.target.closest?.(".menu-holder[open]");
     if (!menu) return;
     if (event.key === "Escape") {
-      event.stopPropagation(); // it closes the menu, and does not also stop a run
+      event.stopPropagation(); // it should not stop a run as well
       menu.open = false;
       menu.querySelector("summary").focus();
     } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
@@ -23,7 +23,7 @@ document.addEventListener(
   true,
 );
 
-/** Tabbing out of a menu leaves it. Not `focusin`: a script that moves the focus is no reason to take a menu away. */
+/** Close a menu when Tab leaves it. Not on `focusin`: scripts that move the focus should not close it. */
 document.addEventListener("keyup", ({ key, target }) => {
   if (key === "Tab") for (const menu of open()) if (!menu.contains(target)) menu.open = false;
 });

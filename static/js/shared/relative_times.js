@@ -1,7 +1,7 @@
 /**
- * Moments say how long ago they are, or how soon: every <time data-ago> of the page, also one that is added later.
+ * Shows relative times such as "5 minutes ago" in every <time data-ago> of the page, including those added later.
  *
- * The exact moment is its title. All pages outside the admin tell moments so, and the chat those of its questions.
+ * The title has the exact time. Used on all pages outside the admin, and for approval requests in the chat.
  */
 
 import { everySecond } from "./timing.js";
@@ -12,8 +12,8 @@ const exact = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: 
 const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 7], ["week", Infinity]];
 
 /** 5 seconds ago, in 3 days. */
-function age(ms) {
-  const [sign, round] = ms < 0 ? [1, Math.round] : [-1, Math.floor]; // eight hours from now is not "in 7 hours" a second later
+function formatAge(ms) {
+  const [sign, round] = ms < 0 ? [1, Math.round] : [-1, Math.floor]; // so that "in 8 hours" does not become "in 7 hours" a second later
   let amount = Math.abs(ms) / 1000;
   for (const [unit, size] of STEPS) {
     if (round(amount) < size) return relative.format(sign * round(amount), unit);
@@ -22,27 +22,27 @@ function age(ms) {
   return "";
 }
 
-/** An element for a moment, in milliseconds since 1970. */
-export function momentOf(ms) {
+/** A <time> element for a time in milliseconds since 1970. */
+export function createTimeElement(ms) {
   const time = document.createElement("time");
   time.dateTime = new Date(ms).toISOString();
   time.dataset.ago = "";
-  time.ariaLive = "off"; // it is not read out each time it changes, wherever it stands
-  tell(time);
+  time.ariaLive = "off"; // not announced on every change
+  update(time);
   return time;
 }
 
-function tell(time) {
+function update(time) {
   const then = Date.parse(time.dateTime);
-  const text = age(Date.now() - then);
+  const text = formatAge(Date.now() - then);
   if (time.textContent === text) return;
   time.textContent = text;
   time.title = exact.format(then);
 }
 
-function tellAll() {
-  document.querySelectorAll("time[data-ago]").forEach(tell);
+function updateAll() {
+  document.querySelectorAll("time[data-ago]").forEach(update);
 }
 
-tellAll();
-everySecond(tellAll);
+updateAll();
+everySecond(updateAll);

@@ -1,2 +1,2 @@
-// The password was right: what was held is sent at once. Without scripts there is a button.
+// The password was confirmed: submit the held form. Without scripts there is a button.
 document.querySelector("form[data-go-on]").requestSubmit();

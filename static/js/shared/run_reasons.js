@@ -1,30 +1,30 @@
-/** Codes in words: why a run failed, was stopped or waits. The words are in templates/_reasons.html. */
+/** Texts for codes: why a run failed, was stopped or waits. They are translated in templates/_reasons.html. */
 
-import { bothSaid } from "./texts.js";
+import { withServerMessage } from "./texts.js";
 
 /** Why a run failed, in a few words. */
-export function failureWords(kind, words) {
-  return (kind && words[`failed${named(kind)}`]) || words.failedOtherwise;
+export function describeFailureKind(kind, texts) {
+  return (kind && texts[`failed${toPascalCase(kind)}`]) || texts.failedOtherwise;
 }
 
-/** The same with what the server or the provider said about it. */
-export function failure(said, kind, words) {
-  return bothSaid(words, failureWords(kind ?? "", words), said);
+/** The same, with the message of the server or provider. */
+export function describeFailure(message, kind, texts) {
+  return withServerMessage(describeFailureKind(kind ?? "", texts), message, texts);
 }
 
 /** What to do about it. */
-export function hint(kind, words) {
-  return words[`hint${named(kind)}`] ?? "";
+export function describeHint(kind, texts) {
+  return texts[`hint${toPascalCase(kind)}`] ?? "";
 }
 
-/** Any reason in words; one that is not known stays as it is. */
-export function reasonWords(reason, words) {
+/** Describe any reason; unknown ones are returned unchanged. */
+export function describeReason(reason, texts) {
   if (!reason) return "";
-  const name = named(reason);
-  return words[`failed${name}`] ?? words[`stopped${name}`] ?? words[`waits${name}`] ?? reason;
+  const name = toPascalCase(reason);
+  return texts[`failed${name}`] ?? texts[`stopped${name}`] ?? texts[`waits${name}`] ?? reason;
 }
 
-/** rate_limit → RateLimit, as in the names of the words. */
-function named(kind) {
+/** rate_limit → RateLimit, as in the names of the texts. */
+function toPascalCase(kind) {
   return kind.replace(/(?:^|[_-])(\w)/g, (_, letter) => letter.toUpperCase());
 }

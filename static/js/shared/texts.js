@@ -1,11 +1,11 @@
-/** Sentences with a gap, and errors in words. The words themselves are translated in the templates. */
+/** Placeholders and error descriptions. The texts are translated in the templates. */
 
-/** Put the values into the gaps, %n or %s, in their order. */
-export function fill(words, ...values) {
-  return words.replace(/%[ns]/g, (gap) => (values.length ? values.shift() : gap));
+/** Replace the placeholders %n and %s by the values, in order. */
+export function fill(text, ...values) {
+  return text.replace(/%[ns]/g, (gap) => (values.length ? values.shift() : gap));
 }
 
-const CODES = {
+const TEXT_KEYS = {
   QUEUE_FULL: "codeQueueFull",
   NOT_FOUND: "codeNotFound",
   CONFLICT: "codeConflict",
@@ -14,30 +14,30 @@ const CODES = {
   INVALID_REQUEST: "codeInvalidRequest",
 };
 
-/** Why a request failed, for people: in the page's words where the code tells enough, otherwise in the server's. */
-export function reason(words, error) {
+/** Why a request failed: in a translated text if the code is specific enough, otherwise the server's message. */
+export function describeError(error, texts) {
   const { code, details } = error;
-  if (details?.code === "MISSING_SCOPE") return details.missingScope === "operator.write" ? words.readOnly : words.mayNotChat;
-  return explained(words, details) ?? { DISCONNECTED: words.notConnected, TIMEOUT: words.timedOut }[code] ?? bothSaid(words, words[CODES[code]], error.message);
+  if (details?.code === "MISSING_SCOPE") return details.missingScope === "operator.write" ? texts.readOnly : texts.mayNotChat;
+  return describeDetails(details, texts) ?? { DISCONNECTED: texts.notConnected, TIMEOUT: texts.timedOut }[code] ?? withServerMessage(texts[TEXT_KEYS[code]], error.message, texts);
 }
 
-/** The server speaks English: on a page in another language its sentence stands behind ours. */
-export function bothSaid(words, ours, theirs) {
+/** Server messages are in English: on pages in other languages they follow the translated text. */
+export function withServerMessage(ours, theirs, texts) {
   if (!theirs || !ours) return theirs || ours;
-  return document.documentElement.lang.startsWith("en") ? theirs : fill(words.said, ours, theirs);
+  return document.documentElement.lang.startsWith("en") ? theirs : fill(texts.said, ours, theirs);
 }
 
-function explained(words, details) {
+function describeDetails(details, texts) {
   switch (details?.code) {
     case "RUN_UNFINISHED":
-      return words.stopFirst;
+      return texts.stopFirst;
     case "UNKNOWN_COMMAND":
-      return fill(words.unknownCommand, details.command, details.meant);
+      return fill(texts.unknownCommand, details.command, details.meant);
     case "UNKNOWN_LEVEL":
-      return fill(words.unknownLevel, details.level, details.levels.join(", "));
+      return fill(texts.unknownLevel, details.level, details.levels.join(", "));
     case "UNKNOWN_MODEL":
-      return fill(words.unknownModel, details.model, details.near.join(", "));
+      return fill(texts.unknownModel, details.model, details.near.join(", "));
     case "MODEL_WITHOUT_KEY":
-      return fill(words.modelWithoutKey, details.model);
+      return fill(texts.modelWithoutKey, details.model);
   }
 }

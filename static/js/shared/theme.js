@@ -1,7 +1,7 @@
 /**
- * The colour switch, wherever it stands: at once here and in the other open pages, stored by the server behind it.
+ * The theme switch: applies to this page and other open pages immediately, then is stored on the server.
  *
- * It is not needed for a page to come up in the right colours: the server has written them into <html>.
+ * Pages load in the right theme without it, because the server sets it on <html>.
  */
 
 const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("clawsite-theme") : null;
@@ -22,12 +22,12 @@ export function showTheme(theme) {
   }
 }
 
-/** Store the choice. Without a connection the colours have changed all the same, until the page is loaded again. */
+/** Store the choice. Without a connection the theme changes only until the page is reloaded. */
 async function store(form, theme) {
   const body = new FormData(form);
   body.set("theme", theme);
   const answer = await fetch(form.action, { method: "POST", body, headers: { Accept: "application/json" } }).catch(() => null);
-  // Signed in or out since the page was made: the plain form gets the page that says so.
+  // Signed in or out since the page was loaded: submit the form, which leads to the page that explains it.
   if (answer?.status === 403) form.submit();
 }
 

@@ -1,34 +1,34 @@
-/** One write to the page per animation frame, whatever arrives in between; and one clock for everything that counts seconds. */
+/** Batches page updates into animation frames, and runs one timer for everything that counts seconds. */
 
-const APART_MS = 28; // between two writes, so every other frame of 60 a second: words still flow, for a sixth less of the main thread
+const MIN_INTERVAL_MS = 28; // every other frame at 60 Hz: text still streams smoothly, at a sixth less main thread time
 
-const waiting = new Set();
-const counting = new Set();
-let clock = null;
-let painted = -Infinity;
+const queued = new Set();
+const everySecondCallbacks = new Set();
+let timer = null;
+let lastPaint = -Infinity;
 
-/** Call `step` in the next frame, or the one after it, once, however often it is asked for until then. */
-export function nextFrame(step) {
-  if (waiting.size === 0) requestAnimationFrame(paint);
-  waiting.add(step);
+/** Call `callback` once in one of the next two frames, however often it is requested until then. */
+export function nextFrame(callback) {
+  if (queued.size === 0) requestAnimationFrame(paint);
+  queued.add(callback);
 }
 
 function paint(now) {
-  if (now - painted < APART_MS) return requestAnimationFrame(paint);
-  painted = now;
-  const steps = [...waiting];
-  waiting.clear();
-  for (const step of steps) step();
+  if (now - lastPaint < MIN_INTERVAL_MS) return requestAnimationFrame(paint);
+  lastPaint = now;
+  const callbacks = [...queued];
+  queued.clear();
+  for (const callback of callbacks) callback();
 }
 
-/** Call `step` every second from now on. Returns a function that ends it. */
-export function everySecond(step) {
-  counting.add(step);
-  clock ??= setInterval(() => counting.forEach((each) => each()), 1000);
+/** Call `callback` every second. Returns a function that stops it. */
+export function everySecond(callback) {
+  everySecondCallbacks.add(callback);
+  timer ??= setInterval(() => everySecondCallbacks.forEach((each) => each()), 1000);
   return () => {
-    counting.delete(step);
-    if (counting.size) return;
-    clearInterval(clock);
-    clock = null;
+    everySecondCallbacks.delete(callback);
+    if (everySecondCallbacks.size) return;
+    clearInterval(timer);
+    timer = null;
   };
 }

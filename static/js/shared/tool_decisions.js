@@ -1,57 +1,57 @@
-/** Who allowed or refused a tool call, in words: on its card in the chat and in the story of a run. */
+/** Describes who allowed or denied a tool call, on its card in the chat and on the run page. */
 
-import { lasting } from "./formats.js";
-import { grantLine, leftOfGrant } from "./grant_texts.js";
+import { formatPeriod } from "./formats.js";
+import { describeGrant, describeRemaining } from "./grant_texts.js";
 import { fill } from "./texts.js";
 
-const NOT_OFFERED = "toolset"; // in the place of a layer: none has refused it, the run has no such tool
-const EXEC = "exec"; // behind the layers: what the command would do was judged by itself
-const ALLOWING = ["approved", "used"]; // of a question
+const UNAVAILABLE = "toolset"; // instead of a layer: no layer denied the tool, but the run does not have it
+const EXEC = "exec"; // after the layers: the exec rules examined the command
+const ALLOWING = ["approved", "used"]; // approval statuses
 
-/** Whether people were asked and it went as they said: a yes, a no, or no answer. @param question {status, by?} or nothing */
-export function isByPeople(allowed, question) {
-  return allowed ? ALLOWING.includes(question?.status) : ["denied", "expired"].includes(question?.status);
+/** Whether people decided the call: approved, denied or let it expire. @param approval {status, by?} or nothing */
+export function isDecidedByPeople(allowed, approval) {
+  return allowed ? ALLOWING.includes(approval?.status) : ["denied", "expired"].includes(approval?.status);
 }
 
 /**
- * @param {{allowed: boolean, layer?: string, admission?: object, question?: {status, decision, by}}} verdict
- *   `question`: what people were asked; `admission`: who or what let a command through, as it was kept when it started
+ * @param {{allowed: boolean, layer?: string, admission?: object, approval?: {status, decision, by}}} decision
+ *   `approval`: the approval request; `admission`: what allowed the command, as recorded when it started
  */
-export function verdictWords({ allowed, layer, admission, question }, words) {
-  if (allowed && admission) return admissionWords(admission, words);
-  if (isByPeople(allowed, question)) return peopleWords(question, words);
-  if (layer === NOT_OFFERED) return words.toolNotOffered;
-  if (layer === EXEC && !allowed) return words.toolRefusedByRules;
-  if (!layer) return allowed ? words.toolAllowed : words.toolRefused;
-  return fill(allowed ? words.toolAllowedBy : words.toolRefusedBy, layer);
+export function describeDecision({ allowed, layer, admission, approval }, texts) {
+  if (allowed && admission) return describeAdmission(admission, texts);
+  if (isDecidedByPeople(allowed, approval)) return describeApproval(approval, texts);
+  if (layer === UNAVAILABLE) return texts.toolNotOffered;
+  if (layer === EXEC && !allowed) return texts.toolRefusedByRules;
+  if (!layer) return allowed ? texts.toolAllowed : texts.toolRefused;
+  return fill(allowed ? texts.toolAllowedBy : texts.toolRefusedBy, layer);
 }
 
-/** What stands behind it, for the details: each grant in full, and the layers of the policy. Empty when it is told already. */
-export function behindVerdict({ allowed, layer, admission, question }, words) {
-  if (!allowed || !(admission || isByPeople(allowed, question))) return "";
-  const grants = (admission?.grants ?? []).map((grant) => grantLine(grant, words));
-  const layers = layer ? [fill(words.toolLayers, verdictWords({ allowed, layer }, words))] : [];
+/** Details of a decision: each grant in full, and the policy layers. Empty if there is nothing to add. */
+export function describeDecisionDetails({ allowed, layer, admission, approval }, texts) {
+  if (!allowed || !(admission || isDecidedByPeople(allowed, approval))) return "";
+  const grants = (admission?.grants ?? []).map((grant) => describeGrant(grant, texts));
+  const layers = layer ? [fill(texts.toolLayers, describeDecision({ allowed, layer }, texts))] : [];
   return [...grants, ...layers].join(". ");
 }
 
-function admissionWords({ by, person, decision, granted, grants }, words) {
-  if (by === "answer") return approvedWords({ decision, by: person, granted }, words);
-  if (by !== "grant") return words.toolAllowedByRules;
+function describeAdmission({ by, person, decision, granted, grants }, texts) {
+  if (by === "answer") return describeApproved({ decision, by: person, granted }, texts);
+  if (by !== "grant") return texts.toolAllowedByRules;
   const [first, ...others] = grants;
-  const whose = first.person ? fill(words.toolGrantedBy, first.person) : fill(words.toolGranted, first.id);
-  const more = others.length ? fill(words.toolMoreGrants, others.length) : "";
-  return [whose, leftOfGrant(first, words), more].filter(Boolean).join(", ");
+  const grantedBy = first.person ? fill(texts.toolGrantedBy, first.person) : fill(texts.toolGranted, first.id);
+  const more = others.length ? fill(texts.toolMoreGrants, others.length) : "";
+  return [grantedBy, describeRemaining(first, texts), more].filter(Boolean).join(", ");
 }
 
-function peopleWords(question, words) {
-  const { status, decision, by } = question;
-  if (status === "expired") return words.toolUnanswered;
-  if (status !== "denied") return approvedWords(question, words);
-  return fill(decision === "drop" ? words.toolDroppedBy : words.toolDeniedBy, by ?? "");
+function describeApproval(approval, texts) {
+  const { status, decision, by } = approval;
+  if (status === "expired") return texts.toolUnanswered;
+  if (status !== "denied") return describeApproved(approval, texts);
+  return fill(decision === "drop" ? texts.toolDroppedBy : texts.toolDeniedBy, by ?? "");
 }
 
-function approvedWords({ decision, by, granted }, words) {
-  if (decision === "allow-always") return fill(words.toolAlwaysBy, by ?? "");
-  if (decision !== "allow-for") return fill(words.toolOnceBy, by ?? "");
-  return granted?.uses === null && granted.seconds ? fill(words.toolForBy, by ?? "", lasting(granted.seconds)) : fill(words.toolApprovedBy, by ?? "");
+function describeApproved({ decision, by, granted }, texts) {
+  if (decision === "allow-always") return fill(texts.toolAlwaysBy, by ?? "");
+  if (decision !== "allow-for") return fill(texts.toolOnceBy, by ?? "");
+  return granted?.uses === null && granted.seconds ? fill(texts.toolForBy, by ?? "", formatPeriod(granted.seconds)) : fill(texts.toolApprovedBy, by ?? "");
 }

@@ -1,18 +1,18 @@
-/** What a command answered: a line goes by at the foot of the page, several stay above the composer until they were read. */
+/** Replies to commands: one line is shown as a toast, several lines stay above the composer until closed. */
 
-import { Answer } from "../markdown/streamed_text.js";
+import { StreamedText } from "../markdown/streamed_text.js";
 
-export function startCommandAnswers(app) {
+export function startCommandReplies(app) {
   const box = document.getElementById("command-answer");
-  const text = new Answer(box.querySelector(".text"), app.conversation.transcript.page);
+  const text = new StreamedText(box.querySelector(".text"), app.sessionView.transcript.page);
 
   app.on("command", ({ notice }) => {
     close();
     if (!notice) return;
-    if (!notice.includes("\n")) return app.notice(notice);
+    if (!notice.includes("\n")) return app.showToast(notice);
     text.settle(notice);
     box.hidden = false;
-    app.say(notice);
+    app.announce(notice);
   });
   app.on("session", close);
   box.querySelector(".close").addEventListener("click", () => {
@@ -25,7 +25,7 @@ export function startCommandAnswers(app) {
   }
 
   return {
-    /** Escape, or the next message; true when there was something to close. */
+    /** Called on Escape and before sending; returns whether a reply was open. */
     close() {
       const open = !box.hidden;
       close();

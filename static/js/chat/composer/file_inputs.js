@@ -1,45 +1,45 @@
-/** The ways files come in: the button, the clipboard, and dropping them anywhere on the page. */
+/** Ways to attach files: the button, pasting, and dropping anywhere on the page. */
 
 /** @param {{app: object, field: Element, onFiles: (files: File[]) => void}} options */
-export function startFileSources({ app, field, onFiles }) {
+export function startFileInputs({ app, field, onFiles }) {
   const input = document.getElementById("files");
   const button = document.getElementById("attach");
-  const veil = document.getElementById("drop");
+  const dropOverlay = document.getElementById("drop");
 
   button.addEventListener("click", () => input.click());
   input.addEventListener("change", () => {
     onFiles([...input.files]);
-    input.value = ""; // so that the same file can be chosen again
+    input.value = ""; // so that the same file can be selected again
     field.focus();
   });
 
   field.addEventListener("paste", (event) => {
     const { files, types } = event.clipboardData;
-    if (!files.length || types.includes("text/plain")) return; // office programs put a picture beside the words: the words are meant
+    if (!files.length || types.includes("text/plain")) return; // office programs add an image of copied text; the text is what was meant
     event.preventDefault();
-    onFiles([...files].map(named));
+    onFiles([...files].map(withUniqueName));
   });
 
   const carriesFiles = ({ dataTransfer }) => dataTransfer?.types.includes("Files");
   addEventListener("dragover", (event) => {
     if (!carriesFiles(event)) return;
-    event.preventDefault(); // else the browser would leave the page and show the file
-    event.dataTransfer.dropEffect = app.mayWrite() ? "copy" : "none";
-    veil.hidden = !app.mayWrite();
+    event.preventDefault(); // otherwise the browser would navigate to the file
+    event.dataTransfer.dropEffect = app.canWrite() ? "copy" : "none";
+    dropOverlay.hidden = !app.canWrite();
   });
   addEventListener("dragleave", ({ relatedTarget }) => {
-    if (!relatedTarget) veil.hidden = true;
+    if (!relatedTarget) dropOverlay.hidden = true;
   });
   addEventListener("drop", (event) => {
-    veil.hidden = true;
+    dropOverlay.hidden = true;
     if (!carriesFiles(event)) return;
     event.preventDefault();
-    if (app.mayWrite()) onFiles([...event.dataTransfer.files]);
+    if (app.canWrite()) onFiles([...event.dataTransfer.files]);
   });
 }
 
-/** Pictures from the clipboard are all called image.png; a time tells them apart. */
-function named(file) {
+/** Pasted images are all named image.png; add a timestamp to tell them apart. */
+function withUniqueName(file) {
   if (!/^image\.\w+$/.test(file.name)) return file;
   const time = new Date().toISOString().slice(0, 23).replace(/\D/g, "");
   return new File([file], file.name.replace(".", `-${time}.`), { type: file.type });

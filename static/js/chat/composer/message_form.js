@@ -1,71 +1,71 @@
-/** The composer: the message being written with its files, its draft, sending it, stopping the runs. */
+/** The composer: text, attachments and draft of the next message, sending it, stopping runs. */
 
-import { startAttachments } from "./attachment_list.js";
-import { startCommandAnswers } from "./command_reply.js";
-import { Drafts } from "./drafts.js";
-import { startFileSources } from "./file_inputs.js";
-import { count } from "../../shared/formats.js";
-import { startQueue } from "./queue.js";
-import { startSlashMenu } from "./completions.js";
+import { formatCount } from "../../shared/formats.js";
 import { fill } from "../../shared/texts.js";
+import { startAttachmentList } from "./attachment_list.js";
+import { startCommandReplies } from "./command_reply.js";
+import { startCompletions } from "./completions.js";
+import { Drafts } from "./drafts.js";
+import { startFileInputs } from "./file_inputs.js";
+import { startQueue } from "./queue.js";
 
-const NEAR = 0.95; // of the most characters: from here on it says how many are left
+const WARN_SHARE = 0.95; // of the maximum length: from here on, show the remaining characters
 
 export function startComposer(app) {
-  const { words } = app;
-  const at = (id) => document.getElementById(id);
-  const [form, field, send, stop, note] = ["composer", "message", "send", "stop", "composer-note"].map(at);
-  const most = Number(field.dataset.limit);
+  const { texts } = app;
+  const byId = (id) => document.getElementById(id);
+  const [form, field, send, stop, note] = ["composer", "message", "send", "stop", "composer-note"].map(byId);
+  const maxCharacters = Number(field.dataset.limit);
   const drafts = new Drafts(app.account);
-  const files = startAttachments(app, refresh);
+  const files = startAttachmentList(app, refresh);
   const queue = startQueue(app);
-  const answer = startCommandAnswers(app);
-  const menu = startSlashMenu({ app, field, submit, onChange: changed });
+  const reply = startCommandReplies(app);
+  const menu = startCompletions({ app, field, submit, onChange: handleInput });
   let sessionKey = null;
   let running = false;
-  let account = ""; // why the account may not write
-  let barred = ""; // why one may not write here
+  let accountReason = ""; // why the account cannot write
+  let readOnlyReason = ""; // why the user cannot write in this session
 
-  startFileSources({ app, field, onFiles: files.add });
+  startFileInputs({ app, field, onFiles: files.add });
 
-  /** Put text and files into the composer of a session, beside what stands there. */
+  /** Add text and files to the composer of a session, after its current content. */
   app.compose = (text, { attachments = [], to = sessionKey } = {}) => {
     const whole = [to === sessionKey ? field.value : drafts.read(to), text].filter(Boolean).join("\n");
-    files.giveBack(to, attachments);
+    files.restore(to, attachments);
     if (to !== sessionKey) return drafts.write(to, whole);
     field.value = whole;
-    changed();
+    handleInput();
     field.focus();
   };
 
-  /** Not on a phone, where it would bring up the keyboard. */
+  /** Not on phones, where it would open the keyboard. */
   app.focusField = () => matchMedia("(hover: hover)").matches && field.focus();
 
   app.on("session", ({ key, messageId }) => {
-    bar();
+    updateAccess();
     if (key !== sessionKey) {
       drafts.flush();
       sessionKey = key;
       field.value = drafts.read(key);
       files.show(key);
-      grow();
+      resizeField();
       refresh();
     }
     if (!messageId) app.focusField();
   });
   app.on("connection", ({ name, hello }) => {
     if (name !== "ready") return;
-    account = app.writable ? "" : hello.auth.scopes.includes("operator.read") ? words.readOnly : words.mayNotChat;
-    bar();
+    accountReason = app.writable ? "" : hello.auth.scopes.includes("operator.read") ? texts.readOnly : texts.mayNotChat;
+    updateAccess();
   });
-  app.on("people", bar);
+  app.on("members", updateAccess);
   app.on("runs", ({ unfinished, stopping }) => {
     running = unfinished > 0;
-    invite();
-    const text = stopping ? words.stopping : words.stop;
-    if (stopping && !stop.disabled) app.say(text);
+    updatePlaceholder();
+    const text = stopping ? texts.stopping : texts.stop;
+    if (stopping && !stop.disabled) app.announce(text);
     if (stop === document.activeElement && (!running || stopping)) field.focus();
-    stop.hidden = !running || !app.mayWrite();
+    stop.hidden = !running || !app.canWrite();
     stop.disabled = stopping;
     stop.querySelector(".text").textContent = text;
   });
@@ -74,16 +74,16 @@ export function startComposer(app) {
     event.preventDefault();
     submit();
   });
-  send.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus, a phone its keyboard
+  send.addEventListener("mousedown", (event) => event.preventDefault()); // keeps the focus in the field, and a phone's keyboard open
   stop.addEventListener("click", () => app.stop());
-  field.addEventListener("input", changed);
+  field.addEventListener("input", handleInput);
   field.addEventListener("keydown", (event) => {
-    // While an input method composes, keys choose among its words. Safari ends composing before it tells of the key: 229.
+    // During IME composition, keys select candidates. Safari ends the composition before it reports the key: 229.
     if (event.isComposing || event.keyCode === 229) return;
-    if (menu.take(event) || takeKey(event)) event.preventDefault();
+    if (menu.handleKey(event) || handleKey(event)) event.preventDefault();
   });
   addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.isComposing || isElsewhere(event)) return;
+    if (event.defaultPrevented || event.isComposing || isInDialog(event)) return;
     if (event.key === "Escape") escape(event);
     else if (event.key === "/" && !isTyping(event.target) && !field.disabled) {
       event.preventDefault();
@@ -91,7 +91,7 @@ export function startComposer(app) {
     }
   });
 
-  function takeKey({ key, shiftKey, altKey, ctrlKey, metaKey }) {
+  function handleKey({ key, shiftKey, altKey, ctrlKey, metaKey }) {
     if (key === "Enter" && !shiftKey && !altKey && (!hasScreenKeyboard() || ctrlKey || metaKey)) {
       submit();
       return true;
@@ -99,7 +99,7 @@ export function startComposer(app) {
     return key === "ArrowUp" && !shiftKey && !field.value && !files.count && (queue.editLast() || editLast());
   }
 
-  /** The last message of one's own, where it stands (chat/messages/message_actions.js). */
+  /** Edit the user's last message in place (chat/messages/message_actions.js). */
   function editLast() {
     const mine = document.querySelectorAll("#messages .run:not(.in-queue) .message.user:not(.of-other)");
     const button = [...mine].at(-1)?.querySelector('[data-act="edit"]');
@@ -108,8 +108,8 @@ export function startComposer(app) {
   }
 
   function escape(event) {
-    if (answer.close()) event.preventDefault();
-    else if (running && app.mayWrite()) {
+    if (reply.close()) event.preventDefault();
+    else if (running && app.canWrite()) {
       event.preventDefault();
       app.stop();
     }
@@ -117,75 +117,75 @@ export function startComposer(app) {
 
   function submit() {
     const message = field.value;
-    if (!app.mayWrite() || (!message.trim() && !files.count)) return;
-    const obstacle = over() > 0 ? fill(words.charactersOver, count(over())) : files.obstacle;
-    if (obstacle) return tell(obstacle, true);
-    answer.close();
+    if (!app.canWrite() || (!message.trim() && !files.count)) return;
+    const obstacle = countOver() > 0 ? fill(texts.charactersOver, formatCount(countOver())) : files.obstacle;
+    if (obstacle) return showNote(obstacle, true);
+    reply.close();
     const attachments = files.take();
-    if (send === document.activeElement) field.focus(); // there is nothing to send any more
+    if (send === document.activeElement) field.focus(); // the button is about to be disabled
     field.value = "";
-    changed();
+    handleInput();
     drafts.flush();
     app.send({ message, attachments });
   }
 
-  function changed() {
+  function handleInput() {
     drafts.write(sessionKey, field.value);
-    grow();
+    resizeField();
     refresh();
   }
 
-  /** Whoever may only read gets the reason in place of the field; what they had written stays. */
-  function bar() {
-    barred = account || app.people.barred;
-    field.disabled = at("attach").disabled = !app.mayWrite();
-    form.classList.toggle("barred", Boolean(barred));
-    form.classList.toggle("viewing", Boolean(barred && !account));
-    stop.hidden = !running || !app.mayWrite();
-    invite();
+  /** Read-only users see the reason instead of the field; their draft is kept. */
+  function updateAccess() {
+    readOnlyReason = accountReason || app.members.readOnlyReason;
+    field.disabled = byId("attach").disabled = !app.canWrite();
+    form.classList.toggle("barred", Boolean(readOnlyReason));
+    form.classList.toggle("viewing", Boolean(readOnlyReason && !accountReason));
+    stop.hidden = !running || !app.canWrite();
+    updatePlaceholder();
     refresh();
   }
 
-  function invite() {
-    field.placeholder = barred || (running ? words.writeNext : words.write);
+  function updatePlaceholder() {
+    field.placeholder = readOnlyReason || (running ? texts.writeNext : texts.write);
   }
 
-  /** What can be done now, and why not. */
+  /** Update the send button and the note below the field. */
   function refresh() {
-    send.disabled = !app.mayWrite() || (!field.value.trim() && !files.count);
+    send.disabled = !app.canWrite() || (!field.value.trim() && !files.count);
     if (!app.writable) return;
-    if (barred) return tell(barred);
-    if (over() > 0) tell(fill(words.charactersOver, count(over())), true);
-    else if (over() > most * (NEAR - 1)) tell(fill(words.charactersLeft, count(-over())));
-    else tell(files.obstacle, files.obstacle === words.notUploaded);
+    if (readOnlyReason) return showNote(readOnlyReason);
+    if (countOver() > 0) showNote(fill(texts.charactersOver, formatCount(countOver())), true);
+    else if (countOver() > maxCharacters * (WARN_SHARE - 1)) showNote(fill(texts.charactersLeft, formatCount(-countOver())));
+    else showNote(files.obstacle, files.obstacle === texts.notUploaded);
   }
 
-  /** By how many characters it is too long, as the server counts them: an emoji is one, not two. */
-  function over() {
+  /** Characters above the limit, counted as on the server: an emoji is one, not two. */
+  function countOver() {
     const { length } = field.value;
-    return (length > most * NEAR ? [...field.value].length : length) - most;
+    return (length > maxCharacters * WARN_SHARE ? [...field.value].length : length) - maxCharacters;
   }
 
-  function tell(text, bad = false) {
+  function showNote(text, bad = false) {
     if (note.textContent !== text) note.textContent = text;
     note.classList.toggle("bad", bad);
   }
 
-  /** Where the style sheet cannot make it grow (field-sizing). */
-  function grow() {
+  /** For browsers without CSS field-sizing. */
+  function resizeField() {
     if (CSS.supports("field-sizing", "content")) return;
     field.style.height = "auto";
     field.style.height = `${field.scrollHeight}px`;
   }
 }
 
-/** On a keyboard without Shift+Enter, Enter starts a new line. */
+/** On-screen keyboards have no Shift+Enter, so there Enter inserts a line break. */
 function hasScreenKeyboard() {
   return matchMedia("(hover: none) and (pointer: coarse)").matches;
 }
 
-/** In a dialog or a menu, which have their own use for keys. */
-function isElsewhere({ target }) {
+/** Whether a dialog or menu is open, which handles keys itself. */
+function isInDialog({ target }) {
   return Boolean(document.querySelector("dialog[open], :popover-open") || target.closest?.('[role="menu"], .menu'));
 }
 

@@ -1,149 +1,149 @@
 /**
- * Sending and stopping. A message is shown at once, kept until the server has accepted it, and sent again after a break.
+ * Sends messages and stops runs. A message is displayed immediately, stored until the server accepts it, and resent after a disconnect.
  *
- * The run's id is the idempotency key, so sending again never makes a second run. Commands are of use now or never: they are
- * neither shown nor kept. What was kept for more than a day is sent only when its author says so (event "kept", queue.js).
+ * The run ID is the idempotency key, so resending never creates a second run. Commands are neither displayed nor stored, because
+ * they only make sense right away. Messages stored for more than a day are sent only if their author confirms (event "stale", queue.js).
  */
 
 import { randomId } from "../../shared/gateway.js";
-import { Unsent } from "./unsent_messages.js";
-import { fill, reason } from "../../shared/texts.js";
+import { describeError, fill } from "../../shared/texts.js";
+import { UnsentMessages } from "./unsent_messages.js";
 
 export function startOutbox(app) {
-  const { gateway, words } = app;
-  const unsent = new Unsent(app.account);
-  const { transcript } = app.conversation;
+  const { gateway, texts } = app;
+  const unsent = new UnsentMessages(app.account);
+  const { transcript } = app.sessionView;
   let stopping = false;
   let runs = { unfinished: 0, waiting: false };
 
   app.send = ({ message, attachments = [], replaces = null }) => {
-    if (!app.mayWrite() || (!message.trim() && !attachments.length)) return;
-    app.problem("");
+    if (!app.canWrite() || (!message.trim() && !attachments.length)) return;
+    app.showProblem("");
     if (message.trim().toLowerCase() === "/stop") return void stop();
     const params = { sessionKey: app.feed.sessionKey, message };
     if (attachments.length) params.attachments = attachments;
     if (replaces) params.replaces = replaces;
-    if (app.isCommand(message)) command(params);
-    else begin(randomId(), params);
+    if (app.isCommand(message)) sendCommand(params);
+    else enqueue(randomId(), params);
   };
 
-  app.stop = () => runs.unfinished && app.mayWrite() && stop();
+  app.stop = () => runs.unfinished && app.canWrite() && stop();
 
-  /** Under its old key: if it did arrive at the time, it does not become a second run. */
-  app.sendKept = (runId) => {
+  /** Reuses the original key, so that a message that did arrive does not create a second run. */
+  app.sendStale = (runId) => {
     const params = unsent.get(runId);
     if (!app.writable || !params) return;
-    begin(runId, params);
+    enqueue(runId, params);
     showUnsent();
   };
 
-  /** Forget a message that was not sent. */
+  /** Discard a message that was not sent. */
   app.discard = (runId) => {
     unsent.remove(runId);
-    app.conversation.unasked(runId);
+    app.sessionView.removePending(runId);
     showUnsent();
     return true;
   };
 
   app.on("connection", ({ name }) => {
     if (name !== "ready") return;
-    showUnsent(); // some may have become old while there was no connection
-    if (app.writable) for (const [runId, params] of unsent.list()) if (!unsent.isOld(runId)) deliver(runId, params);
+    showUnsent(); // some may have become stale while disconnected
+    if (app.writable) for (const [runId, params] of unsent.list()) if (!unsent.isStale(runId)) deliver(runId, params);
   });
   app.on("event", ({ payload }) => {
     if (!unsent.has(payload.runId)) return;
-    unsent.remove(payload.runId); // it has become a run, also if the answer that says so was lost, or another window sent it
+    unsent.remove(payload.runId); // it became a run, even if the response was lost or another window sent it
     showUnsent();
   });
   app.on("session", showUnsent);
   app.on("history", showUnsent);
   transcript.onRuns = (now) => {
     runs = now;
-    tell({ stopping: stopping && now.unfinished > 0 });
+    notifyRuns({ stopping: stopping && now.unfinished > 0 });
   };
 
-  function tell(now) {
+  function notifyRuns(now) {
     stopping = now.stopping;
     app.emit("runs", { ...runs, stopping });
   }
 
-  /** The end of the runs, not the answer to this, says that they have stopped. */
+  /** The end of the runs, not this response, confirms that they stopped. */
   async function stop() {
     if (stopping) return;
-    tell({ stopping: true });
+    notifyRuns({ stopping: true });
     try {
       const { aborted } = await gateway.request("chat.abort", { sessionKey: app.feed.sessionKey });
-      tell({ stopping: stopping && aborted && runs.unfinished > 0 });
-      if (!aborted) app.notice(words.nothingToStop);
+      notifyRuns({ stopping: stopping && aborted && runs.unfinished > 0 });
+      if (!aborted) app.showToast(texts.nothingToStop);
     } catch (error) {
-      tell({ stopping: false });
-      app.problem(fill(words.notStopped, reason(words, error)));
+      notifyRuns({ stopping: false });
+      app.showProblem(fill(texts.notStopped, describeError(error, texts)));
     }
   }
 
-  async function command({ sessionKey, message, attachments }) {
+  async function sendCommand({ sessionKey, message, attachments }) {
     try {
-      const answer = await gateway.request("chat.send", { sessionKey, message, idempotencyKey: randomId() });
-      done(answer, sessionKey);
+      const response = await gateway.request("chat.send", { sessionKey, message, idempotencyKey: randomId() });
+      handleCommandResult(response, sessionKey);
     } catch (error) {
-      giveBack({ sessionKey, message, attachments }, error);
+      returnToComposer({ sessionKey, message, attachments }, error);
     }
   }
 
-  function begin(runId, params) {
+  function enqueue(runId, params) {
     unsent.add(runId, params);
-    app.conversation.asked(runId, params, note());
-    tell({ stopping }); // what it says is known only now
+    app.sessionView.showPending(runId, params, sendingNote());
+    notifyRuns({ stopping }); // the message is only known now
     if (gateway.ready) deliver(runId, params);
   }
 
   function showUnsent() {
     const old = [];
     for (const [runId, params] of unsent.list(app.feed.sessionKey)) {
-      if (transcript.knows(runId)) unsent.remove(runId);
-      else if (!unsent.isOld(runId)) app.conversation.asked(runId, params, note());
+      if (transcript.isAcknowledged(runId)) unsent.remove(runId);
+      else if (!unsent.isStale(runId)) app.sessionView.showPending(runId, params, sendingNote());
       else {
-        app.conversation.unasked(runId);
+        app.sessionView.removePending(runId);
         old.push([runId, params]);
       }
     }
-    tell({ stopping });
-    app.emit("kept", old);
+    notifyRuns({ stopping });
+    app.emit("stale", old);
   }
 
-  function note() {
-    return gateway.ready ? words.sending : words.notSentYet;
+  function sendingNote() {
+    return gateway.ready ? texts.sending : texts.notSentYet;
   }
 
   async function deliver(runId, { sessionKey, message, attachments, replaces }) {
-    transcript.mark(runId, words.sending);
+    transcript.setSendingNote(runId, texts.sending);
     const params = { sessionKey, message, attachments: attachments?.map(({ id }) => ({ id })), replaces };
     try {
-      const answer = await gateway.request("chat.send", { ...params, idempotencyKey: runId });
+      const response = await gateway.request("chat.send", { ...params, idempotencyKey: runId });
       unsent.remove(runId);
-      transcript.mark(runId, words.queued);
-      // A command is done and no run; a run that had ended before stands in the history.
-      if (!answer.runId || answer.status === "ok") app.conversation.unasked(runId);
-      done(answer, sessionKey);
+      transcript.setSendingNote(runId, texts.queued);
+      // Commands create no run; a run that has already ended is in the history.
+      if (!response.runId || response.status === "ok") app.sessionView.removePending(runId);
+      handleCommandResult(response, sessionKey);
     } catch (error) {
-      if (error.code === "DISCONNECTED") return transcript.mark(runId, words.notSentYet); // the next connection sends it again
+      if (error.code === "DISCONNECTED") return transcript.setSendingNote(runId, texts.notSentYet); // resent after reconnecting
       if (error.code === "TIMEOUT") return gateway.ready && unsent.has(runId) && deliver(runId, { sessionKey, message, attachments, replaces });
       unsent.remove(runId);
-      if (sessionKey === app.feed.sessionKey && !app.conversation.unasked(runId)) return;
-      if (replaces) app.conversation.reload(); // what it would have replaced is still there
-      giveBack({ sessionKey, message, attachments }, error);
+      if (sessionKey === app.feed.sessionKey && !app.sessionView.removePending(runId)) return;
+      if (replaces) app.sessionView.reload(); // the message it would have replaced still exists
+      returnToComposer({ sessionKey, message, attachments }, error);
     }
   }
 
-  /** What a command did, if it was one. */
-  function done({ command: name, notice, sessionKey }, from) {
+  /** Report the result if the message was a command. */
+  function handleCommandResult({ command: name, notice, sessionKey }, from) {
     if (name || notice) app.emit("command", { command: name, notice });
     if (name && sessionKey && sessionKey !== from) app.open(sessionKey);
   }
 
-  /** Beside what was written since, in the composer of its own conversation. */
-  function giveBack({ sessionKey, message, attachments }, error) {
+  /** Add the text to what was typed since, in the composer of its session. */
+  function returnToComposer({ sessionKey, message, attachments }, error) {
     app.compose(message, { attachments, to: sessionKey });
-    app.problem(fill(words.notSent, reason(words, error)));
+    app.showProblem(fill(texts.notSent, describeError(error, texts)));
   }
 }

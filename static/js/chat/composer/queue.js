@@ -1,109 +1,109 @@
 /**
- * What waits, above the composer: messages behind the one being answered, and kept ones too old to be sent without asking.
+ * Messages above the composer: those queued behind the current run, and unsent ones too old to send without confirmation.
  *
- * A message that waits stands here and not in the conversation, where it appears when its turn comes.
+ * A queued message is displayed here and moves to the transcript when its run starts.
  */
 
-import { copyOf, put } from "../../shared/elements.js";
-import { fill, reason } from "../../shared/texts.js";
+import { cloneTemplate, setText } from "../../shared/elements.js";
+import { describeError, fill } from "../../shared/texts.js";
 
 export function startQueue(app) {
-  const { gateway, words } = app;
-  const { transcript } = app.conversation;
+  const { gateway, texts } = app;
+  const { transcript } = app.sessionView;
   const list = document.getElementById("queue");
-  const leaving = new Set(); // runs that were taken back here, until they have ended
+  const recalled = new Set(); // runs recalled here, until they have ended
   let rows = new Map(); // run id → element
-  let kept = []; // [run id, {message, attachments}]
+  let stale = []; // [run id, {message, attachments}]
 
   app.on("runs", draw);
   app.on("connection", draw);
-  app.on("kept", (now) => {
-    kept = now;
+  app.on("stale", (now) => {
+    stale = now;
     draw();
   });
 
   function draw() {
-    for (const runId of leaving) if (!transcript.unfinished.has(runId)) leaving.delete(runId);
+    for (const runId of recalled) if (!transcript.unfinished.has(runId)) recalled.delete(runId);
     const waiting = waitingRuns();
     for (const run of transcript.runs.values()) run.box.classList.toggle("in-queue", waiting.includes(run));
     const before = rows;
     rows = new Map();
-    for (const [runId, message] of kept) rows.set(runId, before.get(runId) ?? keptRow(runId, message));
+    for (const [runId, message] of stale) rows.set(runId, before.get(runId) ?? createStaleRow(runId, message));
     for (const row of rows.values()) row.querySelector(".send").disabled = !app.writable;
-    for (const run of waiting) rows.set(run.runId, update(before.get(run.runId) ?? queuedRow(run), run));
+    for (const run of waiting) rows.set(run.runId, update(before.get(run.runId) ?? createQueuedRow(run), run));
     if ([...rows.values()].some((row, at) => list.children[at] !== row) || list.children.length !== rows.size) list.replaceChildren(...rows.values());
     list.hidden = !rows.size;
   }
 
-  /** All but the one that is being answered, or will be next. */
+  /** All queued runs except the current or next one. */
   function waitingRuns() {
     const open = [...transcript.unfinished].map((runId) => transcript.runs.get(runId)).filter(Boolean);
     const first = open.find((run) => !isQueued(run)) ?? open[0];
-    return open.filter((run) => run !== first && isQueued(run) && run.asked);
+    return open.filter((run) => run !== first && isQueued(run) && run.userMessage);
   }
 
-  function queuedRow(run) {
-    const row = copyOf("queued-message");
-    const { author, text, attachments } = run.asked;
-    show(row, { message: author ? fill(words.saidBy, author, text) : text, attachments });
-    row.querySelector(".remove").addEventListener("click", () => takeBack(run));
+  function createQueuedRow(run) {
+    const row = cloneTemplate("queued-message");
+    const { author, text, attachments } = run.userMessage;
+    show(row, { message: author ? fill(texts.saidBy, author, text) : text, attachments });
+    row.querySelector(".remove").addEventListener("click", () => recall(run));
     row.querySelector(".edit").addEventListener("click", () => edit(run));
     return row;
   }
 
   function update(row, run) {
-    const busy = leaving.has(run.runId) || (!run.told && gateway.ready);
-    put(row.querySelector(".state"), run.told ? words.queued : gateway.ready ? words.sending : words.notSentYet);
+    const busy = recalled.has(run.runId) || (!run.acknowledged && gateway.ready);
+    setText(row.querySelector(".state"), run.acknowledged ? texts.queued : gateway.ready ? texts.sending : texts.notSentYet);
     for (const button of row.querySelectorAll("button")) button.disabled = busy;
-    row.querySelector(".edit").hidden = run.asked.truncated;
-    row.querySelector(".acts").hidden = Boolean(run.asked.author); // its own author takes it back
+    row.querySelector(".edit").hidden = run.userMessage.truncated;
+    row.querySelector(".acts").hidden = Boolean(run.userMessage.author); // only its author can recall it
     return row;
   }
 
-  function keptRow(runId, message) {
-    const row = copyOf("kept-message");
+  function createStaleRow(runId, message) {
+    const row = cloneTemplate("kept-message");
     show(row, message);
-    put(row.querySelector(".state"), words.keptTooLong);
-    row.querySelector(".send").addEventListener("click", () => app.sendKept(runId));
+    setText(row.querySelector(".state"), texts.keptTooLong);
+    row.querySelector(".send").addEventListener("click", () => app.sendStale(runId));
     row.querySelector(".discard").addEventListener("click", () => app.discard(runId));
     return row;
   }
 
   function show(row, { message, attachments = [] }) {
-    const files = attachments.length ? (attachments.length === 1 ? words.fileWithIt : fill(words.filesWithIt, attachments.length)) : "";
+    const files = attachments.length ? (attachments.length === 1 ? texts.fileWithIt : fill(texts.filesWithIt, attachments.length)) : "";
     row.querySelector(".text").textContent = [message, files && `(${files})`].filter(Boolean).join(" ");
     row.querySelector(".text").title = message;
   }
 
   async function edit(run) {
-    const { text, attachments } = run.asked;
-    if (await takeBack(run)) app.compose(text, { attachments });
+    const { text, attachments } = run.userMessage;
+    if (await recall(run)) app.compose(text, { attachments });
   }
 
-  /** True when the message will not be answered. */
-  async function takeBack(run) {
+  /** Returns whether the message was recalled. */
+  async function recall(run) {
     const { runId } = run;
-    if (!run.told) return app.discard(runId);
-    leaving.add(runId);
+    if (!run.acknowledged) return app.discard(runId);
+    recalled.add(runId);
     draw();
     try {
       const { aborted } = await gateway.request("chat.abort", { sessionKey: app.feed.sessionKey, runId, withdraw: true });
-      if (!aborted) leaving.delete(runId); // its turn has come meanwhile
+      if (!aborted) recalled.delete(runId); // its run has started
       draw();
       return aborted;
     } catch (error) {
-      leaving.delete(runId);
+      recalled.delete(runId);
       draw();
-      app.problem(fill(words.notDone, reason(words, error)));
+      app.showProblem(fill(texts.notDone, describeError(error, texts)));
       return false;
     }
   }
 
   return {
-    /** Take back the last message that waits, to change it; false when none does. */
+    /** Recall the last queued message for editing; false if there is none. */
     editLast() {
-      const run = waitingRuns().findLast(({ asked }) => !asked.author);
-      if (!run || run.asked.truncated) return false;
+      const run = waitingRuns().findLast(({ userMessage }) => !userMessage.author);
+      if (!run || run.userMessage.truncated) return false;
       edit(run);
       return true;
     },

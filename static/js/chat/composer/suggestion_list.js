@@ -1,14 +1,14 @@
 /**
- * A list of suggestions above the field one types in: arrow keys, Tab, Enter, Escape, or the pointer.
+ * A list of suggestions above a text field, used by keyboard or pointer.
  *
- * The focus stays in the field, which names the active option. A textarea may not be called a combobox, so its being a list of
- * suggestions is said by aria-autocomplete and aria-haspopup, and their number is read out.
+ * The focus stays in the field, which references the active option. A textarea cannot have the combobox role, so aria-autocomplete
+ * and aria-haspopup describe it and the number of suggestions is announced.
  */
 
-import { copyOf, put } from "../../shared/elements.js";
+import { cloneTemplate, setText } from "../../shared/elements.js";
 import { fill } from "../../shared/texts.js";
 
-export class Suggestions {
+export class SuggestionList {
   /** onChoose(item, how): how is "enter", "tab" or "click". Items are {name, arguments?, help?, disabled?, …}. */
   constructor({ app, field, onChoose }) {
     Object.assign(this, { app, field, onChoose });
@@ -16,9 +16,9 @@ export class Suggestions {
     this.list = document.getElementById("suggestion-list");
     this.items = [];
     this.active = -1;
-    this.list.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus, a phone its keyboard
-    this.list.addEventListener("pointermove", ({ target }) => this.#point(this.#placeOf(target)));
-    this.list.addEventListener("click", ({ target }) => this.#choose(this.#placeOf(target), "click"));
+    this.list.addEventListener("mousedown", (event) => event.preventDefault()); // keeps the focus in the field, and a phone's keyboard open
+    this.list.addEventListener("pointermove", ({ target }) => this.#setActive(this.#indexOfOption(target)));
+    this.list.addEventListener("click", ({ target }) => this.#choose(this.#indexOfOption(target), "click"));
     field.addEventListener("blur", () => this.hide());
   }
 
@@ -28,26 +28,26 @@ export class Suggestions {
 
   show(items) {
     if (!items.length) return this.hide();
-    const { words } = this.app;
+    const { texts } = this.app;
     if (!this.open || items.length !== this.items.length) {
-      this.app.say(items.length === 1 ? words.oneSuggestion : fill(words.manySuggestions, items.length));
+      this.app.announce(items.length === 1 ? texts.oneSuggestion : fill(texts.manySuggestions, items.length));
     }
     this.items = items;
-    this.list.replaceChildren(...items.map(option));
+    this.list.replaceChildren(...items.map(createOption));
     this.box.hidden = false;
     this.field.setAttribute("aria-controls", this.list.id);
-    this.#point(items.findIndex(({ disabled }) => !disabled));
+    this.#setActive(items.findIndex(({ disabled }) => !disabled));
   }
 
   hide() {
     this.box.hidden = true;
     this.items = [];
     this.field.removeAttribute("aria-controls");
-    this.#point(-1);
+    this.#setActive(-1);
   }
 
-  /** A key was pressed in the field; true when it was meant for the list. */
-  take({ key, shiftKey }) {
+  /** Handle a key pressed in the field. Returns whether the list used it. */
+  handleKey({ key, shiftKey }) {
     if (!this.open) return false;
     if (key === "ArrowDown" || key === "ArrowUp") this.#step(key === "ArrowDown" ? 1 : -1);
     else if (key === "Escape") this.hide();
@@ -60,11 +60,11 @@ export class Suggestions {
   #step(by) {
     for (let tried = 0, at = this.active; tried < this.items.length; tried++) {
       at = (at + by + this.items.length) % this.items.length;
-      if (!this.items[at].disabled) return this.#point(at);
+      if (!this.items[at].disabled) return this.#setActive(at);
     }
   }
 
-  #point(at) {
+  #setActive(at) {
     if (at >= 0 && this.items[at].disabled) return;
     this.active = at;
     this.list.querySelector('[aria-selected="true"]')?.setAttribute("aria-selected", "false");
@@ -83,18 +83,18 @@ export class Suggestions {
     return true;
   }
 
-  #placeOf(target) {
+  #indexOfOption(target) {
     return [...this.list.children].indexOf(target.closest("li"));
   }
 }
 
-function option({ name, arguments: after, help, disabled }, index) {
-  const element = copyOf("suggestion");
+function createOption({ name, arguments: usage, help, disabled }, index) {
+  const element = cloneTemplate("suggestion");
   element.id = `suggestion-${index}`;
   element.setAttribute("aria-selected", "false");
   if (disabled) element.setAttribute("aria-disabled", "true");
   element.querySelector(".name").textContent = name;
-  put(element.querySelector(".arguments"), after);
-  put(element.querySelector(".help"), help);
+  setText(element.querySelector(".arguments"), usage);
+  setText(element.querySelector(".help"), help);
   return element;
 }

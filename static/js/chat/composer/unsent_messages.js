@@ -1,28 +1,28 @@
 /**
- * Messages that the server has not accepted yet. They outlive the page: a reload finds them again and sends them under the same key.
- * After a day they may no longer be meant: then they are only kept, until their author sends or discards them.
+ * Messages the server has not accepted yet. They survive reloads and are resent under the same key. After a day they may be outdated
+ * and wait until their author sends or discards them.
  *
- * Each is an item of its own in localStorage, so that two windows do not overwrite each other's, and is filed under the account,
- * so that nobody else who signs in on this browser sends it. Where nothing can be stored they live as long as the page.
+ * Each message is a separate localStorage item, so that two windows do not overwrite each other, stored by account, so that another
+ * user of the browser does not send it. Without localStorage they last as long as the page.
  */
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-export class Unsent {
+export class UnsentMessages {
   constructor(account) {
     this.prefix = `clawsite.unsent.${account}.`;
-    this.messages = new Map(this.#stored()); // run id → {sessionKey, message, attachments?, replaces?, at}
+    this.messages = new Map(this.#readStored()); // run id → {sessionKey, message, attachments?, replaces?, at}
   }
 
   add(runId, params) {
-    const kept = { ...params, at: Date.now() };
-    this.messages.set(runId, kept);
-    attempt(() => localStorage.setItem(this.prefix + runId, JSON.stringify(kept)));
+    const stored = { ...params, at: Date.now() };
+    this.messages.set(runId, stored);
+    tryStorage(() => localStorage.setItem(this.prefix + runId, JSON.stringify(stored)));
   }
 
-  /** The server has accepted or refused it. */
+  /** The server has accepted or rejected it. */
   remove(runId) {
-    if (this.messages.delete(runId)) attempt(() => localStorage.removeItem(this.prefix + runId));
+    if (this.messages.delete(runId)) tryStorage(() => localStorage.removeItem(this.prefix + runId));
   }
 
   has(runId) {
@@ -33,27 +33,27 @@ export class Unsent {
     return this.messages.get(runId);
   }
 
-  /** Whether it was written too long ago to be sent without asking. */
-  isOld(runId) {
+  /** Whether it is too old to be sent without confirmation. */
+  isStale(runId) {
     return Date.now() - this.messages.get(runId).at > DAY_MS;
   }
 
-  /** [run id, {sessionKey, message, …}], in the order of writing; of one session or of all. */
+  /** [run ID, {sessionKey, message, …}], oldest first; of one session or of all. */
   list(sessionKey = null) {
-    return [...this.messages].filter(([, kept]) => sessionKey === null || kept.sessionKey === sessionKey);
+    return [...this.messages].filter(([, stored]) => sessionKey === null || stored.sessionKey === sessionKey);
   }
 
-  #stored() {
-    const found = attempt(() => Object.entries(localStorage).filter(([name]) => name.startsWith(this.prefix))) ?? [];
-    return found
-      .map(([name, text]) => [name.slice(this.prefix.length), attempt(() => JSON.parse(text))])
-      .filter(([, kept]) => kept?.sessionKey && typeof kept.message === "string")
+  #readStored() {
+    const entries = tryStorage(() => Object.entries(localStorage).filter(([name]) => name.startsWith(this.prefix))) ?? [];
+    return entries
+      .map(([name, text]) => [name.slice(this.prefix.length), tryStorage(() => JSON.parse(text))])
+      .filter(([, stored]) => stored?.sessionKey && typeof stored.message === "string")
       .sort(([, one], [, other]) => one.at - other.at);
   }
 }
 
-/** Storage may be switched off or full, and anybody can write nonsense into it: then go without. */
-function attempt(step) {
+/** Storage may be disabled, full or contain invalid data; continue without it. */
+function tryStorage(step) {
   try {
     return step();
   } catch {

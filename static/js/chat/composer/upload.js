@@ -1,27 +1,27 @@
-/** One file on its way to the server. XMLHttpRequest, because fetch does not tell how much of it has been sent. */
+/** Uploads a file. Uses XMLHttpRequest because fetch does not report upload progress. */
 
-/** Why an upload failed: the server's words if it had any, and whether another try could help. */
-export class UploadFailed extends Error {
+/** A failed upload, with the server's message if there was one and whether a retry could help. */
+export class UploadError extends Error {
   constructor(status, message = "") {
     super(message);
-    this.status = status; // 0 when there was no answer
+    this.status = status; // 0 without a response
     this.retryable = status === 0 || status === 408 || status === 429 || status >= 500;
   }
 }
 
 /**
  * @param {File} file @param {{url: string, token: string, onProgress: (share: number) => void}} options
- * @returns {{done: Promise<{id: string, name: string, mimeType: string, size: number}>, cancel: () => void}} what was cancelled never ends
+ * @returns {{done: Promise<{id: string, name: string, mimeType: string, size: number}>, cancel: () => void}} `done` never settles if canceled
  */
 export function upload(file, { url, token, onProgress }) {
   const request = new XMLHttpRequest();
   const done = new Promise((resolve, reject) => {
     request.upload.onprogress = ({ loaded, total }) => onProgress(total ? loaded / total : 0);
-    request.onerror = request.ontimeout = () => reject(new UploadFailed(0));
+    request.onerror = request.ontimeout = () => reject(new UploadError(0));
     request.onload = () => {
-      const answer = parsed(request.responseText);
-      if (request.status < 300 && answer?.id) resolve(answer);
-      else reject(new UploadFailed(request.status, told(answer)));
+      const response = parseJson(request.responseText);
+      if (request.status < 300 && response?.id) resolve(response);
+      else reject(new UploadError(request.status, getErrorMessage(response)));
     };
   });
   const body = new FormData();
@@ -33,15 +33,15 @@ export function upload(file, { url, token, onProgress }) {
   return { done, cancel: () => request.abort() };
 }
 
-function parsed(text) {
+function parseJson(text) {
   try {
     return JSON.parse(text);
   } catch {
-    return null; // a page of the web server or of a proxy before it
+    return null; // an HTML page of the web server or a proxy
   }
 }
 
-function told(answer) {
-  const message = answer?.error?.message ?? answer?.error ?? answer?.message;
+function getErrorMessage(response) {
+  const message = response?.error?.message ?? response?.error ?? response?.message;
   return typeof message === "string" ? message : "";
 }

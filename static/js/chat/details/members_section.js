@@ -1,121 +1,121 @@
-/** The people of a conversation in the pane of details: who is in it, and for its owner who else may be. */
+/** The members of a session in the details pane. The owner can add, change and remove them. */
 
-import { copyOf, put } from "../../shared/elements.js";
-import { fill, reason } from "../../shared/texts.js";
+import { cloneTemplate, setText } from "../../shared/elements.js";
+import { describeError, fill } from "../../shared/texts.js";
 
-export function startPeopleSection(app) {
-  const { words } = app;
-  const at = (id) => document.getElementById(id);
-  const [section, list, adding, form, field] = ["people", "people-list", "people-add", "people-form", "person-username"].map(at);
+export function startMembersSection(app) {
+  const { texts } = app;
+  const byId = (id) => document.getElementById(id);
+  const [section, list, adding, form, field] = ["people", "people-list", "people-add", "people-form", "person-username"].map(byId);
   const rows = new Map(); // username → element
 
   app.on("session", ({ same }) => {
     if (same) return;
     adding.open = false;
     form.reset();
-    complain("");
+    showError("");
   });
-  app.on("people", draw);
+  app.on("members", draw);
   app.on("connection", draw);
-  at("leave").addEventListener("click", () => app.sessions.leave(app.sessions.shown().key));
-  field.addEventListener("input", () => complain(""));
+  byId("leave").addEventListener("click", () => app.sessions.leave(app.sessions.shown().key));
+  field.addEventListener("input", () => showError(""));
   adding.addEventListener("toggle", () => adding.open && section.contains(document.activeElement) && field.focus());
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    add(field.value.trim().replace(/^@/, ""), at("person-role").value);
+    add(field.value.trim().replace(/^@/, ""), byId("person-role").value);
   });
 
   function draw() {
-    const { members, isOwner } = app.people;
+    const { list: members, isOwner } = app.members;
     section.hidden = !members?.length;
     if (section.hidden) return;
     const alone = isOwner && members.length === 1;
     list.hidden = alone;
-    at("people-none").hidden = !alone;
+    byId("people-none").hidden = !alone;
     adding.hidden = !isOwner || !app.writable;
-    at("leave").hidden = isOwner || !app.writable || !members.some(({ username }) => username === app.username);
+    byId("leave").hidden = isOwner || !app.writable || !members.some(({ username }) => username === app.username);
     const focused = [...rows].find(([, row]) => row.contains(document.activeElement))?.[0];
-    for (const [username, row] of rows) if (!members.some((member) => member.username === username)) drop(username, row);
-    members.forEach((member, place) => {
-      const row = shown(member, isOwner && app.writable);
-      if (list.children[place] !== row) list.insertBefore(row, list.children[place] ?? null);
+    for (const [username, row] of rows) if (!members.some((member) => member.username === username)) removeRow(username, row);
+    members.forEach((member, index) => {
+      const row = updateRow(member, isOwner && app.writable);
+      if (list.children[index] !== row) list.insertBefore(row, list.children[index] ?? null);
     });
-    if (focused && !rows.has(focused)) adding.querySelector("summary").focus(); // it has gone with its row
+    if (focused && !rows.has(focused)) adding.querySelector("summary").focus(); // the focused row was removed
   }
 
-  function drop(username, row) {
+  function removeRow(username, row) {
     row.remove();
     rows.delete(username);
   }
 
-  function shown({ username, name, role }, mayChange) {
-    if (!rows.has(username)) rows.set(username, rowOf(username, name));
+  function updateRow({ username, name, role }, mayChange) {
+    if (!rows.has(username)) rows.set(username, createRow(username, name));
     const row = rows.get(username);
     const part = (selector) => row.querySelector(selector);
     const isMe = username === app.username;
     const changes = mayChange && role !== "owner";
-    put(part(".name"), isMe ? fill(words.personYou, name) : name);
-    put(part(".username"), name === username ? "" : username);
-    put(part(".role"), changes ? "" : { owner: words.personOwner, writer: words.personWrites, viewer: words.personReads }[role]);
+    setText(part(".name"), isMe ? fill(texts.personYou, name) : name);
+    setText(part(".username"), name === username ? "" : username);
+    setText(part(".role"), changes ? "" : { owner: texts.personOwner, writer: texts.personWrites, viewer: texts.personReads }[role]);
     part("select").hidden = part(".remove").hidden = !changes;
     part("select").value = role;
     return row;
   }
 
-  function rowOf(username, name) {
-    const row = copyOf("person");
+  function createRow(username, name) {
+    const row = cloneTemplate("person");
     const role = row.querySelector("select");
     const remove = row.querySelector(".remove");
-    role.setAttribute("aria-label", fill(words.personRole, name));
-    remove.title = fill(words.personRemove, name);
+    role.setAttribute("aria-label", fill(texts.personRole, name));
+    remove.title = fill(texts.personRemove, name);
     remove.querySelector(".hidden").textContent = remove.title;
-    role.addEventListener("change", () => change(username, role.value, () => app.say(told(name, role.value))));
-    remove.addEventListener("click", () => takeAway(username, name, role.value));
+    role.addEventListener("change", () => change(username, role.value, () => app.announce(describeRole(name, role.value))));
+    remove.addEventListener("click", () => removeMember(username, name, role.value));
     return row;
   }
 
-  function takeAway(username, name, role) {
-    const undo = () => change(username, role, () => app.say(told(name, role)));
-    return change(username, null, () => app.notice(fill(words.personGone, name), { undo }));
+  function removeMember(username, name, role) {
+    const undo = () => change(username, role, () => app.announce(describeRole(name, role)));
+    return change(username, null, () => app.showToast(fill(texts.personGone, name), { undo }));
   }
 
-  /** Of those who are in it: when the server says no, what is shown is what it last said. */
+  /** Change or remove a member. On failure, show the last known state. */
   async function change(username, role, then) {
-    complain("");
+    showError("");
     try {
-      await app.people.share(username, role);
+      await app.members.share(username, role);
       then();
     } catch (error) {
-      complain(fill(words.notDone, reason(words, error)));
+      showError(fill(texts.notDone, describeError(error, texts)));
       draw();
     }
   }
 
   async function add(username, role) {
-    if (!username) return complain(words.personMissing, true);
-    if (username === app.username) return complain(words.personIsYou, true);
-    complain("");
+    if (!username) return showError(texts.personMissing, true);
+    if (username === app.username) return showError(texts.personIsYou, true);
+    showError("");
     try {
-      await app.people.share(username, role);
+      await app.members.share(username, role);
     } catch (error) {
       const unknown = error.code === "NOT_FOUND";
-      return complain(unknown ? fill(words.personUnknown, username) : fill(words.notDone, reason(words, error)), unknown);
+      return showError(unknown ? fill(texts.personUnknown, username) : fill(texts.notDone, describeError(error, texts)), unknown);
     }
     field.value = "";
     field.focus();
-    app.say(told(app.people.members.find((member) => member.username === username)?.name ?? username, role));
+    app.announce(describeRole(app.members.list.find((member) => member.username === username)?.name ?? username, role));
   }
 
-  function told(name, role) {
-    return fill(role === "writer" ? words.personMayWrite : words.personMayRead, name);
+  function describeRole(name, role) {
+    return fill(role === "writer" ? texts.personMayWrite : texts.personMayRead, name);
   }
 
-  /** What is wrong, at the field if that is what has to be changed. */
-  function complain(text, ofField = false) {
-    put(at("person-error"), ofField ? text : "");
-    put(at("people-error"), ofField ? "" : text);
-    if (ofField) field.setAttribute("aria-invalid", "true");
+  /** Show an error, at the username field if that must be corrected. */
+  function showError(text, isFieldError = false) {
+    setText(byId("person-error"), isFieldError ? text : "");
+    setText(byId("people-error"), isFieldError ? "" : text);
+    if (isFieldError) field.setAttribute("aria-invalid", "true");
     else field.removeAttribute("aria-invalid");
-    if (ofField) field.focus();
+    if (isFieldError) field.focus();
   }
 }

@@ -1,20 +1,20 @@
-/** Agent, model and thinking level of the shown conversation, as fields. The list of models is asked for when it is needed. */
+/** Agent, model and thinking level of the current session. Models are loaded when the pane is first opened. */
 
-import { agentOf, isForeign } from "../sessions/row.js";
-import { fill, reason } from "../../shared/texts.js";
+import { describeError, fill } from "../../shared/texts.js";
+import { getAgentId, isForeign } from "../sessions/row.js";
 
-export function startModelChoice(app) {
-  const { gateway, words } = app;
-  const at = (id) => document.getElementById(id);
-  const [agent, model, thinking] = [at("agent"), at("model"), at("thinking-level")];
+export function startModelFields(app) {
+  const { gateway, texts } = app;
+  const byId = (id) => document.getElementById(id);
+  const [agent, model, thinking] = [byId("agent"), byId("model"), byId("thinking-level")];
   let models = [];
-  let asked = false;
+  let requested = false;
 
-  app.on("pane", ({ name, open }) => name === "details" && open && ask());
+  app.on("pane", ({ name, open }) => name === "details" && open && loadModels());
   app.on("connection", ({ name }) => {
     if (name !== "ready") return;
-    asked = false; // another server may have others
-    if (app.details.isOpen()) ask();
+    requested = false; // a restarted server may offer other models
+    if (app.details.isOpen()) loadModels();
   });
   app.on("sessions", draw);
   app.on("agents", draw);
@@ -26,13 +26,13 @@ export function startModelChoice(app) {
   model.addEventListener("change", () => patch({ model: model.value || null }, () => app.emit("selected-model", { model: model.value })));
   thinking.addEventListener("change", () => patch({ thinkingLevel: thinking.value || null }));
 
-  async function ask() {
-    if (asked || !gateway.ready) return;
-    asked = true;
+  async function loadModels() {
+    if (requested || !gateway.ready) return;
+    requested = true;
     try {
       ({ models } = await gateway.request("models.list"));
     } catch {
-      asked = false; // opening the pane again asks again
+      requested = false; // opening the pane retries
     }
     draw();
     app.emit("models");
@@ -44,14 +44,14 @@ export function startModelChoice(app) {
       then();
       app.sessions.refresh();
     } catch (error) {
-      app.problem(fill(words.notDone, reason(words, error)));
+      app.showProblem(fill(texts.notDone, describeError(error, texts)));
       draw(true);
     }
   }
 
-  /** What answers when the conversation chooses nothing: the agent's model, or the installation's. */
-  function standard() {
-    const own = app.sessions.agents.find(({ id }) => id === agentOf(app.sessions.shown()))?.model?.primary;
+  /** The model used if the session sets none: the agent's, or the server default. */
+  function getDefaultModel() {
+    const own = app.sessions.agents.find(({ id }) => id === getAgentId(app.sessions.shown()))?.model?.primary;
     const { modelProvider, model: name } = app.sessions.defaults();
     return own || (name ? `${modelProvider}/${name}` : "");
   }
@@ -60,50 +60,50 @@ export function startModelChoice(app) {
     if (!app.details.isOpen() || (force !== true && document.activeElement === model)) return;
     const row = app.sessions.shown();
     const { agents } = app.sessions;
-    at("agent-help").hidden = agents.length < 2;
+    byId("agent-help").hidden = agents.length < 2;
     agent.disabled = agents.length < 2;
-    fit(agent, [{ options: agents.map(({ id, name }) => [id, name]) }]);
-    agent.value = agentOf(row);
-    fit(model, choices(row.model));
+    fillSelect(agent, [{ options: agents.map(({ id, name }) => [id, name]) }]);
+    agent.value = getAgentId(row);
+    fillSelect(model, buildGroups(row.model));
     model.value = row.model ?? "";
     thinking.value = row.thinkingLevel ?? "";
-    at("thinking-help").hidden = chosen()?.reasoning !== false;
-    model.disabled = thinking.disabled = !app.writable || isForeign(row.key); // its owner decides
+    byId("thinking-help").hidden = chosen()?.reasoning !== false;
+    model.disabled = thinking.disabled = !app.writable || isForeign(row.key); // only the owner can change them
   }
 
-  function choices(current) {
+  function buildGroups(current) {
     const usable = models.filter(({ available }) => available);
     const others = models.filter(({ available }) => !available);
     const providers = [...new Set(usable.map(({ provider }) => provider))];
-    const first = [["", standard() ? fill(words.modelDefaultIs, standard()) : words.modelDefault]];
+    const first = [["", getDefaultModel() ? fill(texts.modelDefaultIs, getDefaultModel()) : texts.modelDefault]];
     if (current && !models.some(({ id }) => id === current)) first.push([current, current]);
     const groups = providers.map((provider) => ({
       label: provider,
       options: usable.filter((each) => each.provider === provider).map(({ id, name }) => [id, name]),
     }));
-    if (others.length) groups.push({ label: words.modelNoKey, disabled: true, options: others.map(({ id }) => [id, id]) });
+    if (others.length) groups.push({ label: texts.modelNoKey, disabled: true, options: others.map(({ id }) => [id, id]) });
     return [{ options: first }, ...groups];
   }
 
   const find = (id) => models.find((each) => each.id === id);
-  const chosen = () => find(app.sessions.shown().model || standard());
+  const chosen = () => find(app.sessions.shown().model || getDefaultModel());
   return { find, chosen };
 }
 
-const drawn = new WeakMap(); // field → the choices it has
+const drawnChoices = new WeakMap(); // field → its current choices
 
-/** Fill a field with choices, unless it has just these: one that is open would close. */
-function fit(select, groups) {
+/** Set the choices of a field, unless they are unchanged: that would close an open dropdown. */
+function fillSelect(select, groups) {
   const wanted = JSON.stringify(groups);
-  if (drawn.get(select) === wanted) return;
-  drawn.set(select, wanted);
+  if (drawnChoices.get(select) === wanted) return;
+  drawnChoices.set(select, wanted);
   select.replaceChildren(...groups.flatMap(({ label, disabled, options }) => {
-    const made = options.map(([value, text]) => new Option(text, value));
-    if (!label) return made;
+    const createdOptions = options.map(([value, text]) => new Option(text, value));
+    if (!label) return createdOptions;
     const group = document.createElement("optgroup");
     group.label = label;
     group.disabled = Boolean(disabled);
-    group.append(...made);
+    group.append(...createdOptions);
     return [group];
   }));
 }

@@ -1,11 +1,11 @@
-/** A run as steps with times, from its events: accepted, started, first words, tools, end. Draws nothing and asks nothing. */
+/** Converts the events of a run to steps with times: accepted, started, first output, tools, end. No drawing, no requests. */
 
 const DECIDED = { approved: "approved", denied: "denied", expired: "expired", void: "voided" };
 
-export class Timeline {
+export class RunSteps {
   constructor(runId) {
     this.runId = runId;
-    this.heard = []; // the events that made the steps
+    this.appliedEvents = []; // the events that created the steps
     this.#clear();
   }
 
@@ -13,11 +13,11 @@ export class Timeline {
     this.steps = []; // {name, at, until?, detail?, tool?, bad?}
     this.seq = 0;
     this.state = "queued"; // queued, running, waiting, done, stopped, failed
-    this.begun = new Set(); // messages of which something was seen
+    this.seenMessages = new Set(); // messages with output so far
     this.tools = new Map();
   }
 
-  get whole() {
+  get isComplete() {
     return this.steps[0]?.name === "accepted";
   }
 
@@ -25,16 +25,16 @@ export class Timeline {
     return ["done", "stopped", "failed"].includes(this.state);
   }
 
-  /** Begin again with these events, which are without gaps up to their last, and go on with what was heard after it. */
+  /** Start over with these events, which are complete up to their last one, and reapply later ones. */
   rebuild(events) {
     const last = events.at(-1)?.seq ?? 0;
-    const later = this.heard.filter(({ seq }) => seq > last);
-    this.heard = [];
+    const later = this.appliedEvents.filter(({ seq }) => seq > last);
+    this.appliedEvents = [];
     this.#clear();
     for (const event of [...events, ...later]) this.add(event);
   }
 
-  /** One event. Older ones than the last are known already. True when there is a new step. */
+  /** Apply an event, unless it is older than the last. Returns whether a step was added or changed. */
   add(event) {
     const { seq, stream, ts, data } = event;
     if (seq <= this.seq) return false;
@@ -42,14 +42,14 @@ export class Timeline {
     const before = this.steps.length;
     const state = this.state;
     let ended = false;
-    if (stream === "lifecycle") this.#phase(data, ts);
-    else if (stream === "thinking") this.#first(`thinking:${data.messageId}`, "thinking", ts);
-    else if (stream === "assistant" && data.delta) this.#first(`words:${data.messageId}`, "words", ts);
-    else if (stream === "tool") ended = this.#tool(data, ts);
+    if (stream === "lifecycle") this.#applyPhase(data, ts);
+    else if (stream === "thinking") this.#addFirst(`thinking:${data.messageId}`, "thinking", ts);
+    else if (stream === "assistant" && data.delta) this.#addFirst(`words:${data.messageId}`, "words", ts);
+    else if (stream === "tool") ended = this.#applyTool(data, ts);
     else if (stream === "compaction" && data.phase !== "end") this.#step("compaction", ts);
-    const tells = ended || this.steps.length > before || this.state !== state;
-    if (tells) this.heard.push(event);
-    return tells;
+    const hasChanged = ended || this.steps.length > before || this.state !== state;
+    if (hasChanged) this.appliedEvents.push(event);
+    return hasChanged;
   }
 
   #step(name, at, more = {}) {
@@ -58,14 +58,14 @@ export class Timeline {
     return step;
   }
 
-  /** Deltas come by the hundred; the first of each message is a step. */
-  #first(id, name, ts) {
-    if (this.begun.has(id)) return;
-    this.begun.add(id);
+  /** There are hundreds of deltas; only the first of each message is a step. */
+  #addFirst(id, name, ts) {
+    if (this.seenMessages.has(id)) return;
+    this.seenMessages.add(id);
     this.#step(name, ts);
   }
 
-  #phase(data, ts) {
+  #applyPhase(data, ts) {
     const going = { accepted: "queued", start: "running", resume: "running", rescued: "running", waiting: "waiting" }[data.phase];
     if (going) this.state = going;
     const name = { accepted: "accepted", start: "started", resume: "resumed", rescued: "rescued", retry: "retry" }[data.phase];
@@ -77,12 +77,12 @@ export class Timeline {
     }
   }
 
-  #tool({ phase, name, toolCallId, isError, approval }, ts) {
+  #applyTool({ phase, name, toolCallId, isError, approval }, ts) {
     if (phase === "waiting") this.#step("asked", ts, { detail: name });
     if (phase === "decided") this.#step(DECIDED[approval?.status] ?? "decided", ts, { detail: approval?.by, bad: approval?.status === "denied" });
     if (phase === "start") this.tools.set(toolCallId, this.#step("tool", ts, { tool: name }));
     if (phase !== "result") return false;
-    const step = this.tools.get(toolCallId) ?? this.#step("tool", ts, { tool: name }); // refused ones never start
+    const step = this.tools.get(toolCallId) ?? this.#step("tool", ts, { tool: name }); // denied calls never start
     Object.assign(step, { until: ts, bad: Boolean(isError) });
     return true;
   }

@@ -1,19 +1,19 @@
-/** The last run of the shown conversation, drawn while it happens; of one that was there before, its events are asked for. */
+/** The last run of the current session, drawn live; for earlier runs, the events are loaded. */
 
-import { copyOf, put } from "../../shared/elements.js";
-import { duration, longTime } from "../../shared/formats.js";
-import { reasonWords } from "../../shared/run_reasons.js";
-import { Timeline } from "./run_steps.js";
+import { cloneTemplate, setText } from "../../shared/elements.js";
+import { formatDuration, formatFullTime } from "../../shared/formats.js";
+import { describeReason } from "../../shared/run_reasons.js";
+import { RunSteps } from "./run_steps.js";
 
-const LOOK_BACK = [200, 1000]; // events; a run with more of them shows its end only
+const LOOK_BACK_EVENTS = [200, 1000]; // longer runs only show their end
 const TICK_MS = 1000;
 
 export function startRunTimeline(app) {
-  const { gateway, words } = app;
-  const at = (id) => document.getElementById(id);
-  const list = at("timeline");
-  let timeline = null;
-  let asked = ""; // the run whose earlier events were asked for
+  const { gateway, texts } = app;
+  const byId = (id) => document.getElementById(id);
+  const list = byId("timeline");
+  let current = null;
+  let loadedRunId = ""; // the run whose earlier events were loaded
   let methods = [];
   let ticking = null;
   let pending = false;
@@ -21,66 +21,66 @@ export function startRunTimeline(app) {
   app.on("connection", ({ name, hello }) => {
     if (name !== "ready") return;
     methods = hello.features?.methods ?? [];
-    asked = "";
-    if (timeline && !timeline.ended) show(new Timeline(timeline.runId)); // what was told meanwhile is asked for
-    complete();
+    loadedRunId = "";
+    if (current && !current.ended) show(new RunSteps(current.runId)); // load what was missed
+    loadEarlier();
   });
   app.on("session", ({ same }) => same || show(null));
   app.on("history", ({ messages, activeRun, queued }) => {
     const runId = activeRun?.runId ?? queued?.at(-1)?.runId ?? messages.findLast((message) => message.runId)?.runId;
     if (!runId) return show(null);
-    if (timeline?.runId !== runId) show(new Timeline(runId));
-    complete();
+    if (current?.runId !== runId) show(new RunSteps(runId));
+    loadEarlier();
   });
   app.on("event", ({ name, payload }) => {
     if (name !== "agent" || payload.sessionKey !== app.feed.sessionKey || !app.feed.loaded) return;
     const begins = payload.stream === "lifecycle" && (payload.data.phase === "start" || payload.data.phase === "accepted");
-    // A run that queues behind another is shown when it has its turn.
-    if (begins && payload.runId !== timeline?.runId && (!timeline || timeline.ended || payload.data.phase === "start")) show(new Timeline(payload.runId));
-    if (payload.runId !== timeline?.runId) return;
-    if (!timeline.whole && payload.seq > timeline.seq + 1) complete(); // its beginning was told before
-    if (timeline.add(payload)) soon();
-    if (timeline.ended) page();
+    // A queued run is shown when it starts.
+    if (begins && payload.runId !== current?.runId && (!current || current.ended || payload.data.phase === "start")) show(new RunSteps(payload.runId));
+    if (payload.runId !== current?.runId) return;
+    if (!current.isComplete && payload.seq > current.seq + 1) loadEarlier(); // its first events were sent before
+    if (current.add(payload)) refreshSoon();
+    if (current.ended) loadPageId();
   });
   app.on("pane", ({ name, open }) => {
-    if (name === "details" && open) complete();
+    if (name === "details" && open) loadEarlier();
     draw();
   });
 
   function show(next) {
-    timeline = next;
-    at("run-link").hidden = true;
-    soon();
+    current = next;
+    byId("run-link").hidden = true;
+    refreshSoon();
   }
 
-  /** What happened before we listened. */
-  async function complete() {
-    const run = timeline;
-    page();
-    if (!run || run.whole || asked === run.runId || !app.details.isOpen() || !gateway.ready) return;
-    asked = run.runId;
+  /** Load the events from before the page subscribed. */
+  async function loadEarlier() {
+    const run = current;
+    loadPageId();
+    if (!run || run.isComplete || loadedRunId === run.runId || !app.details.isOpen() || !gateway.ready) return;
+    loadedRunId = run.runId;
     const { sessionKey, cursor } = app.feed;
-    for (const back of LOOK_BACK) {
+    for (const back of LOOK_BACK_EVENTS) {
       const from = Math.max(0, cursor - back);
-      const answer = await gateway.request("sessions.history", { sessionKey, fromStateVersion: from }).catch(() => ({}));
-      if (timeline !== run) return;
-      run.rebuild((answer.events ?? []).map(({ payload }) => payload).filter(({ runId }) => runId === run.runId));
-      if (run.whole || from === 0) break;
+      const response = await gateway.request("sessions.history", { sessionKey, fromStateVersion: from }).catch(() => ({}));
+      if (current !== run) return;
+      run.rebuild((response.events ?? []).map(({ payload }) => payload).filter(({ runId }) => runId === run.runId));
+      if (run.isComplete || from === 0) break;
     }
-    soon();
+    refreshSoon();
   }
 
-  /** Its page, where the server has such pages. */
-  async function page() {
-    const run = timeline;
-    if (!run || !methods.includes("runs.get") || !app.details.isOpen() || run.page !== undefined) return;
-    run.page = null;
-    const answer = await gateway.request("runs.get", { runId: run.runId }).catch(() => ({}));
-    run.page = answer.run?.id ?? answer.id ?? null;
-    soon();
+  /** Link to the run's page if the server has run pages. */
+  async function loadPageId() {
+    const run = current;
+    if (!run || !methods.includes("runs.get") || !app.details.isOpen() || run.pageId !== undefined) return;
+    run.pageId = null;
+    const response = await gateway.request("runs.get", { runId: run.runId }).catch(() => ({}));
+    run.pageId = response.run?.id ?? response.id ?? null;
+    refreshSoon();
   }
 
-  function soon() {
+  function refreshSoon() {
     if (pending) return;
     pending = true;
     queueMicrotask(() => {
@@ -92,43 +92,43 @@ export function startRunTimeline(app) {
   function draw() {
     clearInterval(ticking);
     if (!app.details.isOpen()) return;
-    at("run-section").hidden = !timeline?.steps.length;
-    if (!timeline?.steps.length) return list.replaceChildren();
-    const { steps, state, ended } = timeline;
-    const badge = at("run-state");
-    badge.textContent = { queued: words.rowQueued, running: words.rowRunning, waiting: words.rowWaiting }[state] ?? words[`step${capital(state)}`];
+    byId("run-section").hidden = !current?.steps.length;
+    if (!current?.steps.length) return list.replaceChildren();
+    const { steps, state, ended } = current;
+    const badge = byId("run-state");
+    badge.textContent = { queued: texts.rowQueued, running: texts.rowRunning, waiting: texts.rowWaiting }[state] ?? texts[`step${capitalize(state)}`];
     badge.className = `badge ${{ done: "good", failed: "bad", waiting: "warn", running: "busy" }[state] ?? ""}`;
     while (list.children.length > steps.length) list.lastChild.remove();
-    steps.forEach((step, place) => {
-      if (!list.children[place]) list.append(copyOf("timeline-step"));
-      drawStep(list.children[place], step, steps[place - 1]);
+    steps.forEach((step, index) => {
+      if (!list.children[index]) list.append(cloneTemplate("timeline-step"));
+      drawStep(list.children[index], step, steps[index - 1]);
     });
     list.classList.toggle("going", !ended);
-    at("run-link").hidden = !timeline.page;
-    if (timeline.page) at("run-link").querySelector("a").href = `/runs/${timeline.page}/`;
+    byId("run-link").hidden = !current.pageId;
+    if (current.pageId) byId("run-link").querySelector("a").href = `/runs/${current.pageId}/`;
     if (!ended) ticking = setInterval(tick, TICK_MS);
   }
 
   function drawStep(item, { name, at: moment, until, tool, detail, bad }, previous) {
     item.dataset.step = name;
     item.classList.toggle("bad", Boolean(bad));
-    const label = tool ?? words[`step${capital(name)}`];
-    put(item.querySelector(".label"), label);
-    put(item.querySelector(".detail"), detail ? reasonWords(detail, words) : until ? duration(until - moment, words) : "");
+    const label = tool ?? texts[`step${capitalize(name)}`];
+    setText(item.querySelector(".label"), label);
+    setText(item.querySelector(".detail"), detail ? describeReason(detail, texts) : until ? formatDuration(until - moment, texts) : "");
     const time = item.querySelector("time");
-    const first = timeline.steps[0].at;
+    const first = current.steps[0].at;
     const since = moment - first;
-    put(time, previous ? `${since < 50 ? "" : "+"}${duration(since, words)}` : new Date(moment).toLocaleTimeString(document.documentElement.lang || undefined));
-    time.title = longTime(moment);
+    setText(time, previous ? `${since < 50 ? "" : "+"}${formatDuration(since, texts)}` : new Date(moment).toLocaleTimeString(document.documentElement.lang || undefined));
+    time.title = formatFullTime(moment);
   }
 
-  /** A tool that still works counts its seconds. */
+  /** Count the seconds of a running tool. */
   function tick() {
-    const step = timeline?.steps.at(-1);
-    if (step?.name === "tool" && !step.until) put(list.lastElementChild.querySelector(".detail"), duration(Date.now() - step.at, words));
+    const step = current?.steps.at(-1);
+    if (step?.name === "tool" && !step.until) setText(list.lastElementChild.querySelector(".detail"), formatDuration(Date.now() - step.at, texts));
   }
 }
 
-function capital(word) {
+function capitalize(word) {
   return word.charAt(0).toUpperCase() + word.slice(1);
 }

@@ -1,27 +1,27 @@
 /**
- * A growing markdown text, cut into blocks that will not change any more and the one that is still open. Pure.
+ * Splits a growing markdown text into closed blocks, which no longer change, and the open one. Pure.
  *
- * A block closes at a blank line outside a fence, at a closing fence, and where another kind of block begins. A list closes only
- * at a blank line that is followed by something else than an item or an indented line.
+ * A block closes at a blank line outside a fence, at a closing fence, and where a block of another kind begins. A list closes only
+ * at a blank line that is not followed by an item or an indented line.
  */
 
 const FENCE = /^( {0,3})(`{3,}|~{3,})[ \t]*([^`\n]*)$/;
 const FENCE_IN_ITEM = /^\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)?(`{3,}|~{3,})/;
 const ITEM = /^ {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)/;
-const INTERRUPTING_ITEM = /^ {0,3}(?:[-*+]|1[.)])\s+\S/; // what may follow a paragraph without a blank line
+const INTERRUPTING_ITEM = /^ {0,3}(?:[-*+]|1[.)])\s+\S/; // items that can follow a paragraph without a blank line
 const HEADING = /^ {0,3}(#{1,6})(?:[ \t]|$)/;
-const MATHS = { $$: /\$\$\s*$/, "\\[": /\\\]\s*$/ }; // how a line begins, and how the last one ends
+const MATH = { $$: /\$\$\s*$/, "\\[": /\\\]\s*$/ }; // how the first line begins → how the last one ends
 
 export class BlockReader {
   constructor() {
-    this.block = ""; // whole lines of the open block
-    this.line = ""; // the line that has not ended yet
+    this.block = ""; // complete lines of the open block
+    this.line = ""; // the incomplete last line
     this.kind = null;
-    this.fence = null; // what ends the code or the maths we are in
-    this.blank = false; // the list has just had a blank line
+    this.fence = null; // what ends the current code or math block
+    this.blank = false; // the list's last line was blank
   }
 
-  /** The open block as it may be shown: {kind: text|list|quote|table|heading|code|maths, text, info}. Null when there is none. */
+  /** The open block to display: {kind: text|list|quote|table|heading|code|maths, text, info}, or null. */
   get open() {
     const text = this.block + this.line;
     if (!text.trim()) return null;
@@ -32,27 +32,27 @@ export class BlockReader {
     return { kind, text: code.join("\n"), info: (FENCE.exec(first)?.[3] ?? "").trim().split(/\s/)[0] };
   }
 
-  /** Add text; returns the blocks that it closed, in order. */
+  /** Add text and return the blocks it closed, in order. */
   feed(text) {
     const closed = [];
     const lines = (this.line + text).replaceAll("\r\n", "\n").split("\n");
     this.line = lines.pop();
-    for (const line of lines) this.#take(line, closed);
-    // The first letter after a list's blank line tells that it is over; its line may take a while.
+    for (const line of lines) this.#addLine(line, closed);
+    // The first letter after a list's blank line shows that the list has ended; don't wait for the whole line.
     if (this.blank && !this.fence && /^[^\s\d*+-]/.test(this.line)) this.#close(closed);
     return closed;
   }
 
-  /** The text has ended: so has the open block. */
+  /** Close the open block at the end of the text. */
   finish() {
     const closed = this.line ? this.feed("\n") : [];
     this.#close(closed);
     return closed;
   }
 
-  #take(line, closed) {
-    if (this.fence) return this.#inside(line, closed);
-    if (!line.trim()) return this.#empty(line, closed);
+  #addLine(line, closed) {
+    if (this.fence) return this.#addFenced(line, closed);
+    if (!line.trim()) return this.#addBlank(line, closed);
     if (this.kind === "list") {
       if (this.#continuesList(line)) return this.#add(line);
       this.#close(closed);
@@ -63,27 +63,27 @@ export class BlockReader {
     }
     this.kind ??= kind;
     this.#add(line);
-    if (this.kind === "code") this.fence = endOfFence(FENCE.exec(line)[2]);
-    if (this.kind === "maths") this.fence = MATHS[line.trim().slice(0, 2)];
+    if (this.kind === "code") this.fence = closingFence(FENCE.exec(line)[2]);
+    if (this.kind === "maths") this.fence = MATH[line.trim().slice(0, 2)];
     if (this.kind === "heading") this.#close(closed);
     if (this.kind === "list") this.#fenceInItem(line);
   }
 
-  #inside(line, closed) {
-    if (this.kind === "maths" && !line.trim()) return this.#close(closed); // it was none
+  #addFenced(line, closed) {
+    if (this.kind === "maths" && !line.trim()) return this.#close(closed); // it was not math
     this.block += `${line}\n`;
     if (!this.fence.test(line)) return;
     this.fence = null;
     if (this.kind !== "list") this.#close(closed);
   }
 
-  #empty(line, closed) {
+  #addBlank(line, closed) {
     if (this.kind !== "list") return this.#close(closed);
     this.block += `${line}\n`;
     this.blank = true;
   }
 
-  /** Without a blank line before it any line goes on, except one that begins something of its own. */
+  /** Without a blank line before it, any line continues the list, unless it starts another kind of block. */
   #continuesList(line) {
     if (/^(?: {2}|\t)/.test(line) || ITEM.test(line)) return true;
     return !this.blank && kindOf(line) === "text";
@@ -97,7 +97,7 @@ export class BlockReader {
 
   #fenceInItem(line) {
     const mark = FENCE_IN_ITEM.exec(line)?.[1];
-    if (mark) this.fence = endOfFence(mark);
+    if (mark) this.fence = closingFence(mark);
   }
 
   #close(closed) {
@@ -115,10 +115,10 @@ function kindOf(line) {
   const start = line.trimStart();
   if (start.startsWith(">")) return "quote";
   if (start.startsWith("|")) return "table";
-  const maths = MATHS[start.slice(0, 2)];
-  return maths && !maths.test(start.slice(2)) ? "maths" : "text";
+  const closing = MATH[start.slice(0, 2)];
+  return closing && !closing.test(start.slice(2)) ? "maths" : "text";
 }
 
-function endOfFence(mark) {
+function closingFence(mark) {
   return new RegExp(`^\\s*${mark[0]}{${mark.length},}\\s*$`);
 }

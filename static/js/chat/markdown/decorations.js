@@ -1,22 +1,22 @@
-/** What rendered text gets on the page: code with its language, a button to copy and one to wrap; tables that scroll by themselves; maths. */
+/** Adds controls to rendered text: language, copy and wrap buttons for code, scrolling for wide tables, and math. */
 
-import { copyOf } from "../../shared/elements.js";
-import { showMaths } from "./math.js";
+import { cloneTemplate } from "../../shared/elements.js";
+import { renderMath } from "./math.js";
 
-/** An empty box for code. */
-export function codeFrame(language, words) {
-  const frame = copyOf("code-block");
+/** An empty frame for code. */
+export function createCodeFrame(language, texts) {
+  const frame = cloneTemplate("code-block");
   frame.querySelector(".language").textContent = language;
-  frame.querySelector("pre").setAttribute("aria-label", language || words.code);
+  frame.querySelector("pre").setAttribute("aria-label", language || texts.code);
   return frame;
 }
 
 /** @param {Element|DocumentFragment} root */
-export function dressUp(root, words) {
+export function decorate(root, texts) {
   for (const pre of root.querySelectorAll("pre.code")) {
-    const frame = codeFrame(pre.dataset.language ?? "", words);
+    const frame = createCodeFrame(pre.dataset.language ?? "", texts);
     pre.replaceWith(frame);
-    pre.tabIndex = 0; // wide code is scrolled with the arrow keys
+    pre.tabIndex = 0; // wide code scrolls with the arrow keys
     pre.setAttribute("aria-label", frame.querySelector("pre").getAttribute("aria-label"));
     pre.setAttribute("role", "group");
     frame.querySelector("pre").replaceWith(pre);
@@ -26,17 +26,17 @@ export function dressUp(root, words) {
     box.className = "scroll";
     box.tabIndex = 0;
     box.setAttribute("role", "group");
-    box.setAttribute("aria-label", words.table);
+    box.setAttribute("aria-label", texts.table);
     table.replaceWith(box);
     box.append(table);
   }
-  // The page's own headings come first: title, message.
+  // Below the headings of the page and the message.
   for (const heading of root.querySelectorAll("h1, h2, h3, h4")) heading.setAttribute("aria-level", Number(heading.tagName[1]) + 2);
-  for (const box of root.querySelectorAll("input[type=checkbox]")) box.setAttribute("aria-label", words.task);
-  for (const maths of root.querySelectorAll(".math")) showMaths(maths);
+  for (const box of root.querySelectorAll("input[type=checkbox]")) box.setAttribute("aria-label", texts.task);
+  for (const maths of root.querySelectorAll(".math")) renderMath(maths);
 }
 
-/** Clicks on the buttons of code, wherever it is. */
+/** Handle clicks on the buttons of all code blocks. */
 export function startCodeButtons(app, root) {
   root.addEventListener("click", async ({ target }) => {
     const button = target.closest("[data-code]");
@@ -50,18 +50,18 @@ export function startCodeButtons(app, root) {
   });
 }
 
-/** Put text on the clipboard. Pages on plain HTTP have no clipboard of their own, so there the old way is tried. */
+/** Copy text to the clipboard. Pages on plain HTTP have no clipboard API, so use execCommand there. */
 export async function copyText(app, text) {
   try {
     if (navigator.clipboard) await navigator.clipboard.writeText(text);
-    else if (!copyTheOldWay(text)) throw new Error("refused");
-    app.notice(app.words.copied);
+    else if (!copyWithExecCommand(text)) throw new Error("refused");
+    app.showToast(app.texts.copied);
   } catch {
-    app.notice(app.words.notCopied);
+    app.showToast(app.texts.notCopied);
   }
 }
 
-function copyTheOldWay(text) {
+function copyWithExecCommand(text) {
   const holder = document.createElement("textarea");
   const before = document.activeElement;
   holder.className = "hidden";

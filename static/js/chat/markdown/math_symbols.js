@@ -1,8 +1,8 @@
-/** The commands of TeX that are one sign, and those that are a name. Only data. */
+/** TeX commands that are a single symbol or a function name. Data only. */
 
 const pairs = (text) => Object.fromEntries(text.trim().split(/\s+/).map((pair) => pair.split("=")));
 
-/** Letters: shown as identifiers. */
+/** Rendered as identifiers. */
 export const LETTERS = pairs(`
   alpha=α beta=β gamma=γ delta=δ epsilon=ϵ varepsilon=ε zeta=ζ eta=η theta=θ vartheta=ϑ iota=ι kappa=κ lambda=λ mu=μ nu=ν xi=ξ
   pi=π varpi=ϖ rho=ρ varrho=ϱ sigma=σ varsigma=ς tau=τ upsilon=υ phi=ϕ varphi=φ chi=χ psi=ψ omega=ω Gamma=Γ Delta=Δ Theta=Θ
@@ -20,7 +20,7 @@ export const OPERATORS = pairs(`
   lvert=| rvert=| vert=| Vert=‖ lVert=‖ rVert=‖ backslash=\\
 `);
 
-/** Large operators; the second group takes its limits above and below where there is room. */
+/** Large operators; the second group has its limits above and below in display style. */
 export const INTEGRALS = pairs("int=∫ iint=∬ iiint=∭ oint=∮");
 export const LARGE = pairs("sum=∑ prod=∏ coprod=∐ bigcup=⋃ bigcap=⋂ bigoplus=⨁ bigotimes=⨂ bigvee=⋁ bigwedge=⋀");
 

@@ -1,51 +1,51 @@
 /**
- * The text of a message while it grows and when it is whole.
+ * The text of a message, streamed or complete.
  *
- * Closed blocks are rendered by the server, each once; the open one is plain text, which nothing can break out of. A block keeps
- * its element when it closes and its HTML takes the place of the text, so nothing moves but what looks different.
+ * The server renders each closed block once; the open block is plain text, which cannot inject markup. When a block closes, its HTML
+ * replaces the text in place, so nothing else moves.
  */
 
-import { BlockReader } from "./block_reader.js";
 import { nextFrame } from "../../shared/timing.js";
-import { codeFrame, dressUp } from "./decorations.js";
+import { BlockReader } from "./block_reader.js";
+import { createCodeFrame, decorate } from "./decorations.js";
 
 const REFERENCES = /^ {0,3}\[[^\]\n]+\]:\s/m; // a definition at the end of a text can change links at its beginning
 const BULLET = /^(\s*)[-*+] /gm;
 
-export class Answer {
-  constructor(root, { renderer, words }) {
-    Object.assign(this, { root, renderer, words });
+export class StreamedText {
+  constructor(root, { renderer, texts }) {
+    Object.assign(this, { root, renderer, texts });
     this.paint = this.paint.bind(this);
-    this.#begin();
+    this.#reset();
   }
 
-  #begin() {
+  #reset() {
     this.text = "";
     this.length = 0; // in characters as the server counts them: an emoji is one, not two
     this.reader = new BlockReader();
-    this.closed = []; // blocks that have closed and have no element yet
+    this.closed = []; // closed blocks without an element
     this.last = null; // the element of the open block
-    this.round = {}; // results that were asked for before the text began anew are void
+    this.version = {}; // replaced on every reset, so that results of earlier requests are ignored
     this.root.replaceChildren();
   }
 
-  /** Put `text` at `offset`. Adding at the end, which is nearly always, costs no more than the addition. */
+  /** Write `text` at `offset`. Appending, by far the most common case, only processes the new text. */
   write(offset, text) {
     if (offset !== this.length) {
       const kept = [...this.text].slice(0, offset).join("");
-      this.#begin();
+      this.#reset();
       this.#add(kept);
     }
     this.#add(text);
     nextFrame(this.paint);
   }
 
-  /** The whole text is known, and its HTML if it comes from the history. */
+  /** Set the complete text, with its HTML if it comes from the history. */
   settle(text, html = null) {
     if (html !== null) return this.#rendered(text, html);
     const whole = REFERENCES.test(text);
     if (text !== this.text || whole) {
-      this.#begin();
+      this.#reset();
       this.#add(text, whole);
     }
     this.closed.push(...this.reader.finish());
@@ -53,10 +53,10 @@ export class Answer {
   }
 
   #rendered(text, html) {
-    this.#begin();
+    this.#reset();
     this.text = text;
     this.root.innerHTML = html;
-    dressUp(this.root, this.words);
+    decorate(this.root, this.texts);
   }
 
   #add(text, whole = false) {
@@ -66,35 +66,35 @@ export class Answer {
     else this.closed.push(...this.reader.feed(text));
   }
 
-  /** Bring the page up to the text. Writes only: what it read would be laid out for nothing. */
+  /** Update the page. Only writes: reading sizes here would force a layout. */
   paint() {
     for (const block of this.closed.splice(0)) this.#close(block);
     const open = this.reader.open;
-    if (!open) return this.#drop();
-    if (this.last?.dataset.kind !== open.kind) this.#drop();
-    this.last ??= this.#show(open);
-    if (open.kind === "code") return this.#grow(open);
-    const shown = shownAs(open);
-    put(this.last.firstChild, shown);
+    if (!open) return this.#removeOpen();
+    if (this.last?.dataset.kind !== open.kind) this.#removeOpen();
+    this.last ??= this.#showOpen(open);
+    if (open.kind === "code") return this.#growCode(open);
+    const shown = formatPlain(open);
+    updateText(this.last.firstChild, shown);
   }
 
-  #drop() {
+  #removeOpen() {
     this.last?.remove();
     this.last = null;
   }
 
-  #show({ kind, text, info }) {
-    const element = kind === "code" ? codeFrame(info, this.words) : document.createElement("div");
+  #showOpen({ kind, text, info }) {
+    const element = kind === "code" ? createCodeFrame(info, this.texts) : document.createElement("div");
     element.classList.add("plain");
     element.dataset.kind = kind;
     if (kind === "heading") element.dataset.level = info;
-    if (kind !== "code") element.append(document.createTextNode(shownAs({ kind, text })));
+    if (kind !== "code") element.append(document.createTextNode(formatPlain({ kind, text })));
     this.root.append(element);
     return element;
   }
 
-  /** Long code grows in pieces, so that a line at its end does not lay out everything before it. */
-  #grow({ text, info }) {
+  /** Long code grows in chunks, so that a new line does not lay out all lines before it. */
+  #growCode({ text, info }) {
     const code = this.last.querySelector("code");
     const shown = (this.last.shown ??= { length: 0, lines: 0 });
     const label = this.last.querySelector(".language");
@@ -116,17 +116,17 @@ export class Answer {
     const reader = new BlockReader();
     reader.feed(block.trimEnd());
     const open = reader.open;
-    const fits = this.last && this.last.dataset.kind === open.kind;
-    if (!fits) this.#drop();
-    const element = this.last ?? this.#show(open);
+    const isSameKind = this.last && this.last.dataset.kind === open.kind;
+    if (!isSameKind) this.#removeOpen();
+    const element = this.last ?? this.#showOpen(open);
     this.last = null;
-    if (open.kind !== "code") put(element.firstChild, shownAs(open));
+    if (open.kind !== "code") updateText(element.firstChild, formatPlain(open));
     else this.#finishCode(element, open);
-    const { round } = this;
+    const { version } = this;
     const html = await this.renderer.render(block);
-    if (html === null || round !== this.round) return;
+    if (html === null || version !== this.version) return;
     nextFrame(() => {
-      if (round === this.round) element.replaceWith(fragmentOf(html, this.words));
+      if (version === this.version) element.replaceWith(renderFragment(html, this.texts));
     });
   }
 
@@ -136,22 +136,22 @@ export class Answer {
   }
 }
 
-/** Plain text that looks close to what it will be: no blank lines at its end, points for bullets. */
-function shownAs({ kind, text }) {
+/** Plain text that looks similar to the rendered block: no trailing blank lines, bullets for list markers. */
+function formatPlain({ kind, text }) {
   const shown = text.trimEnd();
   if (kind === "list") return shown.replace(BULLET, "$1• ");
   return kind === "quote" ? shown.replace(/^> ?/gm, "") : shown;
 }
 
-/** Added to where that is enough: what somebody has selected in it stays selected. */
-function put(node, text) {
+/** Append if possible, which keeps the user's selection. */
+function updateText(node, text) {
   if (text.startsWith(node.data)) node.appendData(text.slice(node.data.length));
   else node.data = text;
 }
 
-function fragmentOf(html, words) {
+function renderFragment(html, texts) {
   const template = document.createElement("template");
   template.innerHTML = html;
-  dressUp(template.content, words);
+  decorate(template.content, texts);
   return template.content;
 }

@@ -1,44 +1,44 @@
 /**
- * The question of one tool call in its conversation: for who may answer, the command and two buttons; for others, that it waits.
+ * The approval request of a tool call, in the chat: the command with decision buttons for approvers, a waiting note for others.
  *
- * What an open question looks like is made by the server, for the one who reads. An answered one is a line, made here.
+ * The server renders pending requests for the current user. Decided ones are a single line, rendered here.
  */
 
-import { momentOf } from "../../shared/relative_times.js";
-import { count } from "../../approvals/countdown.js";
-import { holdBack } from "../../approvals/read_gate.js";
-import { extentWords } from "../../shared/grant_texts.js";
-import { everySecond } from "../../shared/timing.js";
+import { updateCountdowns } from "../../approvals/countdown.js";
+import { holdUntilRead } from "../../approvals/read_gate.js";
+import { describeExtent } from "../../shared/grant_texts.js";
+import { createTimeElement } from "../../shared/relative_times.js";
 import { fill } from "../../shared/texts.js";
+import { everySecond } from "../../shared/timing.js";
 
-const AGAIN_MS = 5000;
-const ROOMY = matchMedia("(min-width: 40rem)"); // elsewhere the command and the answers fill the screen, and the rest is folded
+const RETRY_MS = 5000;
+const WIDE = matchMedia("(min-width: 40rem)"); // on narrow screens the command and buttons fill the screen, so details are collapsed
 
-export class ApprovalBox {
-  constructor({ words, holder }) {
-    Object.assign(this, { words, holder });
-    holder.addEventListener("submit", (event) => this.#send(event));
+export class ApprovalRequestView {
+  constructor({ texts, container }) {
+    Object.assign(this, { texts, container });
+    container.addEventListener("submit", (event) => this.#send(event));
   }
 
-  /** @param {{id, status, decision?, by?, reason?, decidedAt?, granted?}} approval as the history or an event tells it */
+  /** @param {{id, status, decision?, by?, reason?, decidedAt?, granted?}} approval as in the history and in events */
   show(approval) {
     this.approval = { ...this.approval, ...approval };
-    this.holder.hidden = false;
+    this.container.hidden = false;
     if (this.approval.status === "pending") return this.#load();
     this.#stop();
-    this.holder.replaceChildren(ended(this.approval, this.words));
+    this.container.replaceChildren(renderDecision(this.approval, this.texts));
   }
 
-  /** Something was told about a question: if it is this one, look at it again. */
-  heard(id) {
+  /** Reload on an event about this request. */
+  refresh(id) {
     if (id === this.approval.id && this.approval.status === "pending") this.#load();
   }
 
   async #load() {
-    if (this.#isBusy()) return;
+    if (this.#isReasonEntered()) return;
     const { id } = this.approval;
-    const answer = await fetch(`/approvals/${id}/in-chat/`, { headers: { "HX-Request": "true" } }).catch(() => null);
-    await this.#take(answer, id);
+    const response = await fetch(`/approvals/${id}/in-chat/`, { headers: { "HX-Request": "true" } }).catch(() => null);
+    await this.#showResponse(response, id);
   }
 
   async #send(event) {
@@ -46,41 +46,41 @@ export class ApprovalBox {
     const { target: form, submitter } = event;
     const body = new FormData(form, submitter);
     submitter.disabled = true;
-    const answer = await fetch(form.action, { method: "POST", body, headers: { "HX-Request": "true" } }).catch(() => null);
-    if (answer && [200, 400, 403, 409].includes(answer.status)) return this.#take(answer, this.approval.id);
-    submitter.disabled = false; // nothing is known of it: it can be pressed again, the first answer counts
+    const response = await fetch(form.action, { method: "POST", body, headers: { "HX-Request": "true" } }).catch(() => null);
+    if (response && [200, 400, 403, 409].includes(response.status)) return this.#showResponse(response, this.approval.id);
+    submitter.disabled = false; // outcome unknown: allow a retry, the first decision counts
   }
 
-  async #take(answer, id) {
-    if (answer?.headers.has("HX-Refresh")) return location.reload(); // signed out
-    const text = answer?.headers.get("Content-Type")?.startsWith("text/html") ? await answer.text() : "";
-    const told = new DOMParser().parseFromString(text, "text/html").querySelector(".question");
-    if (id !== this.approval.id || (this.approval.status !== "pending" && told?.dataset.status === "pending")) return; // it came late
-    if (!told) return this.#later();
-    const focused = this.holder.contains(document.activeElement);
-    const question = document.adoptNode(told);
-    const folded = question.querySelector(".facts-fold");
-    if (folded) folded.open = this.holder.querySelector(".facts-fold")?.open ?? ROOMY.matches;
-    this.holder.replaceChildren(question);
-    this.approval.status = question.dataset.status;
-    holdBack(question);
-    count(this.holder, this.words);
-    this.stop ??= everySecond(() => count(this.holder, this.words));
+  async #showResponse(response, id) {
+    if (response?.headers.has("HX-Refresh")) return location.reload(); // signed out
+    const text = response?.headers.get("Content-Type")?.startsWith("text/html") ? await response.text() : "";
+    const received = new DOMParser().parseFromString(text, "text/html").querySelector(".question");
+    if (id !== this.approval.id || (this.approval.status !== "pending" && received?.dataset.status === "pending")) return; // outdated response
+    if (!received) return this.#retryLater();
+    const focused = this.container.contains(document.activeElement);
+    const card = document.adoptNode(received);
+    const folded = card.querySelector(".facts-fold");
+    if (folded) folded.open = this.container.querySelector(".facts-fold")?.open ?? WIDE.matches;
+    this.container.replaceChildren(card);
+    this.approval.status = card.dataset.status;
+    holdUntilRead(card);
+    updateCountdowns(this.container, this.texts);
+    this.stop ??= everySecond(() => updateCountdowns(this.container, this.texts));
     if (focused) {
-      question.tabIndex = -1;
-      question.focus({ preventScroll: true });
+      card.tabIndex = -1;
+      card.focus({ preventScroll: true });
     }
   }
 
-  /** The server did not answer. */
-  #later() {
-    if (!this.holder.firstChild) this.holder.append(line(this.words.approvalLost));
-    setTimeout(() => this.approval.status === "pending" && this.holder.isConnected && this.#load(), AGAIN_MS);
+  /** No usable response: retry later. */
+  #retryLater() {
+    if (!this.container.firstChild) this.container.append(createLine(this.texts.approvalLost));
+    setTimeout(() => this.approval.status === "pending" && this.container.isConnected && this.#load(), RETRY_MS);
   }
 
-  /** Somebody writes a reason: the question stays as it is. */
-  #isBusy() {
-    return Boolean(this.holder.querySelector("input[name=reason]")?.value);
+  /** Don't replace the card while the user is entering a reason. */
+  #isReasonEntered() {
+    return Boolean(this.container.querySelector("input[name=reason]")?.value);
   }
 
   #stop() {
@@ -89,28 +89,28 @@ export class ApprovalBox {
   }
 }
 
-function ended({ status, decision, by, reason, decidedAt, granted }, words) {
-  const did = by ? words[`did${decision.replace(/(?:^|-)(\w)/g, (_, letter) => letter.toUpperCase())}`] : "";
-  const element = line("");
-  const what = document.createElement("strong");
-  what.textContent = did ? [fill(did, by), extentOf(decision, granted, words)].filter(Boolean).join(" ") : (words[`ended${status[0].toUpperCase()}${status.slice(1)}`] ?? status);
+function renderDecision({ status, decision, by, reason, decidedAt, granted }, texts) {
+  const action = by ? texts[`did${decision.replace(/(?:^|-)(\w)/g, (_, letter) => letter.toUpperCase())}`] : "";
+  const element = createLine("");
+  const summary = document.createElement("strong");
+  summary.textContent = action ? [fill(action, by), describeDecisionExtent(decision, granted, texts)].filter(Boolean).join(" ") : (texts[`ended${status[0].toUpperCase()}${status.slice(1)}`] ?? status);
   element.classList.add("ended", { denied: "bad", expired: "warn", void: "warn" }[status] ?? "good");
-  element.append(what);
-  if (decidedAt) element.append(" ", momentOf(decidedAt));
+  element.append(summary);
+  if (decidedAt) element.append(" ", createTimeElement(decidedAt));
   if (reason) {
-    const said = document.createElement("q");
-    said.textContent = reason;
-    element.append(" ", said);
+    const quote = document.createElement("q");
+    quote.textContent = reason;
+    element.append(" ", quote);
   }
   return element;
 }
 
-function extentOf(decision, granted, words) {
-  const extent = extentWords(granted, words);
+function describeDecisionExtent(decision, granted, texts) {
+  const extent = describeExtent(granted, texts);
   return extent && decision === "allow-always" ? `(${extent})` : extent;
 }
 
-function line(text) {
+function createLine(text) {
   const element = document.createElement("p");
   element.textContent = text;
   return element;

@@ -1,27 +1,27 @@
 /**
- * The rest of a long conversation: older messages when one scrolls up to them, the surroundings of a message that is linked to,
- * and from there the newer ones. Live events wait while newer messages are missing; the last page brings them.
+ * Loads the rest of a long session: older messages on scrolling up, the messages around a linked one, and newer ones from there.
+ * While newer messages are missing, live events are not shown; they come with the last page.
  */
 
 import { PAGE } from "../../shared/feed.js";
-import { reason } from "../../shared/texts.js";
+import { describeError } from "../../shared/texts.js";
 
-const AHEAD = 1500; // pixels before the edge at which the next page is fetched
+const PREFETCH_PIXELS = 1500; // distance from the edge at which the next page is loaded
 
-export class Pages {
-  /** @param {{app, transcript, reading, log: Element, top: Element, bottom: Element}} parts */
-  constructor({ app, transcript, reading, log, top, bottom }) {
-    Object.assign(this, { app, transcript, reading, top, bottom, older: null, newer: null, asking: false, joining: false });
+export class HistoryPages {
+  /** @param {{app, transcript, scroll, log: Element, top: Element, bottom: Element}} parts */
+  constructor({ app, transcript, scroll, log, top, bottom }) {
+    Object.assign(this, { app, transcript, scroll, top, bottom, older: null, newer: null, loading: false, joining: false });
     this.watch = new IntersectionObserver(
       (entries) => {
         for (const { target, isIntersecting } of entries) if (isIntersecting) this.#load(target === top ? "older" : "newer");
       },
-      { root: log, rootMargin: `${AHEAD}px 0px` },
+      { root: log, rootMargin: `${PREFETCH_PIXELS}px 0px` },
     );
     for (const edge of [top, bottom]) edge.querySelector("button").addEventListener("click", () => this.#load(edge === top ? "older" : "newer"));
   }
 
-  /** Newer messages than those shown are stored, so live events cannot be added below them. */
+  /** Newer messages than those shown are stored, so live events cannot be appended. */
   get behind() {
     return this.newer !== null;
   }
@@ -32,15 +32,15 @@ export class Pages {
     this.#draw();
   }
 
-  /** Whether this newest page goes on where what is shown ends. */
+  /** Whether this newest page continues the messages shown. */
   joins({ messages, nextCursor }) {
     return this.joining && (!nextCursor || messages.some(({ messageId }) => messageId && this.transcript.find(messageId)));
   }
 
-  /** Show the page around a message instead of the newest one. False when there is no such message. */
+  /** Show the page around a message instead of the newest one. False if there is no such message. */
   async around(messageId) {
     const { sessionKey } = this.app.feed;
-    const page = await this.#ask({ around: messageId }).catch((error) => {
+    const page = await this.#request({ around: messageId }).catch((error) => {
       if (error.code === "NOT_FOUND") return { messages: [] };
       throw error;
     });
@@ -53,25 +53,25 @@ export class Pages {
 
   async #load(which) {
     const from = this[which];
-    if (from === null || this.asking) return;
-    this.asking = true;
+    if (from === null || this.loading) return;
+    this.loading = true;
     const { feed } = this.app;
     try {
-      const page = await this.#ask(which === "older" ? { before: from } : { after: from });
+      const page = await this.#request(which === "older" ? { before: from } : { after: from });
       if (feed !== this.app.feed || from !== this[which]) return;
-      if (which === "older") this.reading.keepPlace(() => this.transcript.prepend(page.messages));
+      if (which === "older") this.scroll.preservePosition(() => this.transcript.prepend(page.messages));
       else this.transcript.add(page.messages);
       this[which] = (which === "older" ? page.nextCursor : page.newerCursor) ?? null;
       if (which === "newer" && !this.behind) await this.#join(feed);
     } catch (error) {
-      if (error.code !== "DISCONNECTED") this.app.problem(reason(this.app.words, error));
+      if (error.code !== "DISCONNECTED") this.app.showProblem(describeError(error, this.app.texts));
     } finally {
-      this.asking = false;
+      this.loading = false;
       this.#draw();
     }
   }
 
-  /** All that is stored is shown: what happens now goes on below it again. */
+  /** Everything stored is shown: follow live events again. */
   async #join(feed) {
     this.joining = true;
     try {
@@ -81,11 +81,11 @@ export class Pages {
     }
   }
 
-  #ask(wish) {
-    return this.app.gateway.request("chat.history", { sessionKey: this.app.feed.sessionKey, limit: PAGE, html: true, notices: true, ...wish });
+  #request(position) {
+    return this.app.gateway.request("chat.history", { sessionKey: this.app.feed.sessionKey, limit: PAGE, html: true, notices: true, ...position });
   }
 
-  /** Observing again tells at once whether the edge is still near: a page may have been short. */
+  /** Observing again reports whether the edge is still near, since a page may be short. */
   #draw() {
     for (const [edge, from] of [[this.top, this.older], [this.bottom, this.newer]]) {
       edge.hidden = from === null;

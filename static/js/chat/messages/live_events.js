@@ -1,27 +1,27 @@
-/** Events of runs, as they happen, into the transcript. Each arrives once and in order (shared/feed.js sees to it). */
+/** Applies live run events to the transcript. shared/feed.js delivers each event once and in order. */
 
-import { failure, reasonWords } from "../../shared/run_reasons.js";
-import { addNotice, addStored } from "./stored_messages.js";
-import { isForWantOfARule, verdictOf } from "./tool_card.js";
+import { describeFailure, describeReason } from "../../shared/run_reasons.js";
 import { fill } from "../../shared/texts.js";
+import { addNotice, addStored } from "./stored_messages.js";
+import { getDecision, isMissingRule } from "./tool_card.js";
 
 export function applyEvent(transcript, payload) {
   const { runId, stream, data, change, message } = payload;
-  if (runId) transcript.run(runId).told = true;
+  if (runId) transcript.getRun(runId).acknowledged = true;
   if (stream in STREAMS) STREAMS[stream](transcript, payload);
   else if (stream === "fallback") addNotice(transcript, { ...data, runId, notice: stream });
   else if (change && message) addStored(transcript, message);
 }
 
-/** The answer that is being written just now, as the history tells it. */
-export function showUnderWay(transcript, { runId, messageId, text, thinking, status, waitingFor, operation }) {
-  const { words } = transcript;
-  transcript.begin(runId, words.working).told = true;
-  if (status === "waiting") lifecycle(transcript, { runId, data: { phase: "waiting", reason: waitingFor ?? words.somebody } });
-  else transcript.goes(runId, "working", operation ? words.summarising : words.working);
+/** Show the run in progress as reported by the history. */
+export function showActiveRun(transcript, { runId, messageId, text, thinking, status, waitingFor, operation }) {
+  const { texts } = transcript;
+  transcript.startRun(runId, texts.working).acknowledged = true;
+  if (status === "waiting") lifecycle(transcript, { runId, data: { phase: "waiting", reason: waitingFor ?? texts.somebody } });
+  else transcript.setState(runId, "working", operation ? texts.summarising : texts.working);
   if (!messageId || !(text || thinking)) return;
-  const message = transcript.message(runId, messageId);
-  message.attempt = null; // whichever goes on
+  const message = transcript.getMessage(runId, messageId);
+  message.attempt = null; // accept any attempt
   message.thinking.write(0, thinking);
   if (text) message.write(0, text);
 }
@@ -29,12 +29,12 @@ export function showUnderWay(transcript, { runId, messageId, text, thinking, sta
 const STREAMS = { lifecycle, assistant, thinking, tool, compaction };
 
 function lifecycle(transcript, { runId, data, ts }) {
-  const { words } = transcript;
+  const { texts } = transcript;
   transcript.waiting.delete(runId);
   switch (data.phase) {
     case "accepted":
-      if (data.operation) return transcript.operates(runId);
-      return transcript.accepted(runId, {
+      if (data.operation) return transcript.addOperation(runId);
+      return transcript.addAccepted(runId, {
         content: data.content ?? data.prompt,
         messageId: data.messageId,
         timestamp: data.acceptedAt ?? ts,
@@ -42,27 +42,27 @@ function lifecycle(transcript, { runId, data, ts }) {
       });
     case "start":
     case "resume":
-      if (data.messageId) transcript.run(runId).asked?.know({ messageId: data.messageId });
-      return transcript.goes(runId, "working", words.working);
+      if (data.messageId) transcript.getRun(runId).userMessage?.update({ messageId: data.messageId });
+      return transcript.setState(runId, "working", texts.working);
     case "waiting":
       transcript.waiting.add(runId);
-      return transcript.goes(runId, "waiting", fill(words.waitingFor, reasonWords(data.reason, words)));
+      return transcript.setState(runId, "waiting", fill(texts.waitingFor, describeReason(data.reason, texts)));
     case "rescued":
-      return transcript.goes(runId, "working", words.resumed);
+      return transcript.setState(runId, "working", texts.resumed);
     case "retry":
-      return transcript.goes(runId, "working", words.retrying);
+      return transcript.setState(runId, "working", texts.retrying);
     case "end":
-      if (data.stopReason === "withdrawn") return transcript.withdrawn(runId);
-      transcript.run(runId).last?.know({ durationMs: data.endedAt && data.startedAt ? data.endedAt - data.startedAt : null });
-      return transcript.finish(runId, ts, (run) => (data.aborted ? run.stopped() : run.ended()));
+      if (data.stopReason === "withdrawn") return transcript.removeRun(runId);
+      transcript.getRun(runId).last?.update({ durationMs: data.endedAt && data.startedAt ? data.endedAt - data.startedAt : null });
+      return transcript.finish(runId, ts, (run) => (data.aborted ? run.showStopped() : run.showEnd()));
     case "error":
-      return transcript.finish(runId, ts, (run) => run.ended(fill(words.failed, failure(data.error, data.kind, words)), { bad: true, kind: data.kind }));
+      return transcript.finish(runId, ts, (run) => run.showEnd(fill(texts.failed, describeFailure(data.error, data.kind, texts)), { bad: true, kind: data.kind }));
   }
 }
 
 function assistant(transcript, { runId, data, ts }) {
-  if (data.reset) return transcript.void(data.messageId);
-  const message = transcript.message(runId, data.messageId);
+  if (data.reset) return transcript.discardMessage(data.messageId);
+  const message = transcript.getMessage(runId, data.messageId);
   if (data.final) {
     message.thinking.end(ts);
     message.settle({ timestamp: ts, ...data.message });
@@ -73,35 +73,35 @@ function assistant(transcript, { runId, data, ts }) {
   message.write(data.offset, data.delta, ts);
 }
 
-/** The earlier conversation is summarised: by the way in a run that goes on, or in one that does nothing else. */
+/** The history is being summarized, during a run or in a run for that purpose. */
 function compaction(transcript, { runId, data, ts }) {
-  const { words } = transcript;
-  if (data.phase === "start") return transcript.goes(runId, "working", words.summarising);
-  transcript.goes(runId, "working", words.working);
+  const { texts } = transcript;
+  if (data.phase === "start") return transcript.setState(runId, "working", texts.summarising);
+  transcript.setState(runId, "working", texts.working);
   if (data.completed) addNotice(transcript, { ...data, runId, notice: "compaction", timestamp: ts });
-  else if (data.reason === "nothing_to_compact") addNotice(transcript, { runId, notice: "nothing", text: words.nothingToSummarise, timestamp: ts });
+  else if (data.reason === "nothing_to_compact") addNotice(transcript, { runId, notice: "nothing", text: texts.nothingToSummarise, timestamp: ts });
 }
 
 function thinking(transcript, { runId, data, ts }) {
-  const message = transcript.message(runId, data.messageId);
+  const message = transcript.getMessage(runId, data.messageId);
   if (message.final) return;
   message.begin(data.attempt);
   message.thinking.write(data.offset, data.delta, ts);
 }
 
 function tool(transcript, { runId, data, ts }) {
-  const card = transcript.card(runId, data.toolCallId, data.name, data.args);
+  const card = transcript.getCard(runId, data.toolCallId, data.name, data.args);
   if (data.phase === "start") {
-    transcript.run(runId).messages.forEach((message) => message.thinking.end(ts));
+    transcript.getRun(runId).messages.forEach((message) => message.thinking.end(ts));
     card.start(ts);
   }
   if (data.phase === "waiting") {
-    card.asks({ status: "pending", ...data.approval });
-    transcript.onAsked(data.name);
+    card.showApproval({ status: "pending", ...data.approval });
+    transcript.onApprovalRequested(data.name);
   }
-  if (data.phase === "decided") card.asks({ decidedAt: ts, ...data.approval });
+  if (data.phase === "decided") card.showApproval({ decidedAt: ts, ...data.approval });
   if (data.phase === "update") card.update(data.partialResult);
   if (data.phase !== "result") return;
   const { content, details } = data.result ?? {};
-  card.finish({ content, isError: data.isError, verdict: verdictOf({ meta: data.meta, details }), letAsk: isForWantOfARule(details), details, ts });
+  card.finish({ content, isError: data.isError, decision: getDecision({ meta: data.meta, details }), isMissingRule: isMissingRule(details), details, ts });
 }

@@ -1,29 +1,29 @@
-/** One message of the conversation, of a person or of the agent, with its foot: when, by which model, at what price, and what one can do. */
+/** A message of a user or the agent, with its footer: time, model, cost and actions. */
 
-import { Answer } from "../markdown/streamed_text.js";
-import { attached, attachmentsOf } from "./message_files.js";
-import { blocksOf, copyOf, put, textOf } from "../../shared/elements.js";
-import { count, duration, longTime, money, shortCount, shortTime } from "../../shared/formats.js";
-import { Thinking } from "./thinking.js";
+import { cloneTemplate, getBlocks, getText, setText } from "../../shared/elements.js";
+import { formatCount, formatDuration, formatFullTime, formatMoney, formatShortCount, formatTime } from "../../shared/formats.js";
 import { fill } from "../../shared/texts.js";
+import { StreamedText } from "../markdown/streamed_text.js";
+import { renderFile, renderFiles } from "./message_files.js";
+import { Thinking } from "./thinking.js";
 
-const LONG = { characters: 2500, lines: 25 }; // a longer message of a person is folded
-const CODE = /^ {0,3}(```|~~~)/m;
+const FOLD_ABOVE = { characters: 2500, lines: 25 }; // longer user messages are collapsed
+const CODE_FENCE = /^ {0,3}(```|~~~)/m;
 
-/** What both have. `page` is {words, renderer, username, address(messageId)}. */
+/** Base class. `page` is {texts, renderer, username, urlFor(messageId)}. */
 class Message {
   constructor(template, page) {
     this.page = page;
-    this.element = copyOf(template);
+    this.element = cloneTemplate(template);
     this.part = (selector) => this.element.querySelector(selector);
     this.messageId = null;
     this.facts = {};
   }
 
-  /** What is known about it; told piece by piece. */
-  know({ messageId, timestamp, model, usage, durationMs, position }) {
-    const news = Object.entries({ timestamp, model, usage, durationMs, position }).filter(([, value]) => value !== undefined && value !== null);
-    Object.assign(this.facts, Object.fromEntries(news));
+  /** Set facts that have become known. */
+  update({ messageId, timestamp, model, usage, durationMs, position }) {
+    const known = Object.entries({ timestamp, model, usage, durationMs, position }).filter(([, value]) => value !== undefined && value !== null);
+    Object.assign(this.facts, Object.fromEntries(known));
     if (messageId) {
       this.messageId = messageId;
       this.element.dataset.messageId = messageId;
@@ -33,18 +33,18 @@ class Message {
 
   #showFacts() {
     const { timestamp, model, usage, durationMs } = this.facts;
-    const { words, address } = this.page;
+    const { texts, urlFor } = this.page;
     const when = this.part(".when");
     if (timestamp) {
       const time = when.querySelector("time");
-      time.textContent = shortTime(timestamp);
+      time.textContent = formatTime(timestamp);
       time.dateTime = new Date(timestamp).toISOString();
-      when.title = longTime(timestamp);
+      when.title = formatFullTime(timestamp);
     }
-    if (this.messageId) when.href = address(this.messageId);
+    if (this.messageId) when.href = urlFor(this.messageId);
     when.hidden = !timestamp;
-    const line = [model, tokens(usage, words), price(usage), durationMs && duration(durationMs, words)];
-    put(this.part(".facts"), line.filter(Boolean).join(" · "));
+    const line = [model, formatTokens(usage, texts), formatCost(usage), durationMs && formatDuration(durationMs, texts)];
+    setText(this.part(".facts"), line.filter(Boolean).join(" · "));
   }
 }
 
@@ -53,37 +53,37 @@ export class UserMessage extends Message {
     super("user-message", page);
     this.text = "";
     this.attachments = [];
-    this.author = ""; // their name, if it is somebody else's
+    this.author = ""; // name of the author, unless it is the current user
   }
 
-  know(message) {
-    super.know(message);
-    if (message.hook) this.#by(`Webhook ${message.hook}`); // under their account, but not their words
-    else if (message.sender && message.sender !== this.page.username) this.#by(message.sender);
+  update(message) {
+    super.update(message);
+    if (message.hook) this.#setAuthor(`Webhook ${message.hook}`); // sent under the user's account but not written by them
+    else if (message.sender && message.sender !== this.page.username) this.#setAuthor(message.sender);
   }
 
-  /** The heading that only screen readers have of one's own messages is shown. */
-  #by(name) {
+  /** Show the heading, which is visually hidden for the user's own messages. */
+  #setAuthor(name) {
     const heading = this.part("h2");
     this.author = heading.textContent = name;
     heading.classList.replace("hidden", "author");
     this.element.classList.add("of-other");
   }
 
-  /** Shown as it was typed, except that code looks like code. `attachments` are those being sent: [{id, name, mimeType, size}]. */
+  /** Show the text as typed, with code blocks rendered. `attachments` are those being sent: [{id, name, mimeType, size}]. */
   show({ content, attachments = [], truncated = false }) {
-    const { words } = this.page;
-    this.text = textOf(content);
-    this.truncated = truncated; // of a long one that waits the history tells only the beginning
-    const stored = blocksOf(content).filter(({ attachmentId }) => attachmentId);
+    const { texts } = this.page;
+    this.text = getText(content);
+    this.truncated = truncated; // the history only has the beginning of long queued messages
+    const stored = getBlocks(content).filter(({ attachmentId }) => attachmentId);
     this.attachments = [...stored.map((block) => ({ ...block, id: block.attachmentId })), ...attachments];
     const box = this.part(".text");
-    this.element.classList.toggle("markdown", CODE.test(this.text));
-    if (CODE.test(this.text)) (this.answer ??= new Answer(box, this.page)).settle(this.text, htmlOf(content));
+    this.element.classList.toggle("markdown", CODE_FENCE.test(this.text));
+    if (CODE_FENCE.test(this.text)) (this.answer ??= new StreamedText(box, this.page)).settle(this.text, getHtml(content));
     else box.textContent = this.text;
     box.hidden = !this.text;
-    this.#fold(this.text.length > LONG.characters || this.text.split("\n", LONG.lines + 1).length > LONG.lines);
-    this.part(".files").replaceChildren(...attachmentsOf(content, words), ...attachments.map((file) => attached(file, words)));
+    this.#fold(this.text.length > FOLD_ABOVE.characters || this.text.split("\n", FOLD_ABOVE.lines + 1).length > FOLD_ABOVE.lines);
+    this.part(".files").replaceChildren(...renderFiles(content, texts), ...attachments.map((file) => renderFile(file, texts)));
   }
 
   #fold(isLong) {
@@ -92,7 +92,7 @@ export class UserMessage extends Message {
     more.hidden = !isLong;
     more.onclick = () => {
       const folded = this.element.classList.toggle("folded");
-      more.textContent = folded ? this.page.words.showMore : this.page.words.showLess;
+      more.textContent = folded ? this.page.texts.showMore : this.page.texts.showLess;
       more.setAttribute("aria-expanded", String(!folded));
     };
   }
@@ -101,8 +101,8 @@ export class UserMessage extends Message {
 export class AgentMessage extends Message {
   constructor(page) {
     super("assistant-message", page);
-    this.answer = new Answer(this.part(".answer"), page);
-    this.thinking = new Thinking(this.part(".thinking"), page.words);
+    this.answer = new StreamedText(this.part(".answer"), page);
+    this.thinking = new Thinking(this.part(".thinking"), page.texts);
     this.attempt = 1;
     this.final = false;
     this.element.classList.add("streaming");
@@ -112,7 +112,7 @@ export class AgentMessage extends Message {
     return this.answer.text;
   }
 
-  /** Another attempt at the same message begins with nothing. */
+  /** A new attempt at the same message starts empty. */
   begin(attempt) {
     this.attempt ??= attempt;
     if (attempt === this.attempt) return;
@@ -127,21 +127,21 @@ export class AgentMessage extends Message {
     if (text) this.element.classList.add("speaking");
   }
 
-  /** It is whole: as stored in the transcript. */
+  /** The message is complete, as stored in the transcript. */
   settle(message) {
     const { content } = message;
-    const thoughts = blocksOf(content).filter(({ thinking }) => thinking);
+    const thoughts = getBlocks(content).filter(({ thinking }) => thinking);
     const took = thoughts.reduce((sum, { durationMs }) => sum + (durationMs ?? 0), 0);
     this.final = true;
     this.element.classList.remove("streaming");
-    this.answer.settle(textOf(content), htmlOf(content));
+    this.answer.settle(getText(content), getHtml(content));
     this.thinking.settle(thoughts.map(({ thinking }) => thinking).join(""), took || null);
-    this.part(".files").replaceChildren(...attachmentsOf(content, this.page.words));
-    this.know(message);
-    this.#hideIfEmpty(blocksOf(content).some(({ attachmentId }) => attachmentId));
+    this.part(".files").replaceChildren(...renderFiles(content, this.page.texts));
+    this.update(message);
+    this.#hideIfEmpty(getBlocks(content).some(({ attachmentId }) => attachmentId));
   }
 
-  /** Nothing more will come, and it never was whole. */
+  /** The run ended before the message was complete. */
   breakOff(ts) {
     if (this.final) return;
     this.thinking.end(ts);
@@ -156,18 +156,18 @@ export class AgentMessage extends Message {
   }
 }
 
-/** The HTML of a content's text if the server sent it, else null. */
-function htmlOf(content) {
-  const texts = blocksOf(content).filter(({ type }) => type === "text");
-  return texts.length && texts.every(({ html }) => typeof html === "string") ? texts.map(({ html }) => html).join("") : null;
+/** The HTML of the content if the server sent it, else null. */
+function getHtml(content) {
+  const blocks = getBlocks(content).filter(({ type }) => type === "text");
+  return blocks.length && blocks.every(({ html }) => typeof html === "string") ? blocks.map(({ html }) => html).join("") : null;
 }
 
-function tokens(usage, words) {
+function formatTokens(usage, texts) {
   if (!usage?.input && !usage?.output) return "";
-  return fill(words.tokens, shortCount(usage.input ?? 0), count(usage.output ?? 0));
+  return fill(texts.tokens, formatShortCount(usage.input ?? 0), formatCount(usage.output ?? 0));
 }
 
-function price(usage) {
+function formatCost(usage) {
   const usd = usage?.costUsd ?? (usage?.costMicroUsd ?? 0) / 1e6;
-  return usd ? money(usd) : "";
+  return usd ? formatMoney(usd) : "";
 }

@@ -1,81 +1,81 @@
-/** What one can do with a message: copy it, ask again, change the question, go on from it in a conversation of its own. */
+/** Actions on a message: copy, retry, edit, fork. */
 
-import { editMessage } from "./message_editor.js";
+import { describeError, fill } from "../../shared/texts.js";
 import { copyText } from "../markdown/decorations.js";
-import { fill, reason } from "../../shared/texts.js";
+import { editMessage } from "./message_editor.js";
 
 export function startMessageActions(app, root) {
-  const { words, gateway } = app;
-  const acts = { copy, retry, edit, fork };
+  const { texts, gateway } = app;
+  const actions = { copy, retry, edit, fork };
 
   root.addEventListener("click", async ({ target }) => {
     const button = target.closest("[data-act]");
     if (!button) return;
-    const run = app.conversation.transcript.runs.get(button.closest(".run")?.dataset.runId);
+    const run = app.sessionView.transcript.runs.get(button.closest(".run")?.dataset.runId);
     try {
-      await acts[button.dataset.act](button.closest(".message"), run.asked ? run : before(run));
+      await actions[button.dataset.act](button.closest(".message"), run.userMessage ? run : findPromptRun(run));
     } catch (error) {
-      app.problem(fill(words.notDone, reason(words, error)));
+      app.showProblem(fill(texts.notDone, describeError(error, texts)));
     }
   });
 
   app.on("runs", ({ unfinished }) => root.classList.toggle("busy", unfinished > 0));
 
-  /** As it was written, markdown and all. */
+  /** Copy the markdown source. */
   function copy(element, run) {
-    return copyText(app, messageOf(element, run).text);
+    return copyText(app, findMessage(element, run).text);
   }
 
-  /** What came after it goes too, which the editor says before it happens. */
+  /** Later messages are removed too, which the editor says first. */
   function retry(element, run) {
-    if (run.asked.messageId && run.box.nextElementSibling) return edit(element, run);
+    if (run.userMessage.messageId && run.box.nextElementSibling) return edit(element, run);
     if (isBusy()) return;
-    const { text, attachments } = run.asked;
+    const { text, attachments } = run.userMessage;
     resend(run, text, attachments);
   }
 
   function edit(element, run) {
     if (isBusy()) return;
-    const { text, attachments } = run.asked;
-    editMessage(run.asked.element, text, (changed) => resend(run, changed, attachments));
+    const { text, attachments } = run.userMessage;
+    editMessage(run.userMessage.element, text, (changed) => resend(run, changed, attachments));
   }
 
   async function fork(element) {
     const messageId = element.dataset.messageId;
-    if (!messageId) throw new Error(words.noSuchMessage);
-    const made = await gateway.request("sessions.fork", { key: app.feed.sessionKey, messageId });
-    app.open(made.key);
-    app.notice(words.forked);
+    if (!messageId) throw new Error(texts.noSuchMessage);
+    const session = await gateway.request("sessions.fork", { key: app.feed.sessionKey, messageId });
+    app.open(session.key);
+    app.showToast(texts.forked);
   }
 
   function resend(run, message, attachments) {
-    const replaces = run.asked.messageId;
-    if (replaces) app.conversation.transcript.dropFrom(run.runId);
-    else forget(run); // it was stopped before its run began, so nothing came of it
-    app.conversation.rewinding = Boolean(replaces);
+    const replaces = run.userMessage.messageId;
+    if (replaces) app.sessionView.transcript.removeFrom(run.runId);
+    else discard(run); // it was stopped before its run started, so there is nothing to replace
+    app.sessionView.rewinding = Boolean(replaces);
     app.send({ message, attachments, replaces });
     app.focusField();
   }
 
-  function forget({ runId }) {
-    app.conversation.transcript.withdrawn(runId);
-    const gone = gateway.request("chat.abort", { sessionKey: app.feed.sessionKey, runId, withdraw: true });
-    gone.catch((error) => app.problem(fill(words.notDone, reason(words, error))));
+  function discard({ runId }) {
+    app.sessionView.transcript.removeRun(runId);
+    const request = gateway.request("chat.abort", { sessionKey: app.feed.sessionKey, runId, withdraw: true });
+    request.catch((error) => app.showProblem(fill(texts.notDone, describeError(error, texts))));
   }
 
-  /** What is running has to end first: its answer belongs to the question as it was. */
+  /** Edits wait for running work, whose answer belongs to the current text. */
   function isBusy() {
-    if (app.conversation.transcript.unfinished.size) app.notice(words.stopFirst);
-    return app.conversation.transcript.unfinished.size > 0;
+    if (app.sessionView.transcript.unfinished.size) app.showToast(texts.stopFirst);
+    return app.sessionView.transcript.unfinished.size > 0;
   }
 
-  function messageOf(element, run) {
-    return app.conversation.transcript.messages.get(element.dataset.messageId) ?? run.asked;
+  function findMessage(element, run) {
+    return app.sessionView.transcript.messages.get(element.dataset.messageId) ?? run.userMessage;
   }
 
-  /** The run with the question, when the messages belong to none: it is the last one before with a question. */
-  function before(run) {
-    const runs = [...app.conversation.transcript.runs.values()].filter(({ asked }) => asked);
+  /** The run with the user's message; for messages without a run, the last one before it. */
+  function findPromptRun(run) {
+    const runs = [...app.sessionView.transcript.runs.values()].filter(({ userMessage }) => userMessage);
     return runs.findLast(({ box }) => box.compareDocumentPosition(run.box) & Node.DOCUMENT_POSITION_FOLLOWING) ?? run;
   }
 }

@@ -1,11 +1,11 @@
-/** Changing a message that was sent, where it stands. */
+/** Edits a sent message in place. */
 
-import { copyOf } from "../../shared/elements.js";
+import { cloneTemplate } from "../../shared/elements.js";
 
 /** @param {Element} element of the message @param {(text: string) => void} onDone called with the changed text */
 export function editMessage(element, text, onDone) {
   if (element.querySelector(".editor")) return;
-  const form = copyOf("message-editor");
+  const form = cloneTemplate("message-editor");
   const field = form.querySelector("textarea");
   field.value = text;
   element.classList.add("edited");
@@ -37,7 +37,7 @@ export function editMessage(element, text, onDone) {
   form.querySelector(".cancel").addEventListener("click", close);
   form.addEventListener("keydown", (event) => {
     if (event.key === "Escape") {
-      event.preventDefault(); // it does not stop the run, too
+      event.preventDefault(); // it should not stop the run as well
       event.stopPropagation();
       close();
     } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.target === field) {

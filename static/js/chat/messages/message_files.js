@@ -1,30 +1,29 @@
-/** Images and files that belong to a message or a tool's result. They are loaded from our own server only. */
+/** Images and files of messages and tool results, loaded only from this server. */
 
-import { copyOf } from "../../shared/elements.js";
-import { size } from "../../shared/formats.js";
-import { blocksOf } from "../../shared/elements.js";
+import { cloneTemplate, getBlocks } from "../../shared/elements.js";
+import { formatSize } from "../../shared/formats.js";
 
 const SHOWN = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/** Elements for the images and files among the blocks of a content. */
-export function attachmentsOf(content, words) {
-  return blocksOf(content)
+/** Render the images and files of a content. */
+export function renderFiles(content, texts) {
+  return getBlocks(content)
     .filter(({ type, attachmentId }) => (type === "image" || type === "file") && attachmentId)
-    .map((block) => attached({ ...block, id: block.attachmentId }, words));
+    .map((block) => renderFile({ ...block, id: block.attachmentId }, texts));
 }
 
 /** @param {{id: string, name?: string, mimeType?: string, size?: number}} file */
-export function attached({ id, name, mimeType, size: bytes }, words) {
+export function renderFile({ id, name, mimeType, size: bytes }, texts) {
   const picture = SHOWN.includes(mimeType);
-  const link = copyOf(picture ? "attached-image" : "attached-file");
+  const link = cloneTemplate(picture ? "attached-image" : "attached-file");
   link.href = `/attachments/${encodeURIComponent(id)}/`;
   if (picture) {
     const image = link.querySelector("img");
     image.src = link.href;
-    image.alt = name || words.image;
+    image.alt = name || texts.image;
   } else {
-    link.querySelector(".name").textContent = name || words.file;
-    link.querySelector(".size").textContent = bytes ? size(bytes) : "";
+    link.querySelector(".name").textContent = name || texts.file;
+    link.querySelector(".size").textContent = bytes ? formatSize(bytes) : "";
   }
   return link;
 }

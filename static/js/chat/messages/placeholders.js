@@ -1,43 +1,43 @@
-/** What stands in the place of a conversation, or above it: welcome, loading, trouble, no connection. */
+/** What is shown instead of or above the messages: welcome, loading, error, connection banner. */
 
 import { fill } from "../../shared/texts.js";
 
-const LATE_MS = 400; // catching up that takes no longer is not worth a word
+const BANNER_DELAY_MS = 400; // shorter catch-ups are not worth showing
 
-export function startStates(app) {
-  const { words, gateway } = app;
-  const at = (id) => document.getElementById(id);
-  const parts = { welcome: at("welcome"), loading: at("skeleton"), trouble: at("trouble") };
-  const banner = at("banner");
-  let late = null;
+export function startPlaceholders(app) {
+  const { texts, gateway } = app;
+  const byId = (id) => document.getElementById(id);
+  const parts = { welcome: byId("welcome"), loading: byId("skeleton"), trouble: byId("trouble") };
+  const banner = byId("banner");
+  let bannerTimer = null;
   let countdown = null;
 
-  /** One of welcome, loading, trouble; null when there are messages. */
+  /** One of welcome, loading, trouble; null if there are messages. */
   function show(name) {
     for (const [each, part] of Object.entries(parts)) part.hidden = each !== name;
-    at("log").setAttribute("aria-busy", String(name === "loading"));
+    byId("log").setAttribute("aria-busy", String(name === "loading"));
     if (name !== "welcome") return;
     const first = app.feed.sessionKey === app.mainKey;
     parts.welcome.classList.toggle("first", first);
   }
 
-  /** @param {{title: string, text: string, actions: [string, Function][]}} what one can do about it */
-  function trouble({ title, text, actions = [] }) {
+  /** @param {{title: string, text: string, actions: [string, Function][]}} error with the actions offered */
+  function showError({ title, text, actions = [] }) {
     parts.trouble.querySelector("h2").textContent = title;
     parts.trouble.querySelector("p").textContent = text;
-    parts.trouble.querySelector(".actions").replaceChildren(...actions.map(([label, act]) => button(label, act)));
+    parts.trouble.querySelector(".actions").replaceChildren(...actions.map(([label, act]) => createButton(label, act)));
     show("trouble");
-    app.say(`${title} ${text}`);
+    app.announce(`${title} ${text}`);
   }
 
-  /** A line above the conversation. Without a text there is none. */
-  function tell(text, label = "", act = null) {
+  /** A banner above the messages, hidden without text. */
+  function showBanner(text, label = "", act = null) {
     banner.hidden = !text;
     banner.querySelector(".text").textContent = text;
-    banner.querySelector(".act").replaceChildren(...(act ? [button(label, act)] : []));
+    banner.querySelector(".act").replaceChildren(...(act ? [createButton(label, act)] : []));
   }
 
-  function button(label, act) {
+  function createButton(label, act) {
     const element = document.createElement("button");
     element.type = "button";
     element.textContent = label;
@@ -45,29 +45,29 @@ export function startStates(app) {
     return element;
   }
 
-  /** Say that we are catching up, if it takes long enough to be noticed. */
+  /** Show that the page is catching up, if it takes noticeably long. */
   async function whileCatchingUp(work) {
-    clearTimeout(late);
-    late = setTimeout(() => parts.loading.hidden && tell(words.catchingUp), LATE_MS);
+    clearTimeout(bannerTimer);
+    bannerTimer = setTimeout(() => parts.loading.hidden && showBanner(texts.catchingUp), BANNER_DELAY_MS);
     try {
       return await work;
     } finally {
-      clearTimeout(late);
-      if (gateway.ready) tell("");
+      clearTimeout(bannerTimer);
+      if (gateway.ready) showBanner("");
     }
   }
 
   app.on("connection", ({ name, until }) => {
     clearInterval(countdown);
-    const again = () => location.reload();
-    if (name === "ready" || name === "connecting") return name === "ready" && tell("");
-    if (name === "signed-out") return tell(words.signedOut, words.signIn, again);
-    if (name === "outdated") return tell(words.outdated, words.reloadPage, again);
-    if (name === "refused") return tell(words.refused, words.retryNow, again);
-    tell(words.noConnection, words.retryNow, () => gateway.retry());
+    const reload = () => location.reload();
+    if (name === "ready" || name === "connecting") return name === "ready" && showBanner("");
+    if (name === "signed-out") return showBanner(texts.signedOut, texts.signIn, reload);
+    if (name === "outdated") return showBanner(texts.outdated, texts.reloadPage, reload);
+    if (name === "refused") return showBanner(texts.refused, texts.retryNow, reload);
+    showBanner(texts.noConnection, texts.retryNow, () => gateway.retry());
     const text = banner.querySelector(".text");
     const tick = () => {
-      text.textContent = fill(words.noConnectionFor, Math.max(1, Math.ceil((until - Date.now()) / 1000)));
+      text.textContent = fill(texts.noConnectionFor, Math.max(1, Math.ceil((until - Date.now()) / 1000)));
     };
     countdown = setInterval(tick, 1000);
     tick();
@@ -76,14 +76,14 @@ export function startStates(app) {
     const example = target.closest("[data-prompt]");
     if (!example) return;
     app.send({ message: example.dataset.prompt });
-    app.focusField(); // the button goes away with the welcome
+    app.focusField(); // its button disappears with the welcome
   });
 
   return {
     show,
-    trouble,
+    showError,
     whileCatchingUp,
-    get inTrouble() {
+    get isErrorShown() {
       return !parts.trouble.hidden;
     },
   };

@@ -1,87 +1,86 @@
 /**
- * Where somebody reads: along with the answer, or further up while it grows below.
+ * Scrolling: follow the end of the transcript while output grows, unless the user has scrolled up.
  *
- * Who reads along stays at the end; nobody else is moved. Sizes are observed after the browser has laid out, never asked for
- * in between, so following costs no layout of its own.
+ * Sizes are observed after layout instead of read, so following forces no extra layout.
  */
 
 import { fill } from "../../shared/texts.js";
 
-const NEAR = 48; // pixels from the end that count as there
+const NEAR = 48; // pixels from the end that count as the end
 
-export class Reading {
-  /** @param {{log: Element, content: Element, end: Element, button: Element, words: object}} parts */
-  constructor({ log, content, end, button, words }) {
-    Object.assign(this, { log, button, words });
+export class ScrollPosition {
+  /** @param {{log: Element, content: Element, end: Element, button: Element, texts: object}} parts */
+  constructor({ log, content, end, button, texts }) {
+    Object.assign(this, { log, button, texts });
     this.following = true;
     this.atEnd = true;
     this.unread = 0;
     const sizes = new ResizeObserver(() => this.following && this.toEnd());
     sizes.observe(log);
     sizes.observe(content);
-    new IntersectionObserver(([entry]) => this.#seen(entry.isIntersecting), { root: log, rootMargin: `0px 0px ${NEAR}px 0px` }).observe(end);
+    new IntersectionObserver(([entry]) => this.#setAtEnd(entry.isIntersecting), { root: log, rootMargin: `0px 0px ${NEAR}px 0px` }).observe(end);
     log.addEventListener("wheel", ({ deltaY }) => deltaY < 0 && this.#leave(), { passive: true });
     log.addEventListener("touchmove", () => this.#leave(), { passive: true });
     log.addEventListener("keydown", ({ key }) => ["ArrowUp", "PageUp", "Home"].includes(key) && this.#leave());
-    log.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    log.addEventListener("scroll", () => this.#handleScroll(), { passive: true });
   }
 
-  /** Go to the end and stay there. */
+  /** Scroll to the end and follow it. */
   toEnd() {
     this.following = true;
     this.log.scrollTop = this.log.scrollHeight;
-    this.#told(0);
+    this.#setUnread(0);
   }
 
-  /** Somebody goes to a place of their own. */
-  stay() {
+  /** Stop following because the view moves elsewhere. */
+  stopFollowing() {
     this.#leave();
   }
 
-  /** There is a new message. */
-  news() {
-    if (!this.following) this.#told(this.unread + 1);
+  /** Count a new message. */
+  addUnread() {
+    if (!this.following) this.#setUnread(this.unread + 1);
   }
 
-  /** Put something before what is read, and keep what is read where it is. */
-  keepPlace(change) {
+  /** Insert content above without moving what the user reads. */
+  preservePosition(change) {
     const { log } = this;
     const below = log.scrollHeight - log.scrollTop;
-    log.style.overflowAnchor = "none"; // the browser would move it a second time
+    log.style.overflowAnchor = "none"; // otherwise the browser would adjust the position too
     change();
     log.scrollTop = log.scrollHeight - below;
     requestAnimationFrame(() => log.style.removeProperty("overflow-anchor"));
   }
 
   #leave() {
-    // A conversation that fits has no other place to be at.
+    // A transcript that fits the screen cannot be scrolled.
     if (this.log.scrollHeight > this.log.clientHeight) this.following = false;
     this.#draw();
   }
 
-  #scrolled() {
+  #handleScroll() {
     if (this.following) return;
     const { scrollHeight, scrollTop, clientHeight } = this.log;
     if (scrollHeight - scrollTop - clientHeight > 4) return;
     this.following = true;
-    this.#told(0);
+    this.#setUnread(0);
   }
 
-  #seen(atEnd) {
+  #setAtEnd(atEnd) {
     this.atEnd = atEnd;
     if (!atEnd) this.following = false;
     this.#draw();
   }
 
-  #told(unread) {
+  #setUnread(unread) {
     this.unread = unread;
     this.#draw();
   }
 
   #draw() {
-    const { button, words, unread } = this;
+    const { button, texts, unread } = this;
     button.hidden = this.following || this.atEnd;
-    const text = unread ? fill(unread === 1 ? words.oneNew : words.manyNew, unread) : words.jump;
+    const text = unread ? fill(unread === 1 ? texts.oneNew : texts.manyNew, unread) : texts.jump;
     const label = button.querySelector(".text");
     if (label.textContent !== text) label.textContent = text;
   }

@@ -1,12 +1,12 @@
-/** What a model thought before it answered: folded, with a timer while it goes on and its duration afterwards. */
+/** The model's thinking: collapsed, with a timer while it lasts and its duration afterwards. */
 
-import { put } from "../../shared/elements.js";
-import { counted, duration } from "../../shared/formats.js";
+import { setText } from "../../shared/elements.js";
+import { formatDuration, formatElapsed } from "../../shared/formats.js";
 import { everySecond, nextFrame } from "../../shared/timing.js";
 
 export class Thinking {
-  constructor(root, words) {
-    Object.assign(this, { root, words });
+  constructor(root, texts) {
+    Object.assign(this, { root, texts });
     this.node = document.createTextNode("");
     root.querySelector(".text").append(this.node);
     this.label = root.querySelector(".label");
@@ -19,24 +19,24 @@ export class Thinking {
     this.#stopClock();
     this.text = "";
     this.length = 0;
-    this.began = null; // when its first words came, by the server's clock
+    this.startedAt = null; // when the first text arrived, by the server's clock
     this.paint();
   }
 
-  /** Live words. `ts` is the server's time of the event; null when it is not known how long it has been going on. */
+  /** Add live text. `ts` is the server's time of the event; null if the start is unknown. */
   write(offset, text, ts = null) {
     if (!text) return;
     this.text = (offset === this.length ? this.text : [...this.text].slice(0, offset).join("")) + text;
     this.length = Math.min(offset, this.length) + [...text].length;
-    if (this.began === null && ts !== null) this.#startClock(ts);
+    if (this.startedAt === null && ts !== null) this.#startClock(ts);
     nextFrame(this.paint);
   }
 
-  /** It is over at `ts`: the answer has begun, or a tool. */
+  /** Thinking ended at `ts`, when an answer or a tool call began. */
   end(ts) {
     if (!this.stopClock) return;
     this.#stopClock();
-    this.#tell(ts - this.began);
+    this.#showDuration(ts - this.startedAt);
   }
 
   settle(text, durationMs = null) {
@@ -45,7 +45,7 @@ export class Thinking {
     this.text = text;
     this.length = [...text].length;
     this.paint();
-    this.#tell(took);
+    this.#showDuration(took);
   }
 
   paint() {
@@ -55,11 +55,11 @@ export class Thinking {
   }
 
   #startClock(ts) {
-    this.began = ts;
+    this.startedAt = ts;
     const from = Date.now();
-    put(this.label, this.words.thinking);
+    setText(this.label, this.texts.thinking);
     this.root.classList.add("going-on");
-    const tick = () => put(this.time, counted(Date.now() - from, this.words));
+    const tick = () => setText(this.time, formatElapsed(Date.now() - from, this.texts));
     this.stopClock = everySecond(tick);
   }
 
@@ -69,9 +69,9 @@ export class Thinking {
     this.root.classList.remove("going-on");
   }
 
-  #tell(ms) {
+  #showDuration(ms) {
     this.took = ms;
-    put(this.label, ms === null ? this.words.thinking : this.words.thoughtFor);
-    put(this.time, ms === null ? "" : duration(ms, this.words));
+    setText(this.label, ms === null ? this.texts.thinking : this.texts.thoughtFor);
+    setText(this.time, ms === null ? "" : formatDuration(ms, this.texts));
   }
 }

@@ -1,60 +1,60 @@
-/** One tool call: its name, what it was asked, who allowed or refused it, what it says while it runs and at the end. */
+/** A tool call: name, arguments, who allowed or denied it, its output while it runs and its result. */
 
-import { ApprovalBox } from "./approval_request.js";
-import { copyOf, put, textOf } from "../../shared/elements.js";
-import { counted, duration } from "../../shared/formats.js";
-import { everySecond, nextFrame } from "../../shared/timing.js";
-import { attachmentsOf } from "./message_files.js";
-import { behindVerdict, isByPeople, verdictWords } from "../../shared/tool_decisions.js";
+import { cloneTemplate, getText, setText } from "../../shared/elements.js";
+import { formatDuration, formatElapsed } from "../../shared/formats.js";
 import { fill } from "../../shared/texts.js";
+import { everySecond, nextFrame } from "../../shared/timing.js";
+import { describeDecision, describeDecisionDetails, isDecidedByPeople } from "../../shared/tool_decisions.js";
+import { ApprovalRequestView } from "./approval_request.js";
+import { renderFiles } from "./message_files.js";
 
-const MOST_LINES = 24; // of a result that is not folded
-const MOST_CHARACTERS = 3000;
+const MAX_LINES = 24; // of a result that is not collapsed
+const MAX_CHARACTERS = 3000;
 const OPEN = ["running", "waiting"];
 const ENDS = { killed: "Killed", timed_out: "TimedOut", lost: "Lost" };
-const TELLING = ["command", "path", "file", "pattern", "query", "url", "name"]; // arguments that say what a call is about
+const SUMMARY_ARGUMENTS = ["command", "path", "file", "pattern", "query", "url", "name"]; // arguments that summarize a call, in this order
 
 export class ToolCard {
-  /** Addresses, empty for who may not open them: `explained` explains the decision, at `letAsk` the agent may be let ask. */
-  constructor({ words, name, explained = "", letAsk = "" }) {
-    Object.assign(this, { words, explained, letAsk });
-    this.element = copyOf("tool-card");
+  /** URLs, empty without permission: `explainUrl` explains the decision; at `allowRequestsUrl` the agent can be allowed to request commands. */
+  constructor({ texts, name, explainUrl = "", allowRequestsUrl = "" }) {
+    Object.assign(this, { texts, explainUrl, allowRequestsUrl });
+    this.element = cloneTemplate("tool-card");
     this.part = (selector) => this.element.querySelector(selector);
     this.part(".name").textContent = name;
     this.output = "";
     this.paint = this.paint.bind(this);
     this.part(".show-all").addEventListener("click", () => this.#showAll());
-    this.#status("running", words.toolRunning);
+    this.#status("running", texts.toolRunning);
   }
 
-  ask(args) {
+  showArguments(args) {
     const entries = Object.entries(args ?? {});
-    put(this.part(".about"), about(args ?? {}));
-    this.part(".arguments").replaceChildren(...entries.flatMap(([name, value]) => row(name, value)));
+    setText(this.part(".about"), summarize(args ?? {}));
+    this.part(".arguments").replaceChildren(...entries.flatMap(([name, value]) => renderArgument(name, value)));
     this.part(".asked").hidden = !entries.length;
   }
 
-  /** It waits for people, or did: the question stands below its name. */
-  asks(approval) {
-    this.approval ??= new ApprovalBox({ words: this.words, holder: this.part(".approval") });
+  /** Show the approval request, pending or decided. */
+  showApproval(approval) {
+    this.approval ??= new ApprovalRequestView({ texts: this.texts, container: this.part(".approval") });
     this.approval.show(approval);
-    this.#drawVerdict();
-    if (approval.status === "pending" && OPEN.includes(this.element.dataset.status)) this.#status("waiting", this.words.toolWaiting);
-    else if (this.element.dataset.status === "waiting") this.#status("running", this.words.toolDecided);
+    this.#drawDecision();
+    if (approval.status === "pending" && OPEN.includes(this.element.dataset.status)) this.#status("waiting", this.texts.toolWaiting);
+    else if (this.element.dataset.status === "waiting") this.#status("running", this.texts.toolDecided);
   }
 
-  /** It begins, now (`ts` by the server's clock). */
+  /** The call starts now (`ts` by the server's clock). */
   start(ts) {
     if (!OPEN.includes(this.element.dataset.status) || this.stopClock) return;
-    this.#status("running", this.words.toolRunning);
+    this.#status("running", this.texts.toolRunning);
     this.began = ts;
     const from = Date.now();
-    this.stopClock = everySecond(() => put(this.part(".duration"), counted(Date.now() - from, this.words)));
+    this.stopClock = everySecond(() => setText(this.part(".duration"), formatElapsed(Date.now() - from, this.texts)));
   }
 
-  /** What it has said so far. */
+  /** Show the output so far. */
   update(partial) {
-    this.output = typeof partial === "string" ? partial : textOf(partial?.content ?? JSON.stringify(partial, null, 2));
+    this.output = typeof partial === "string" ? partial : getText(partial?.content ?? JSON.stringify(partial, null, 2));
     this.element.classList.add("live");
     nextFrame(this.paint);
   }
@@ -65,61 +65,61 @@ export class ToolCard {
     this.part(".result pre").textContent = shown;
     this.part(".result").hidden = !this.output;
     const folded = !live && shown.length < this.output.length;
-    put(this.part(".show-all"), folded ? fill(this.words.showAll, this.output.split("\n").length) : "");
+    setText(this.part(".show-all"), folded ? fill(this.texts.showAll, this.output.split("\n").length) : "");
   }
 
-  /** @param {{content, isError, verdict, durationMs?, ts?, letAsk?}} result `verdict` is {allowed, layer?, admission?, why?}; `letAsk`: the agent could be let ask. */
-  finish({ content, isError, verdict, durationMs = null, ts = null, details = null, letAsk = false }) {
-    const { words } = this;
+  /** @param {{content, isError, decision, durationMs?, ts?, isMissingRule?}} result `decision` is {allowed, layer?, admission?, why?}; `isMissingRule`: denied for lack of an exec rule */
+  finish({ content, isError, decision, durationMs = null, ts = null, details = null, isMissingRule = false }) {
+    const { texts } = this;
     this.#stopClock();
     this.element.classList.remove("live");
-    const refused = !verdict.allowed;
-    this.#status(refused ? "refused" : isError ? "failed" : "done", refused ? "" : isError ? words.toolFailed : words.toolDone);
+    const refused = !decision.allowed;
+    this.#status(refused ? "refused" : isError ? "failed" : "done", refused ? "" : isError ? texts.toolFailed : texts.toolDone);
     const took = durationMs ?? (this.began && ts ? ts - this.began : null);
-    put(this.part(".duration"), took === null || refused ? "" : duration(took, words));
-    this.output = textOf(content);
-    this.verdict = verdict;
-    this.#drawVerdict();
-    this.part(".let-ask").hidden = !(refused && this.letAsk && letAsk);
-    if (this.letAsk) this.part(".let-ask a").href = this.letAsk;
-    this.part(".explain").hidden = !this.explained;
-    if (this.explained) this.part(".explain a").href = this.explained;
-    this.part(".files").replaceChildren(...attachmentsOf(content, words));
-    if (details?.status === "running" && !refused) this.#status("background", words.toolInBackground);
+    setText(this.part(".duration"), took === null || refused ? "" : formatDuration(took, texts));
+    this.output = getText(content);
+    this.decision = decision;
+    this.#drawDecision();
+    this.part(".let-ask").hidden = !(refused && this.allowRequestsUrl && isMissingRule);
+    if (this.allowRequestsUrl) this.part(".let-ask a").href = this.allowRequestsUrl;
+    this.part(".explain").hidden = !this.explainUrl;
+    if (this.explainUrl) this.part(".explain a").href = this.explainUrl;
+    this.part(".files").replaceChildren(...renderFiles(content, texts));
+    if (details?.status === "running" && !refused) this.#status("background", texts.toolInBackground);
     this.paint();
   }
 
-  /** A command that went on in the background has ended. @param {{status, exitCode, durationMs}} end */
-  ended({ status, exitCode, durationMs }) {
-    const { words } = this;
-    const how = status === "exited" ? fill(words.commandExited, exitCode) : words[`command${ENDS[status]}`];
+  /** A command running in the background has ended. @param {{status, exitCode, durationMs}} end */
+  showCommandEnd({ status, exitCode, durationMs }) {
+    const { texts } = this;
+    const how = status === "exited" ? fill(texts.commandExited, exitCode) : texts[`command${ENDS[status]}`];
     this.#status(exitCode === 0 ? "done" : "failed", how);
-    put(this.part(".duration"), duration(durationMs, words));
+    setText(this.part(".duration"), formatDuration(durationMs, texts));
   }
 
-  /** Nothing runs in a run that has ended; a call without a result was cut off. */
+  /** The run has ended: a call without a result was interrupted. */
   cutOff() {
     if (!OPEN.includes(this.element.dataset.status)) return;
     this.#stopClock();
     this.element.classList.remove("live");
-    this.#status("failed", this.words.toolStopped);
+    this.#status("failed", this.texts.toolStopped);
     this.paint();
   }
 
-  /** Who decided: people, a grant or the rules where it is a command, and then the layers are told in the details. */
-  #drawVerdict() {
-    const { verdict, words } = this;
-    if (!verdict) return;
-    const question = this.approval?.approval;
-    this.element.dataset.by = verdict.admission?.by ?? "";
-    put(this.part(".verdict"), verdictWords({ ...verdict, question }, words));
-    put(this.part(".layers"), behindVerdict({ ...verdict, question }, words));
-    put(this.part(".why"), verdict.allowed || isByPeople(false, question) ? "" : this.output || verdict.why); // what people said stands in their answer
+  /** Who decided: a person, a grant, the exec rules or a policy layer. For commands, the layers are in the details. */
+  #drawDecision() {
+    const { decision, texts } = this;
+    if (!decision) return;
+    const approval = this.approval?.approval;
+    this.element.dataset.by = decision.admission?.by ?? "";
+    setText(this.part(".verdict"), describeDecision({ ...decision, approval }, texts));
+    setText(this.part(".layers"), describeDecisionDetails({ ...decision, approval }, texts));
+    setText(this.part(".why"), decision.allowed || isDecidedByPeople(false, approval) ? "" : this.output || decision.why); // a person's reason is shown with their decision
   }
 
   #status(status, text) {
     this.element.dataset.status = status;
-    put(this.part(".status"), text);
+    setText(this.part(".status"), text);
   }
 
   #stopClock() {
@@ -134,25 +134,25 @@ export class ToolCard {
   }
 }
 
-/** How a call was decided, from what the live event or the stored result says about it. */
-export function verdictOf({ verdict, meta, details }) {
+/** How a call was decided, from a live event or a stored result. */
+export function getDecision({ verdict, meta, details }) {
   if (verdict) return verdict;
   const refused = meta?.verdict === "refused" || details?.code === "tool_not_allowed";
   return { allowed: !refused, layer: meta?.layer ?? details?.layer, admission: meta?.admission };
 }
 
-/** A command was refused because nobody has said anything about commands. The code is that of tools_app/approvals/supervise.py. */
-export function isForWantOfARule(details) {
+/** A command was denied because no exec rule applies. tools_app/approvals/supervise.py defines the code. */
+export function isMissingRule(details) {
   return details?.code === "exec_no_rule";
 }
 
-function about(args) {
-  const name = TELLING.find((each) => typeof args[each] === "string" && args[each]);
+function summarize(args) {
+  const name = SUMMARY_ARGUMENTS.find((each) => typeof args[each] === "string" && args[each]);
   return name ? args[name].split("\n", 1)[0].slice(0, 160) : "";
 }
 
-/** Text as it is, with its line breaks; everything else as JSON. */
-function row(name, value) {
+/** Strings with their line breaks, everything else as JSON. */
+function renderArgument(name, value) {
   const term = document.createElement("dt");
   const text = document.createElement("dd");
   term.textContent = name;
@@ -161,9 +161,9 @@ function row(name, value) {
 }
 
 function firstLines(text) {
-  return text.split("\n", MOST_LINES).join("\n").slice(0, MOST_CHARACTERS);
+  return text.split("\n", MAX_LINES).join("\n").slice(0, MAX_CHARACTERS);
 }
 
 function lastLines(text) {
-  return text.slice(-MOST_CHARACTERS).split("\n").slice(-MOST_LINES).join("\n");
+  return text.slice(-MAX_CHARACTERS).split("\n").slice(-MAX_LINES).join("\n");
 }

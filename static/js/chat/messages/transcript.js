@@ -1,49 +1,49 @@
 /**
- * What a conversation looks like. Stored messages and live events end in the same elements.
+ * The messages of a session. Stored messages and live events share the same elements.
  *
- * Words of people, agents and tools are data: they enter the page as text nodes, or as HTML that the server made of them.
+ * Text of users, agents and tools is data: it enters the page as text nodes, or as HTML rendered by the server.
  */
 
-import { showUnderWay } from "./live_events.js";
+import { showActiveRun } from "./live_events.js";
 import { AgentMessage, UserMessage } from "./message.js";
 import { RunView } from "./run_view.js";
 import { addStored } from "./stored_messages.js";
 import { ToolCard } from "./tool_card.js";
 
 export class Transcript {
-  /** `page` is {words, renderer, username, address, explain, letAsk}. onRuns({unfinished, waiting}), onAnswer(text), onAsked(tool) and onNews() may be set by their listeners. */
+  /** `page` is {texts, renderer, username, urlFor, explainUrl, allowRequestsUrl}. Assign onRuns({unfinished, waiting}), onAnswer(text), onApprovalRequested(tool) and onNewMessage() to listen. */
   constructor({ root, page }) {
-    Object.assign(this, { root, page, words: page.words, onRuns: () => {}, onAnswer: () => {}, onAsked: () => {}, onNews: () => {} });
+    Object.assign(this, { root, page, texts: page.texts, onRuns: () => {}, onAnswer: () => {}, onApprovalRequested: () => {}, onNewMessage: () => {} });
     this.clear();
   }
 
   clear() {
     this.root.replaceChildren();
-    this.runs = new Map(); // run id → RunView
+    this.runs = new Map(); // run ID → RunView
     this.unfinished = new Set();
     this.waiting = new Set();
-    this.messages = new Map(); // message id → AgentMessage
-    this.tools = new Map(); // call id → ToolCard
-    this.ends = new Map(); // call id → how its command ended in the background
-    this.older = null; // while older messages are put before the others
-    this.#tellRuns();
+    this.messages = new Map(); // message ID → AgentMessage
+    this.tools = new Map(); // call ID → ToolCard
+    this.commandEnds = new Map(); // call ID → how its background command ended
+    this.older = null; // set while older messages are being prepended
+    this.#notifyRuns();
   }
 
   get isEmpty() {
     return !this.root.hasChildNodes();
   }
 
-  /** Add what is stored, and what is under way just now. What is shown already stays as it is. */
+  /** Add stored messages and the runs in progress. Elements that are already shown stay. */
   show({ messages, queued, activeRun: active }) {
     this.add(messages);
-    if (active) showUnderWay(this, active);
+    if (active) showActiveRun(this, active);
     for (const run of queued ?? []) {
       if (run.operation) {
-        this.operates(run.runId);
+        this.addOperation(run.runId);
         continue;
       }
       const content = [{ type: "text", text: run.text }, ...(run.attachments ?? [])];
-      this.accepted(run.runId, { content, timestamp: run.acceptedAt, truncated: run.truncated, sender: run.sender });
+      this.addAccepted(run.runId, { content, timestamp: run.acceptedAt, truncated: run.truncated, sender: run.sender });
     }
     this.#settleEnded();
   }
@@ -52,7 +52,7 @@ export class Transcript {
     messages.forEach((message) => addStored(this, message));
   }
 
-  /** Older messages, before all that is shown. Of a run that goes across the border they stand at its top. */
+  /** Add older messages above all others. If a run spans two pages, they go to its top. */
   prepend(messages) {
     this.older = { top: new DocumentFragment(), runs: new Map(), made: new Set() };
     this.add(messages);
@@ -62,60 +62,60 @@ export class Transcript {
     this.#settleEnded();
   }
 
-  /** Somebody's message, shown once however often it is told: by us when sending, then by the server. */
-  asked(runId, message, note) {
-    const run = this.begin(runId, note);
-    if (!run.asked) {
-      run.asked = new UserMessage(this.page);
-      run.asked.show(message);
-      run.box.prepend(run.asked.element);
-      this.onNews();
+  /** Show a user's message once: first when sending, then as reported by the server. */
+  showUserMessage(runId, message, note) {
+    const run = this.startRun(runId, note);
+    if (!run.userMessage) {
+      run.userMessage = new UserMessage(this.page);
+      run.userMessage.show(message);
+      run.box.prepend(run.userMessage.element);
+      this.onNewMessage();
     }
-    run.asked.know(message);
+    run.userMessage.update(message);
   }
 
-  accepted(runId, message) {
-    this.run(runId).told = true;
-    this.asked(runId, message, this.words.queued);
-    this.goes(runId, "queued", this.words.queued);
+  addAccepted(runId, message) {
+    this.getRun(runId).acknowledged = true;
+    this.showUserMessage(runId, message, this.texts.queued);
+    this.setState(runId, "queued", this.texts.queued);
   }
 
-  /** A run without a message waits for its turn: it will summarise the conversation. */
-  operates(runId) {
-    const run = this.run(runId);
-    run.asked?.element.remove(); // the command was taken for a message while it was sent
-    Object.assign(run, { told: true, operates: true, asked: null });
-    this.goes(runId, "queued", this.words.willSummarise);
+  /** A queued run without a message, which will summarize the history. */
+  addOperation(runId) {
+    const run = this.getRun(runId);
+    run.userMessage?.element.remove(); // the command was shown as a message while being sent
+    Object.assign(run, { acknowledged: true, isOperation: true, userMessage: null });
+    this.setState(runId, "queued", this.texts.willSummarise);
   }
 
-  /** The server has told of this run. */
-  knows(runId) {
-    return Boolean(this.runs.get(runId)?.told);
+  /** Whether the server has reported this run. */
+  isAcknowledged(runId) {
+    return Boolean(this.runs.get(runId)?.acknowledged);
   }
 
-  /** How far the sending of a message has come; what the server tells of its run counts for more. */
-  mark(runId, note) {
+  /** Show the progress of sending, unless the server has already reported the run. */
+  setSendingNote(runId, note) {
     const run = this.runs.get(runId);
-    if (run && !run.told) run.goes("queued", note);
+    if (run && !run.acknowledged) run.setState("queued", note);
   }
 
-  /** Take back a message that never became a run. False when it did: its own events tell how it ended. */
-  unsend(runId) {
+  /** Remove a message that never became a run. False if it did: its events report how it ended. */
+  removeUnsent(runId) {
     const run = this.runs.get(runId);
-    if (!run || run.told) return false;
-    this.withdrawn(runId);
+    if (!run || run.acknowledged) return false;
+    this.removeRun(runId);
     return true;
   }
 
-  /** A message was taken back before its turn: as if it had never been said. */
-  withdrawn(runId) {
+  /** Remove a run whose message was recalled. */
+  removeRun(runId) {
     this.runs.get(runId)?.box.remove();
     this.runs.delete(runId);
-    this.#ended(runId);
+    this.#markEnded(runId);
   }
 
-  /** Hide what comes after a message, or everything. What we are sending just now stays. False when the message is not here. */
-  keepThrough(messageId) {
+  /** Remove everything after a message, or everything, except messages being sent. False if the message is not shown. */
+  truncateAfter(messageId) {
     const last = messageId ? this.find(messageId) : null;
     if (messageId && !last) return false;
     const box = last?.closest(".run") ?? last;
@@ -123,29 +123,29 @@ export class Transcript {
       if (next.matches(".ending")) break;
       next.remove();
     }
-    const unsent = new Set([...this.runs.values()].filter(({ told }) => !told).map((run) => run.box));
+    const unsent = new Set([...this.runs.values()].filter(({ acknowledged }) => !acknowledged).map((run) => run.box));
     for (const element of [...this.root.children]) {
       const after = !box || box.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING;
       if (after && !unsent.has(element)) element.remove();
     }
-    this.#forget();
+    this.#dropDetached();
     return true;
   }
 
-  /** Hide a run and what comes after it, since it is asked anew. */
-  dropFrom(runId) {
+  /** Remove a run and everything after it, because it is being retried. */
+  removeFrom(runId) {
     const box = this.runs.get(runId)?.box;
     while (box?.nextElementSibling) box.nextElementSibling.remove();
     box?.remove();
-    this.#forget();
+    this.#dropDetached();
   }
 
   find(messageId) {
     return this.root.querySelector(`[data-message-id="${CSS.escape(messageId)}"]`);
   }
 
-  /** What was streamed of a message is void. The next attempt may have another id, so nothing of this one stays. */
-  void(messageId) {
+  /** Discard the streamed text of a message. The next attempt may have another ID. */
+  discardMessage(messageId) {
     const message = this.messages.get(messageId);
     if (!message || message.final) return;
     message.element.remove();
@@ -153,36 +153,36 @@ export class Transcript {
     this.messages.delete(messageId);
   }
 
-  card(runId, callId, name, args) {
+  getCard(runId, callId, name, args) {
     let card = this.tools.get(callId);
     if (!card) {
-      const { explain, letAsk } = this.page;
-      card = new ToolCard({ words: this.words, name, letAsk: letAsk?.(), explained: explain && `${explain}?${new URLSearchParams({ run: runId, call: callId })}` });
+      const { explainUrl, allowRequestsUrl } = this.page;
+      card = new ToolCard({ texts: this.texts, name, allowRequestsUrl: allowRequestsUrl?.(), explainUrl: explainUrl && `${explainUrl}?${new URLSearchParams({ run: runId, call: callId })}` });
       this.tools.set(callId, card);
-      this.run(runId).cards.push(card);
-      this.place(runId, card.element);
+      this.getRun(runId).cards.push(card);
+      this.addToRun(runId, card.element);
     }
-    if (args) card.ask(args);
+    if (args) card.showArguments(args);
     return card;
   }
 
-  message(runId, messageId) {
+  getMessage(runId, messageId) {
     let message = this.messages.get(messageId);
     if (!message) {
       message = new AgentMessage(this.page);
-      message.know({ messageId });
+      message.update({ messageId });
       this.messages.set(messageId, message);
-      this.run(runId).messages.push(message);
-      this.place(runId, message.element);
-      this.onNews();
+      this.getRun(runId).messages.push(message);
+      this.addToRun(runId, message.element);
+      this.onNewMessage();
     }
     return message;
   }
 
-  run(runId) {
+  getRun(runId) {
     let run = this.runs.get(runId);
     if (!run) {
-      run = new RunView(runId, this.words);
+      run = new RunView(runId, this.texts);
       run.box.dataset.runId = runId;
       this.runs.set(runId, run);
       (this.older?.top ?? this.root).append(run.box);
@@ -192,10 +192,10 @@ export class Transcript {
   }
 
   /**
-   * A name for messages that belong to no run, such as those of a copied conversation: a person's message begins another, what
-   * follows goes with it. The same message gets the same name again.
+   * An ID for messages without a run, such as those of a forked session: each user message starts a group that includes what follows.
+   * The same message always gets the same ID.
    */
-  looseRun({ role, messageId }) {
+  getLooseRunId({ role, messageId }) {
     const known = messageId && this.find(messageId)?.closest(".run")?.dataset.runId;
     if (known) return known;
     const last = (this.older?.top ?? this.root).lastElementChild;
@@ -203,58 +203,58 @@ export class Transcript {
     return `loose-${messageId}`;
   }
 
-  /** What belongs to a run stands with it, even when another message was queued meanwhile. */
-  place(runId, element) {
-    const run = this.run(runId);
+  /** Add an element to its run, even if other messages were queued since. */
+  addToRun(runId, element) {
+    const run = this.getRun(runId);
     if (!this.older || this.older.made.has(run)) return run.add(element);
     if (!this.older.runs.has(run)) this.older.runs.set(run, new DocumentFragment());
     this.older.runs.get(run).append(element);
   }
 
-  begin(runId, note) {
-    const run = this.run(runId);
+  startRun(runId, note) {
+    const run = this.getRun(runId);
     if (!this.unfinished.has(runId)) {
       this.unfinished.add(runId);
-      run.goes("queued", note);
-      this.#tellRuns();
+      run.setState("queued", note);
+      this.#notifyRuns();
     }
     return run;
   }
 
-  goes(runId, state, text) {
-    this.begin(runId, text).goes(state, text);
-    this.#tellRuns();
+  setState(runId, state, text) {
+    this.startRun(runId, text).setState(state, text);
+    this.#notifyRuns();
   }
 
-  /** `tell` says in the run's last line how it ended. */
-  finish(runId, ts, tell) {
-    const run = this.run(runId);
+  /** `showEnd` writes to the run's last line how it ended. */
+  finish(runId, ts, showEnd) {
+    const run = this.getRun(runId);
     run.settle(ts);
-    tell(run);
-    this.#ended(runId);
+    showEnd(run);
+    this.#markEnded(runId);
   }
 
   #settleEnded() {
     for (const [runId, run] of this.runs) if (!this.unfinished.has(runId)) run.settle();
   }
 
-  #ended(runId) {
+  #markEnded(runId) {
     this.waiting.delete(runId);
-    if (this.unfinished.delete(runId)) this.#tellRuns();
+    if (this.unfinished.delete(runId)) this.#notifyRuns();
   }
 
-  #tellRuns() {
+  #notifyRuns() {
     this.onRuns({ unfinished: this.unfinished.size, waiting: this.waiting.size > 0 });
   }
 
-  /** Elements were taken away: so is what we know of them. */
-  #forget() {
+  /** Forget removed elements. */
+  #dropDetached() {
     for (const [id, { element }] of this.messages) if (!element.isConnected) this.messages.delete(id);
     for (const [id, { element }] of this.tools) if (!element.isConnected) this.tools.delete(id);
     for (const [id, { box }] of this.runs) {
       if (box.isConnected) continue;
       this.runs.delete(id);
-      this.#ended(id);
+      this.#markEnded(id);
     }
   }
 }

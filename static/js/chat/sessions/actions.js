@@ -1,114 +1,114 @@
-/** What one can do with a conversation. Shown at once; taken back when the server says no; undone where it can be. */
+/** Actions on a session. Applied immediately, reverted if the server denies them, with undo where possible. */
 
 import { randomId } from "../../shared/gateway.js";
+import { describeError, fill } from "../../shared/texts.js";
 import { copyText } from "../markdown/decorations.js";
-import { agentOf, isForeign, isMain, titleOf } from "./row.js";
-import { fill, reason } from "../../shared/texts.js";
+import { getAgentId, getTitle, isForeign, isMain } from "./row.js";
 
-const LONGEST_NAME = 40; // characters
+const MAX_NAME_CHARACTERS = 40; // characters
 
-export function sessionActs(app, { current, archive, rowOf, leaveArchive }) {
-  const { gateway, words } = app;
-  const made = new Set(); // keys from here, which are on no server until somebody writes
-  const storeOf = (key) => (archive.find(key) ? archive : current);
-  const nameOf = (key) => shortened(titleOf(app.sessions.find(key) ?? { key }, words));
+export function createSessionActions(app, { current, archive, rowOf, leaveArchive }) {
+  const { gateway, texts } = app;
+  const newKeys = new Set(); // created here; not on the server until the first message
+  const findStore = (key) => (archive.find(key) ? archive : current);
+  const getShortTitle = (key) => shorten(getTitle(app.sessions.find(key) ?? { key }, texts));
 
-  /** Somebody wants it: what goes wrong is told. */
-  async function attempt(work) {
+  /** Show errors of an action the user requested. */
+  async function reportErrors(work) {
     try {
       return await work();
     } catch (error) {
-      app.problem(fill(words.notDone, reason(words, error)));
+      app.showProblem(fill(texts.notDone, describeError(error, texts)));
       return null;
     }
   }
 
-  function startNew(agent = agentOf({ key: app.mainKey })) {
+  function startNew(agent = getAgentId({ key: app.mainKey })) {
     const key = `agent:${agent}:web-${randomId().slice(0, 12)}`;
-    made.add(key);
+    newKeys.add(key);
     leaveArchive();
     app.open(key);
   }
 
   function rename(key) {
-    const row = storeOf(key).find(key);
+    const row = findStore(key).find(key);
     if (!row || !app.writable || isForeign(key)) return;
-    rowOf(key)?.rename(titleOf(row, words), (title) => {
-      // A label is the name that programs gave it, and goes before the title.
+    rowOf(key)?.rename(getTitle(row, texts), (title) => {
+      // A label was set by a program and takes precedence over the title.
       const changes = row.label ? { label: title } : { title };
-      const asking = gateway.request("sessions.patch", { key, ...changes });
-      attempt(() => storeOf(key).expect(key, { displayName: title }, asking));
+      const request = gateway.request("sessions.patch", { key, ...changes });
+      reportErrors(() => findStore(key).expect(key, { displayName: title }, request));
     });
   }
 
   function pin(key) {
-    const pinned = !storeOf(key).find(key)?.pinned;
+    const pinned = !findStore(key).find(key)?.pinned;
     const changes = pinned ? { pinned, rank: -Date.now() } : { pinned };
-    return attempt(() => storeOf(key).expect(key, changes, gateway.request("sessions.patch", { key, pinned })));
+    return reportErrors(() => findStore(key).expect(key, changes, gateway.request("sessions.patch", { key, pinned })));
   }
 
-  async function archiveIt(key) {
-    const store = storeOf(key);
+  async function toggleArchived(key) {
+    const store = findStore(key);
     const archived = store !== archive;
-    const name = nameOf(key);
+    const name = getShortTitle(key);
     const row = store.find(key);
-    const answer = await attempt(() => store.expect(key, { gone: true }, gateway.request("sessions.patch", { key, archived })));
-    if (!answer) return;
-    (archived ? archive : current).put({ ...row, archived, apart: true }); // it may be the one that is shown
-    app.notice(fill(archived ? words.wasArchived : words.wasUnarchived, name), { undo: () => undo(key, !archived) });
+    const response = await reportErrors(() => store.expect(key, { gone: true }, gateway.request("sessions.patch", { key, archived })));
+    if (!response) return;
+    (archived ? archive : current).put({ ...row, archived, isLookedUp: true }); // it may be the current session
+    app.showToast(fill(archived ? texts.wasArchived : texts.wasUnarchived, name), { undo: () => undo(key, !archived) });
   }
 
   async function undo(key, archived) {
-    await attempt(() => storeOf(key).expect(key, { gone: true }, gateway.request("sessions.patch", { key, archived })));
+    await reportErrors(() => findStore(key).expect(key, { gone: true }, gateway.request("sessions.patch", { key, archived })));
     app.sessions.refresh();
   }
 
-  /** Who deletes what they look at goes on to the next; undo brings them back. Somebody else's can only be left. */
-  async function remove(key) {
+  /** Deleting the current session opens its neighbor; undo returns. Sessions of other owners can only be left. */
+  async function deleteSession(key) {
     if (isForeign(key)) return leave(key);
     if (isMain(key) || !app.writable) return;
     const wasShown = app.sessions.shown().key === key;
-    const name = nameOf(key);
-    const next = neighbourOf(key);
-    const asking = gateway.request("sessions.delete", { key });
+    const name = getShortTitle(key);
+    const next = findNeighbor(key);
+    const request = gateway.request("sessions.delete", { key });
     if (wasShown) app.open(next);
-    const answer = await attempt(() => storeOf(key).expect(key, { gone: true }, asking));
-    if (!answer) return wasShown && app.open(key);
-    app.notice(fill(words.wasDeleted, name), {
+    const response = await reportErrors(() => findStore(key).expect(key, { gone: true }, request));
+    if (!response) return wasShown && app.open(key);
+    app.showToast(fill(texts.wasDeleted, name), {
       undo: () =>
-        attempt(async () => {
-          await gateway.request("sessions.restore", { sessionId: answer.sessionId });
+        reportErrors(async () => {
+          await gateway.request("sessions.restore", { sessionId: response.sessionId });
           app.sessions.refresh();
           if (wasShown) app.open(key);
         }),
     });
   }
 
-  /** Asked for first: only its owner can undo it. */
+  /** Confirmed first: only the owner can undo it. */
   function leave(key) {
     if (!app.writable) return;
-    ask("leave-dialog", async () => {
+    openDialog("leave-dialog", async () => {
       const wasShown = app.sessions.shown().key === key;
-      const name = nameOf(key);
-      const asking = gateway.request("sessions.share", { key, username: app.username, role: null });
-      if (wasShown) app.open(neighbourOf(key));
-      const answer = await attempt(() => storeOf(key).expect(key, { gone: true }, asking));
-      if (answer) app.notice(fill(words.wasLeft, name));
+      const name = getShortTitle(key);
+      const request = gateway.request("sessions.share", { key, username: app.username, role: null });
+      if (wasShown) app.open(findNeighbor(key));
+      const response = await reportErrors(() => findStore(key).expect(key, { gone: true }, request));
+      if (response) app.showToast(fill(texts.wasLeft, name));
       else if (wasShown) app.open(key);
     });
   }
 
-  function neighbourOf(key) {
+  function findNeighbor(key) {
     const keys = app.sessions.rows().map((row) => row.key);
-    const place = keys.indexOf(key);
-    return keys[place + 1] ?? keys[place - 1] ?? app.mainKey;
+    const index = keys.indexOf(key);
+    return keys[index + 1] ?? keys[index - 1] ?? app.mainKey;
   }
 
   function reset(key) {
-    ask("reset-dialog", () => attempt(() => gateway.request("sessions.reset", { key, reason: "reset" })));
+    openDialog("reset-dialog", () => reportErrors(() => gateway.request("sessions.reset", { key, reason: "reset" })));
   }
 
-  function ask(id, act) {
+  function openDialog(id, act) {
     const dialog = document.getElementById(id);
     dialog.returnValue = "";
     dialog.onclose = () => dialog.returnValue && act();
@@ -116,24 +116,24 @@ export function sessionActs(app, { current, archive, rowOf, leaveArchive }) {
   }
 
   function fork(key) {
-    return attempt(async () => {
+    return reportErrors(async () => {
       const copy = await gateway.request("sessions.fork", { key });
       app.sessions.refresh();
       app.open(copy.key);
-      app.notice(words.wasDuplicated);
+      app.showToast(texts.wasDuplicated);
     });
   }
 
-  /** By its id, under which everybody in it finds it: among theirs, our key may be another one's. */
+  /** Link by ID, which works for all members: the key may belong to another of their sessions. */
   async function copy(key) {
     const { id } = app.sessions.find(key) ?? {};
-    await copyText(app, `${location.origin}${location.pathname}${app.address(id ? `session:${id}` : key)}`);
+    await copyText(app, `${location.origin}${location.pathname}${app.urlFor(id ? `session:${id}` : key)}`);
   }
 
-  return { startNew, rename, pin, archive: archiveIt, delete: remove, leave, reset, fork, copy, isNew: (key) => made.has(key) };
+  return { startNew, rename, pin, archive: toggleArchived, delete: deleteSession, leave, reset, fork, copy, isNew: (key) => newKeys.has(key) };
 }
 
-/** For a sentence: the first words of a long title. */
-function shortened(title) {
-  return title.length > LONGEST_NAME ? `${title.slice(0, LONGEST_NAME - 1).trimEnd()}…` : title;
+/** Shorten a long title for use in a sentence. */
+function shorten(title) {
+  return title.length > MAX_NAME_CHARACTERS ? `${title.slice(0, MAX_NAME_CHARACTERS - 1).trimEnd()}…` : title;
 }

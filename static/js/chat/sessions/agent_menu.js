@@ -1,15 +1,15 @@
-/** New conversations: with the default agent, or where there are several, with a chosen one. */
+/** Starts sessions with the default agent or, if there are several, with a chosen one. */
 
-import { copyOf, put } from "../../shared/elements.js";
-import { popup } from "../popup_menu.js";
+import { cloneTemplate, setText } from "../../shared/elements.js";
+import { createPopupMenu } from "../popup_menu.js";
 
-export function startAgentChoice(app) {
+export function startAgentMenu(app) {
   const button = document.getElementById("choose-agent");
   const menu = document.getElementById("agent-menu");
-  const shown = popup(menu);
+  const popupMenu = createPopupMenu(menu);
 
   document.getElementById("new-session").addEventListener("click", () => app.sessions.startNew());
-  button.addEventListener("click", () => shown.toggle(button));
+  button.addEventListener("click", () => popupMenu.toggle(button));
   menu.addEventListener("click", ({ target }) => {
     const choice = target.closest("[data-agent]");
     if (choice) app.sessions.startNew(choice.dataset.agent);
@@ -19,16 +19,16 @@ export function startAgentChoice(app) {
     const { agents } = await app.gateway.request("agents.list").catch(() => ({ agents: app.sessions.agents }));
     app.sessions.agents = agents;
     button.hidden = agents.length < 2;
-    menu.replaceChildren(...agents.map(choiceOf));
+    menu.replaceChildren(...agents.map(createChoice));
     app.emit("agents");
     app.sessions.refresh();
   });
 
-  function choiceOf({ id, name, model }) {
-    const choice = copyOf("agent-choice");
+  function createChoice({ id, name, model }) {
+    const choice = cloneTemplate("agent-choice");
     choice.dataset.agent = id;
-    put(choice.querySelector(".name"), name);
-    put(choice.querySelector(".model"), model?.primary);
+    setText(choice.querySelector(".name"), name);
+    setText(choice.querySelector(".model"), model?.primary);
     return choice;
   }
 }

@@ -1,6 +1,6 @@
-/** Moments of the past as a list names them: by how long ago, in the language of the page. */
+/** Dates in lists: the older, the coarser, in the page's language. */
 
-export { longTime } from "../../shared/formats.js";
+export { formatFullTime } from "../../shared/formats.js";
 
 const language = document.documentElement.lang || undefined;
 const DAY_MS = 86_400_000;
@@ -9,21 +9,21 @@ const weekday = new Intl.DateTimeFormat(language, { weekday: "short" });
 const day = new Intl.DateTimeFormat(language, { day: "numeric", month: "short" });
 const month = new Intl.DateTimeFormat(language, { month: "short", year: "numeric" });
 
-/** Whole days between two moments, by the calendar and not by hours. */
+/** Calendar days between two times. */
 function daysAgo(ms, now) {
   const start = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate());
   return Math.round((start(now) - start(new Date(ms))) / DAY_MS);
 }
 
 /** "today", "yesterday", "week" or "older" */
-export function ageOf(ms, now = new Date()) {
+export function getDateGroup(ms, now = new Date()) {
   const days = daysAgo(ms, now);
   if (days <= 0) return "today";
   return days === 1 ? "yesterday" : days < 8 ? "week" : "older";
 }
 
 /** 14:05 today, Tue this week, 3 May this year, May 2024 before. */
-export function shortDate(ms, now = new Date()) {
+export function formatDate(ms, now = new Date()) {
   const days = daysAgo(ms, now);
   if (days <= 1) return clock.format(ms);
   if (days < 7) return weekday.format(ms);

@@ -1,40 +1,40 @@
 /**
- * The conversations at the left: in groups, the shown one marked, in step with what other windows and the agents do.
+ * The session list: grouped, with the current session marked, kept in sync with other windows and agents.
  *
- * Others use `app.sessions`: rows(), find(key), shown(), titleOf(row), agents, step(by), plus what actions.js can do;
- * and hear "sessions" when something in it has changed.
+ * Provides `app.sessions`: rows(), find(key), shown(), getTitle(row), agents, step(by), and the actions of actions.js. Emits "sessions" on
+ * changes.
  */
 
-import { startAgentChoice } from "./agent_menu.js";
-import { copyOf, put } from "../../shared/elements.js";
-import { ageOf } from "./dates.js";
-import { startReadMarks } from "./read_marks.js";
-import { sessionActs } from "./actions.js";
-import { startSessionKeys } from "./shortcuts.js";
+import { cloneTemplate, setText } from "../../shared/elements.js";
+import { describeError, fill } from "../../shared/texts.js";
+import { createSessionActions } from "./actions.js";
+import { startAgentMenu } from "./agent_menu.js";
+import { getDateGroup } from "./dates.js";
 import { startSessionMenu } from "./menu.js";
-import { agentOf, isForeign, isSubagent, SessionRow, titleOf } from "./row.js";
+import { startReadMarks } from "./read_marks.js";
+import { getAgentId, getTitle, isForeign, isSubagent, SessionRow } from "./row.js";
 import { startSearch } from "./search.js";
+import { startSessionShortcuts } from "./shortcuts.js";
 import { SessionStore } from "./store.js";
-import { fill, reason } from "../../shared/texts.js";
 
 const GROUPS = ["pinned", "today", "yesterday", "week", "older", "archived"];
-const CALM_MS = 150; // between a change and asking for the list: a run that begins tells of several
+const DEBOUNCE_MS = 150; // a starting run causes several changes
 const STATUS = { accepted: "queued", start: "running", resume: "running", rescued: "running", waiting: "waiting", end: null, error: null };
 
 export function startSessionList(app) {
-  const { gateway, words } = app;
-  const at = (id) => document.getElementById(id);
-  const root = at("session-list");
-  const more = at("more-sessions");
-  const current = new SessionStore({ gateway, onChange: change });
-  const archive = new SessionStore({ gateway, archived: true, onChange: change });
-  const drawn = new Map(); // key → SessionRow
-  const groups = new Map(GROUPS.map((name) => [name, group(name)]));
+  const { gateway, texts } = app;
+  const byId = (id) => document.getElementById(id);
+  const root = byId("session-list");
+  const more = byId("more-sessions");
+  const current = new SessionStore({ gateway, onChange: drawSoon });
+  const archive = new SessionStore({ gateway, archived: true, onChange: drawSoon });
+  const rowViews = new Map(); // key → SessionRow
+  const groups = new Map(GROUPS.map((name) => [name, createGroup(name)]));
   let shownKey = null;
-  let activeKey = null; // where Tab enters the list
+  let activeKey = null; // the row that Tab focuses
   let inArchive = false;
   let timer = null;
-  let waiting = false;
+  let isDrawQueued = false;
 
   const store = () => (inArchive ? archive : current);
   const find = (key) => current.find(key) ?? archive.find(key);
@@ -43,139 +43,139 @@ export function startSessionList(app) {
     find,
     rows: () => current.ordered().filter(isListed),
     shown: () => find(shownKey) ?? { key: shownKey },
-    titleOf: (row) => titleOf(row, words),
+    getTitle: (row) => getTitle(row, texts),
     defaults: () => current.defaults,
     step,
-    refresh: () => soon(),
-    expectRead: (key, asking) => (current.find(key) ? current.expect(key, { unread: false }, asking) : asking).catch(() => {}),
+    refresh: () => refreshSoon(),
+    expectRead: (key, request) => (current.find(key) ? current.expect(key, { unread: false }, request) : request).catch(() => {}),
   };
-  const acts = Object.assign(app.sessions, sessionActs(app, { current, archive, rowOf, leaveArchive: () => showArchive(false) }));
-  startAgentChoice(app);
-  startSessionMenu(app, { root, acts });
-  startSessionKeys(app, { root, acts, activate });
+  const actions = Object.assign(app.sessions, createSessionActions(app, { current, archive, rowOf, leaveArchive: () => showArchive(false) }));
+  startAgentMenu(app);
+  startSessionMenu(app, { root, actions });
+  startSessionShortcuts(app, { root, actions, activate });
   startSearch(app);
   startReadMarks(app);
 
   app.on("session", ({ key }) => {
     shownKey = activeKey = key;
-    change();
+    drawSoon();
     locate();
   });
   app.on("connection", ({ name }) => name === "ready" && refresh().then(locate));
-  app.on("event", ({ name, payload }) => hear(name, payload));
-  document.addEventListener("visibilitychange", change); // what is read, and what is today
-  at("show-archive").addEventListener("click", () => showArchive(true));
-  at("leave-archive").addEventListener("click", () => showArchive(false));
-  more.addEventListener("click", page);
-  const nearEnd = new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && page(), {
-    root: at("sessions").querySelector(".scroller"),
+  app.on("event", ({ name, payload }) => handleEvent(name, payload));
+  document.addEventListener("visibilitychange", drawSoon); // read state and date groups may have changed
+  byId("show-archive").addEventListener("click", () => showArchive(true));
+  byId("leave-archive").addEventListener("click", () => showArchive(false));
+  more.addEventListener("click", loadMore);
+  const nearEnd = new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && loadMore(), {
+    root: byId("sessions").querySelector(".scroller"),
     rootMargin: "600px",
   });
   nearEnd.observe(more);
 
-  /** What a list shows of a run is told by the run's own events, at once; order and last words are asked for. */
-  function hear(name, payload) {
-    const { sessionKey: key, data, stream, reason: what } = payload;
+  /** Run events update the status immediately; order and previews are requested. */
+  function handleEvent(name, payload) {
+    const { sessionKey: key, data, stream, reason } = payload;
     if (name === "sessions.changed") {
-      if (what === "deleted") [current, archive].forEach((each) => each.find(key)?.sessionId === payload.sessionId && each.remove(key));
-      touched(payload);
+      if (reason === "deleted") [current, archive].forEach((each) => each.find(key)?.sessionId === payload.sessionId && each.remove(key));
+      markTouched(payload);
     } else if (name === "session") {
-      touched(payload);
+      markTouched(payload);
     } else if (name === "agent" && stream === "lifecycle" && data.phase in STATUS) {
       const ended = STATUS[data.phase] === null;
-      touched(payload, { status: STATUS[data.phase], waitingFor: data.reason ?? null, ...(ended && { unread: true }) });
+      markTouched(payload, { status: STATUS[data.phase], waitingFor: data.reason ?? null, ...(ended && { unread: true }) });
     }
   }
 
-  /** Keys are unique among one's own only: what is told of a conversation of somebody else's changes nothing here. */
-  function touched({ sessionKey, sessionId }, changes) {
-    for (const each of [current, archive]) each.told(sessionKey, each.find(sessionKey)?.sessionId === sessionId ? changes : {});
-    soon();
+  /** Keys are only unique per owner: events about a session of another owner with the same key change nothing. */
+  function markTouched({ sessionKey, sessionId }, changes) {
+    for (const each of [current, archive]) each.markChanged(sessionKey, each.find(sessionKey)?.sessionId === sessionId ? changes : {});
+    refreshSoon();
   }
 
-  function soon() {
+  function refreshSoon() {
     clearTimeout(timer);
-    timer = setTimeout(refresh, CALM_MS);
+    timer = setTimeout(refresh, DEBOUNCE_MS);
   }
 
   async function refresh() {
     const known = find(shownKey);
-    await attempt(Promise.all([current.refresh(), archive.loaded || inArchive ? archive.refresh() : null]));
+    await reportListErrors(Promise.all([current.refresh(), archive.loaded || inArchive ? archive.refresh() : null]));
     if (known && !find(shownKey)) locate(); // archived in another window
   }
 
-  async function page() {
-    await attempt(store().more());
-    nearEnd.unobserve(more); // asked anew, it tells again whether the end is near
+  async function loadMore() {
+    await reportListErrors(store().more());
+    nearEnd.unobserve(more); // observing again reports whether the end is still near
     nearEnd.observe(more);
   }
 
-  /** The connection's own trouble is told elsewhere, and the next one asks again. */
-  async function attempt(asking) {
+  /** Connection errors are shown elsewhere, and reconnecting retries. */
+  async function reportListErrors(request) {
     try {
-      await asking;
-      put(at("list-note"), "");
+      await request;
+      setText(byId("list-note"), "");
     } catch (error) {
-      if (error.code !== "DISCONNECTED" && error.details?.code !== "MISSING_SCOPE") put(at("list-note"), fill(words.listFailed, reason(words, error)));
+      if (error.code !== "DISCONNECTED" && error.details?.code !== "MISSING_SCOPE") setText(byId("list-note"), fill(texts.listFailed, describeError(error, texts)));
     }
   }
 
-  /** The address may name a conversation further down than the list goes, or an archived one. */
+  /** The URL may name a session beyond the loaded ones, or an archived one. */
   async function locate() {
     const key = shownKey;
     if (!current.loaded || find(key) || !gateway.ready) return;
-    if (!current.complete) await attempt(current.lookUp(key));
-    if (!find(key) && key === shownKey && !acts.isNew(key)) await attempt(archive.lookUp(key));
+    if (!current.complete) await reportListErrors(current.lookUp(key));
+    if (!find(key) && key === shownKey && !actions.isNew(key)) await reportListErrors(archive.lookUp(key));
   }
 
   function showArchive(open) {
     if (open === inArchive) return;
     inArchive = open;
-    at("archive-head").hidden = !open;
-    at("show-archive").hidden = open;
-    change();
-    if (open) attempt(archive.refresh());
-    at(open ? "leave-archive" : "show-archive").focus();
+    byId("archive-head").hidden = !open;
+    byId("show-archive").hidden = open;
+    drawSoon();
+    if (open) reportListErrors(archive.refresh());
+    byId(open ? "leave-archive" : "show-archive").focus();
   }
 
   function activate(key) {
     activeKey = key;
-    change();
+    drawSoon();
   }
 
-  /** To the next conversation of the list, or with -1 to the one before. */
+  /** Open the next session of the list, or with -1 the previous one. */
   function step(by) {
     const keys = listed().map(({ key }) => key);
     const next = keys[keys.indexOf(shownKey) + by];
     if (next) app.open(next);
   }
 
-  /** The element of a row that is, or now becomes, part of the list. */
+  /** The row of a session, switching to the archive if needed. */
   function rowOf(key) {
     showArchive(!current.find(key) && Boolean(archive.find(key)));
     draw();
-    return drawn.get(key);
+    return rowViews.get(key);
   }
 
-  /** Drawn once for all that changes in one go. */
-  function change() {
-    if (waiting) return;
-    waiting = true;
+  /** Draw once for all changes in the same task. */
+  function drawSoon() {
+    if (isDrawQueued) return;
+    isDrawQueued = true;
     queueMicrotask(() => {
-      waiting = false;
+      isDrawQueued = false;
       draw();
       app.emit("sessions");
     });
   }
 
-  /** A conversation that nobody has written in yet is on no server. */
+  /** The rows to list. A session without messages is not on the server yet. */
   function listed() {
     const rows = store().ordered().filter(isListed);
     const unwritten = !inArchive && current.loaded && shownKey && !isForeign(shownKey) && !find(shownKey);
     return unwritten ? [...rows.filter(({ pinned }) => pinned), { key: shownKey }, ...rows.filter(({ pinned }) => !pinned)] : rows;
   }
 
-  /** Agents' helpers are shown with the conversation that they help (chat/details/subagents.js). */
+  /** Subagent sessions are listed with their parent (chat/details/subagents.js). */
   function isListed({ key }) {
     return !isSubagent(key) || key === shownKey;
   }
@@ -184,60 +184,60 @@ export function startSessionList(app) {
     const rows = listed();
     const members = new Map(GROUPS.map((name) => [name, []]));
     if (!rows.some(({ key }) => key === activeKey)) activeKey = rows[0]?.key ?? null;
-    for (const row of rows) members.get(groupOf(row)).push(shownRow(row));
+    for (const row of rows) members.get(getGroup(row)).push(updateRow(row));
     const keys = new Set(rows.map(({ key }) => key));
-    for (const key of drawn.keys()) if (!keys.has(key)) forget(key);
-    for (const [name, elements] of members) fit(groups.get(name), elements);
+    for (const key of rowViews.keys()) if (!keys.has(key)) removeRow(key);
+    for (const [name, elements] of members) reorder(groups.get(name), elements);
     const { loaded, complete } = store();
-    at("list-skeleton").hidden = loaded;
+    byId("list-skeleton").hidden = loaded;
     more.hidden = !loaded || complete;
-    if (inArchive && loaded) put(at("list-note"), rows.length ? "" : words.noArchived);
-    else if (at("list-note").textContent === words.noArchived) put(at("list-note"), "");
-    if (current.loaded) app.setTitle(titleOf(app.sessions.shown(), words));
+    if (inArchive && loaded) setText(byId("list-note"), rows.length ? "" : texts.noArchived);
+    else if (byId("list-note").textContent === texts.noArchived) setText(byId("list-note"), "");
+    if (current.loaded) app.setTitle(getTitle(app.sessions.shown(), texts));
   }
 
-  function groupOf({ pinned, updatedAt }) {
+  function getGroup({ pinned, updatedAt }) {
     if (inArchive) return "archived";
-    return pinned ? "pinned" : updatedAt ? ageOf(updatedAt) : "today";
+    return pinned ? "pinned" : updatedAt ? getDateGroup(updatedAt) : "today";
   }
 
-  function shownRow(row) {
-    if (!drawn.has(row.key)) drawn.set(row.key, new SessionRow(app, row.key));
-    const view = drawn.get(row.key);
-    const agent = app.sessions.agents.length > 1 ? app.sessions.agents.find(({ id }) => id === agentOf(row) && id !== "main") : null;
+  function updateRow(row) {
+    if (!rowViews.has(row.key)) rowViews.set(row.key, new SessionRow(app, row.key));
+    const view = rowViews.get(row.key);
+    const agent = app.sessions.agents.length > 1 ? app.sessions.agents.find(({ id }) => id === getAgentId(row) && id !== "main") : null;
     view.show(row, { current: row.key === shownKey, active: row.key === activeKey, agentName: agent?.name ?? "" });
     return view.element;
   }
 
-  function forget(key) {
-    const { element } = drawn.get(key);
+  function removeRow(key) {
+    const { element } = rowViews.get(key);
     const focused = element.contains(document.activeElement);
-    const rows = [...root.querySelectorAll("li")]; // over all groups: what is alone in its own has neighbours too
+    const rows = [...root.querySelectorAll("li")]; // across groups: the only row of a group has neighbors too
     const neighbour = rows[rows.indexOf(element) + 1] ?? rows[rows.indexOf(element) - 1];
     element.remove();
-    drawn.delete(key);
+    rowViews.delete(key);
     if (focused) (neighbour ?? root).querySelector("a")?.focus();
   }
 
-  function group(name) {
-    const section = copyOf("session-group");
+  function createGroup(name) {
+    const section = cloneTemplate("session-group");
     section.querySelector("h2").id = `group-${name}`;
     section.querySelector("ul").setAttribute("aria-labelledby", `group-${name}`);
-    put(section.querySelector("h2"), words[`group${name.charAt(0).toUpperCase()}${name.slice(1)}`] ?? "");
+    setText(section.querySelector("h2"), texts[`group${name.charAt(0).toUpperCase()}${name.slice(1)}`] ?? "");
     root.append(section);
     return section;
   }
 }
 
-/** Bring the list's children into this order, and move only those that are elsewhere. */
-function fit(section, elements) {
+/** Reorder the children, moving only those that are out of place. */
+function reorder(section, elements) {
   const list = section.querySelector("ul");
   section.hidden = !elements.length;
-  elements.forEach((element, place) => {
-    const there = list.children[place];
+  elements.forEach((element, index) => {
+    const there = list.children[index];
     if (there === element) return;
     const focused = element.contains(document.activeElement) ? document.activeElement : null;
     list.insertBefore(element, there ?? null);
-    focused?.focus({ preventScroll: true }); // moving takes it away
+    focused?.focus({ preventScroll: true }); // moving an element removes its focus
   });
 }

@@ -1,26 +1,26 @@
-/** What is on the screen has been read: the server is told, so that no list of this account calls it new. */
+/** Reports the current session as read, so that no list of this account marks it as new. */
 
-const CALM_MS = 300; // several reasons come together when an answer ends
+const DEBOUNCE_MS = 300; // the end of an answer triggers several updates
 
 export function startReadMarks(app) {
   const { gateway } = app;
   let timer = null;
 
-  app.on("history", tell);
-  app.on("sessions", () => app.sessions.shown().unread && seen());
+  app.on("history", markRead);
+  app.on("sessions", () => app.sessions.shown().unread && markReadSoon());
   app.on("event", ({ payload: { sessionKey, data, change } }) => {
     const isNews = data?.phase === "end" || data?.phase === "error" || change === "injected";
-    if (isNews && sessionKey === app.feed.sessionKey) seen();
+    if (isNews && sessionKey === app.feed.sessionKey) markReadSoon();
   });
-  document.addEventListener("visibilitychange", seen);
+  document.addEventListener("visibilitychange", markReadSoon);
 
-  function seen() {
+  function markReadSoon() {
     clearTimeout(timer);
-    timer = setTimeout(tell, CALM_MS);
+    timer = setTimeout(markRead, DEBOUNCE_MS);
   }
 
-  /** A conversation nobody has written in has no id yet. Failing is no news: the next reason tells again. */
-  function tell() {
+  /** A session without messages has no ID yet. Errors are ignored: the next trigger retries. */
+  function markRead() {
     const { loaded, sessionId, sessionKey } = app.feed;
     if (document.visibilityState !== "visible" || !loaded || !sessionId || !app.writable || !gateway.ready) return;
     app.sessions.expectRead(sessionKey, gateway.request("sessions.read", { key: sessionKey }));

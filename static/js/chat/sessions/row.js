@@ -1,78 +1,78 @@
-/** One conversation of the list: its title, its last words, its marks. Nothing is redrawn that has not changed. */
+/** One row of the session list: title, preview and status. Redrawn only on changes. */
 
-import { copyOf, put } from "../../shared/elements.js";
-import { longTime, shortDate } from "./dates.js";
+import { cloneTemplate, setText } from "../../shared/elements.js";
 import { fill } from "../../shared/texts.js";
+import { formatDate, formatFullTime } from "./dates.js";
 
-const MARKUP = /\*\*|`+/g; // of the last words one line is shown, and as plain text
+const MARKUP = /\*\*|`+/g; // the preview is one line of plain text
 
-/** One's own keys are agent:<agent>:<rest>; the agent's main conversation has the rest "main". Somebody else's are session:<id>. */
+/** Keys of the user's own sessions are agent:<agent>:<rest>; <rest> is "main" for the agent's main session. Those of other owners are session:<id>. */
 export const isForeign = (key) => key.startsWith("session:");
 export const isMain = (key) => /^agent:[^:]+:main$/.test(key);
 export const isSubagent = (key) => /^agent:[^:]+:subagent:/.test(key);
-export const agentOf = ({ key, agentId }) => agentId ?? (isForeign(key) ? "" : key.split(":")[1]);
+export const getAgentId = ({ key, agentId }) => agentId ?? (isForeign(key) ? "" : key.split(":")[1]);
 
-export function titleOf({ key, displayName, derivedTitle }, words) {
-  return displayName || derivedTitle || (isMain(key) ? words.main : isForeign(key) ? words.unnamedForeign : words.unnamed);
+export function getTitle({ key, displayName, derivedTitle }, texts) {
+  return displayName || derivedTitle || (isMain(key) ? texts.main : isForeign(key) ? texts.unnamedForeign : texts.unnamed);
 }
 
-/** What a conversation is doing, in words; null when nothing. */
-export function markOf({ status, waitingFor, unread }, words) {
-  if (status === "running") return ["running", words.rowRunning];
-  if (status === "queued") return ["queued", words.rowQueued];
-  if (status === "waiting") return ["waiting", waitingFor === "approval" ? words.rowApproval : words.rowWaiting];
-  return unread ? ["unread", words.rowUnread] : null;
+/** The status of a session as [name, text], or null. */
+export function getStatusMark({ status, waitingFor, unread }, texts) {
+  if (status === "running") return ["running", texts.rowRunning];
+  if (status === "queued") return ["queued", texts.rowQueued];
+  if (status === "waiting") return ["waiting", waitingFor === "approval" ? texts.rowApproval : texts.rowWaiting];
+  return unread ? ["unread", texts.rowUnread] : null;
 }
 
-let numbers = 0;
+let lastNameId = 0;
 
 export class SessionRow {
   constructor(app, key) {
     this.app = app;
     this.key = key;
-    this.element = copyOf("session-row");
+    this.element = cloneTemplate("session-row");
     this.element.dataset.key = key;
     this.link = this.element.querySelector("a");
     this.button = this.element.querySelector(".more");
     this.name = this.element.querySelector(".name");
-    this.link.href = app.address(key);
-    this.name.id = `session-name-${++numbers}`;
+    this.link.href = app.urlFor(key);
+    this.name.id = `session-name-${++lastNameId}`;
     this.button.setAttribute("aria-describedby", this.name.id);
-    this.drawn = "";
+    this.drawnState = "";
   }
 
-  /** @param {{current: boolean, active: boolean, agentName: string}} more `active`: the one that Tab stops at */
+  /** @param {{current: boolean, active: boolean, agentName: string}} state `active`: the row that Tab focuses */
   show(row, { current, active, agentName }) {
-    const { words } = this.app;
-    const mark = markOf(current && document.visibilityState === "visible" ? { ...row, unread: false } : row, words);
-    const title = titleOf(row, words);
-    const from = isForeign(row.key) && row.owner ? fill(words.from, row.owner.actor.label) : "";
-    const when = row.updatedAt ? shortDate(row.updatedAt) : "";
-    const drawn = JSON.stringify([title, from, row.lastMessagePreview, mark, when, row.pinned, row.forkedFrom, current, active, agentName]);
-    if (drawn === this.drawn) return;
-    this.drawn = drawn;
+    const { texts } = this.app;
+    const mark = getStatusMark(current && document.visibilityState === "visible" ? { ...row, unread: false } : row, texts);
+    const title = getTitle(row, texts);
+    const from = isForeign(row.key) && row.owner ? fill(texts.from, row.owner.actor.label) : "";
+    const when = row.updatedAt ? formatDate(row.updatedAt) : "";
+    const drawnState = JSON.stringify([title, from, row.lastMessagePreview, mark, when, row.pinned, row.forkedFrom, current, active, agentName]);
+    if (drawnState === this.drawnState) return;
+    this.drawnState = drawnState;
     const part = (name) => this.element.querySelector(name);
     if (current) this.link.setAttribute("aria-current", "page");
     else this.link.removeAttribute("aria-current");
     this.link.tabIndex = this.button.tabIndex = active ? 0 : -1;
     this.link.title = title;
-    put(this.name, title);
-    put(part(".agent"), agentName);
-    put(part(".from"), from);
-    put(part(".preview"), row.lastMessagePreview?.replace(MARKUP, ""));
+    setText(this.name, title);
+    setText(part(".agent"), agentName);
+    setText(part(".from"), from);
+    setText(part(".preview"), row.lastMessagePreview?.replace(MARKUP, ""));
     part(".pin").toggleAttribute("hidden", !row.pinned);
     part(".forked").toggleAttribute("hidden", !row.forkedFrom);
-    put(part("time"), mark ? "" : when); // one of the two: the row is narrow
-    if (row.updatedAt) part("time").title = longTime(row.updatedAt);
+    setText(part("time"), mark ? "" : when); // only one of the two fits
+    if (row.updatedAt) part("time").title = formatFullTime(row.updatedAt);
     part(".mark").hidden = !mark;
     this.element.dataset.mark = mark?.[0] ?? "";
     part(".mark .text").textContent = mark?.[1] ?? "";
   }
 
-  /** A field in place of the title. Calls `save(title)` when it has another one. */
+  /** Replace the title by a field. Calls `save(title)` if it was changed. */
   rename(title, save) {
     if (this.element.querySelector(".rename")) return;
-    const form = copyOf("rename-form");
+    const form = cloneTemplate("rename-form");
     const field = form.querySelector("input");
     field.value = title;
     let done = false;
@@ -91,7 +91,7 @@ export class SessionRow {
       finish(true);
     });
     form.addEventListener("keydown", (event) => {
-      event.stopPropagation(); // arrows move in the text, and not in the list
+      event.stopPropagation(); // arrow keys move in the text, not in the list
       if (event.key !== "Escape") return;
       event.preventDefault();
       finish(false);

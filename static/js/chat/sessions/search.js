@@ -1,78 +1,78 @@
-/** Finding what was said: words in, places out, each a link to its message. While there are words, the list makes room. */
+/** Message search: each result links to its message. While there is a query, the results replace the list. */
 
-import { copyOf, put } from "../../shared/elements.js";
-import { longTime, shortDate } from "./dates.js";
-import { titleOf } from "./row.js";
-import { fill, reason } from "../../shared/texts.js";
+import { cloneTemplate, setText } from "../../shared/elements.js";
+import { describeError, fill } from "../../shared/texts.js";
+import { formatDate, formatFullTime } from "./dates.js";
+import { getTitle } from "./row.js";
 
-const CALM_MS = 180; // after the last letter
-const MOST = 30;
+const DEBOUNCE_MS = 180; // after the last keystroke
+const MAX_RESULTS = 30;
 
 export function startSearch(app) {
-  const { gateway, words } = app;
-  const at = (id) => document.getElementById(id);
-  const field = at("search-words");
-  const list = at("found-list");
+  const { gateway, texts } = app;
+  const byId = (id) => document.getElementById(id);
+  const field = byId("search-words");
+  const list = byId("found-list");
   let timer = null;
-  let asked = 0; // the number of the last question: answers to earlier ones come too late
+  let lastRequest = 0; // number of the last request: responses to earlier ones are ignored
 
-  /** Put the words into the field, or only go there. */
+  /** Focus the field, with a query if given. */
   app.sessions.search = (text = null) => {
     app.togglePane("sessions", true);
     if (text !== null) field.value = text;
     field.focus();
     field.select();
-    look();
+    search();
   };
 
   field.addEventListener("input", () => {
     clearTimeout(timer);
-    timer = setTimeout(look, field.value.trim() ? CALM_MS : 0);
+    timer = setTimeout(search, field.value.trim() ? DEBOUNCE_MS : 0);
   });
-  at("search").addEventListener("submit", async (event) => {
+  byId("search").addEventListener("submit", async (event) => {
     event.preventDefault();
     clearTimeout(timer);
-    if (list.dataset.query !== field.value.trim()) await look();
+    if (list.dataset.query !== field.value.trim()) await search();
     list.querySelector("a")?.click();
   });
-  at("search").addEventListener("keydown", (event) => {
+  byId("search").addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown") list.querySelector("a")?.focus();
-    else if (event.key === "Escape" && field.value) leave();
+    else if (event.key === "Escape" && field.value) clearQuery();
     else return;
     event.preventDefault();
     event.stopPropagation();
   });
   list.addEventListener("keydown", (event) => {
     const links = [...list.querySelectorAll("a")];
-    const place = links.indexOf(event.target.closest("a"));
-    if (event.key === "ArrowDown") links[place + 1]?.focus();
-    else if (event.key === "ArrowUp") (links[place - 1] ?? field).focus();
-    else if (event.key === "Escape") leave();
+    const index = links.indexOf(event.target.closest("a"));
+    if (event.key === "ArrowDown") links[index + 1]?.focus();
+    else if (event.key === "ArrowUp") (links[index - 1] ?? field).focus();
+    else if (event.key === "Escape") clearQuery();
     else return;
     event.preventDefault();
     event.stopPropagation();
   });
 
-  function leave() {
+  function clearQuery() {
     field.value = "";
     field.focus();
-    look();
+    search();
   }
 
-  async function look() {
+  async function search() {
     const query = field.value.trim();
-    const number = ++asked;
-    at("found").hidden = !query;
-    at("listed").hidden = Boolean(query);
+    const number = ++lastRequest;
+    byId("found").hidden = !query;
+    byId("listed").hidden = Boolean(query);
     if (!query) return clear();
-    if (!list.children.length) put(at("found-note"), words.searching);
+    if (!list.children.length) setText(byId("found-note"), texts.searching);
     try {
-      const { titles = [], results } = await gateway.request("sessions.search", { query, limit: MOST, own: true });
-      if (number === asked) show(query, [...titles, ...results]);
+      const { titles = [], results } = await gateway.request("sessions.search", { query, limit: MAX_RESULTS, own: true });
+      if (number === lastRequest) show(query, [...titles, ...results]);
     } catch (error) {
-      if (number !== asked) return;
+      if (number !== lastRequest) return;
       clear();
-      put(at("found-note"), fill(words.searchFailed, reason(words, error)));
+      setText(byId("found-note"), fill(texts.searchFailed, describeError(error, texts)));
     }
   }
 
@@ -83,39 +83,39 @@ export function startSearch(app) {
 
   function show(query, results) {
     list.dataset.query = query;
-    list.replaceChildren(...results.map(item));
-    const many = results.length === MOST ? words.foundMost : words.foundMany;
-    const told = results.length === 0 ? words.foundNothing : results.length === 1 ? words.foundOne : fill(many, results.length);
-    put(at("found-note"), told);
-    app.say(told);
+    list.replaceChildren(...results.map(createResult));
+    const many = results.length === MAX_RESULTS ? texts.foundMost : texts.foundMany;
+    const summary = results.length === 0 ? texts.foundNothing : results.length === 1 ? texts.foundOne : fill(many, results.length);
+    setText(byId("found-note"), summary);
+    app.announce(summary);
   }
 
-  function item({ sessionKey, title, messageId, role, sender, snippet, matches, timestamp }) {
-    const element = copyOf("found-row");
-    element.querySelector("a").href = app.address(sessionKey, messageId);
+  function createResult({ sessionKey, title, messageId, role, sender, snippet, matches, timestamp }) {
+    const element = cloneTemplate("found-row");
+    element.querySelector("a").href = app.urlFor(sessionKey, messageId);
     const name = element.querySelector(".name");
     const text = element.querySelector(".snippet");
     const when = element.querySelector("time");
-    when.title = longTime(timestamp);
+    when.title = formatFullTime(timestamp);
     if (messageId) {
-      name.textContent = titleOf({ key: sessionKey, displayName: title }, words);
-      text.append(...marked(snippet, matches));
-      const by = role !== "user" ? words.byAgent : sender === app.username ? words.byYou : sender;
-      when.textContent = [by, shortDate(timestamp)].filter(Boolean).join(" · ");
+      name.textContent = getTitle({ key: sessionKey, displayName: title }, texts);
+      text.append(...highlight(snippet, matches));
+      const by = role !== "user" ? texts.byAgent : sender === app.username ? texts.byYou : sender;
+      when.textContent = [by, formatDate(timestamp)].filter(Boolean).join(" · ");
     } else {
-      name.append(...marked(snippet, matches)); // the title itself was found
+      name.append(...highlight(snippet, matches)); // the title matched
       text.hidden = true;
-      when.textContent = shortDate(timestamp);
+      when.textContent = formatDate(timestamp);
     }
     return element;
   }
 }
 
-/** Text with the given places in <mark>; as data, never as HTML. */
-export function marked(text, places) {
+/** Text with the given ranges in <mark>, as nodes and never as HTML. */
+export function highlight(text, ranges) {
   const parts = [];
   let from = 0;
-  for (const [start, end] of places) {
+  for (const [start, end] of ranges) {
     parts.push(text.slice(from, start));
     const mark = document.createElement("mark");
     mark.textContent = text.slice(start, end);

@@ -1,6 +1,6 @@
-/** The list by keyboard: one stop of Tab, arrows within, F2 and Delete on a row; Alt and an arrow from anywhere. */
+/** Keyboard use of the list: one Tab stop, arrow keys within, F2 and Delete on a row; Alt with an arrow key anywhere. */
 
-export function startSessionKeys(app, { root, acts, activate }) {
+export function startSessionShortcuts(app, { root, actions, activate }) {
   root.addEventListener("focusin", ({ target }) => {
     const row = target.closest("li");
     if (row) activate(row.dataset.key);
@@ -11,8 +11,8 @@ export function startSessionKeys(app, { root, acts, activate }) {
     if (!row || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
     const move = MOVES[event.key];
     if (move) move(row);
-    else if (event.key === "F2") acts.rename(row.dataset.key);
-    else if (event.key === "Delete") acts.delete(row.dataset.key);
+    else if (event.key === "F2") actions.rename(row.dataset.key);
+    else if (event.key === "Delete") actions.delete(row.dataset.key);
     else if (event.key === "ContextMenu") row.querySelector(".more").click();
     else return;
     event.preventDefault();
@@ -36,7 +36,7 @@ export function startSessionKeys(app, { root, acts, activate }) {
     app.sessions.step(event.key === "ArrowDown" ? 1 : -1);
   });
 
-  // On a phone both panes lie over the conversation: a tap beside one puts it away, and does nothing else.
+  // On phones the panes cover the chat: a tap outside closes them and does nothing else.
   const narrow = matchMedia("(max-width: 46rem)");
   document.getElementById("main").addEventListener(
     "click",

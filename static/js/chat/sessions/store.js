@@ -1,22 +1,22 @@
 /**
- * One's own conversations as the server lists them: page by page, the head again when something changed, one by one.
+ * The sessions the server lists for the user: pages, a refreshable first page, and single lookups.
  *
- * It draws nothing. What somebody has just done is shown at once and kept over answers that are older than it (`expect`).
+ * Draws nothing. Local changes apply immediately and are not overwritten by older responses (`expect`).
  */
 
 const PAGE = 50;
-const OVERLAP = 5; // rows asked for twice: others may have moved up, or gone, since the last page
+const OVERLAP = 5; // rows requested twice: others may have moved or disappeared since the last page
 
 export class SessionStore {
   /** @param {{gateway: object, archived?: boolean, onChange: Function}} options */
   constructor({ gateway, archived = false, onChange }) {
     Object.assign(this, { gateway, archived, onChange });
-    this.rows = new Map(); // key → row; `rank` is its place in the head, `apart` says that it was looked up alone
-    this.expected = new Map(); // key → the changes that the server has not answered yet
+    this.rows = new Map(); // key → row; `rank` is its position on the first page, `isLookedUp` marks rows loaded by a lookup
+    this.expected = new Map(); // key → changes the server has not confirmed yet
     this.loaded = false;
     this.complete = false;
     this.defaults = {};
-    this.suspects = new Set(); // keys of which something was told
+    this.changedKeys = new Set(); // keys with pending events
     this.refreshing = null;
     this.paging = null;
     this.again = false;
@@ -26,14 +26,14 @@ export class SessionStore {
     return this.rows.get(key);
   }
 
-  /** Pinned ones in the order of the server, then the last used first. */
+  /** Pinned ones in server order, then by last use. */
   ordered() {
     return [...this.rows.values()].sort(
       (a, b) => Boolean(b.pinned) - Boolean(a.pinned) || (a.pinned ? a.rank - b.rank : (b.updatedAt ?? 0) - (a.updatedAt ?? 0)),
     );
   }
 
-  /** Read the head again. A call while that is under way joins it, and it goes another round. */
+  /** Reload the first page. A call during a reload joins it and triggers another round. */
   refresh() {
     this.again = true;
     this.refreshing ??= this.#refresh().finally(() => {
@@ -45,9 +45,9 @@ export class SessionStore {
   async #refresh() {
     while (this.again && this.gateway.ready) {
       this.again = false;
-      const changed = this.suspects;
-      this.suspects = new Set();
-      const { sessions, nextOffset, defaults } = await this.#ask({ limit: PAGE });
+      const changed = this.changedKeys;
+      this.changedKeys = new Set();
+      const { sessions, nextOffset, defaults } = await this.#list({ limit: PAGE });
       this.defaults = defaults ?? {};
       this.#head(sessions, nextOffset == null);
       for (const key of changed) if (this.rows.has(key) && !sessions.some((row) => row.key === key)) await this.#lookUp(key);
@@ -56,7 +56,7 @@ export class SessionStore {
     }
   }
 
-  /** What would stand among the first, and does not, is gone. */
+  /** Replace the first page. Rows that would belong to it but are missing were deleted. */
   #head(sessions, whole) {
     const here = new Set(sessions.map(({ key }) => key));
     const last = sessions.at(-1);
@@ -68,7 +68,7 @@ export class SessionStore {
     if (whole || !this.loaded) this.complete = whole;
   }
 
-  /** The next page. */
+  /** Load the next page. */
   more() {
     if (this.complete || !this.loaded) return Promise.resolve();
     this.paging ??= this.#more().finally(() => {
@@ -78,14 +78,14 @@ export class SessionStore {
   }
 
   async #more() {
-    const listed = [...this.rows.values()].filter(({ apart }) => !apart).length;
-    const { sessions, nextOffset } = await this.#ask({ limit: PAGE, offset: Math.max(0, listed - OVERLAP) });
+    const listed = [...this.rows.values()].filter(({ isLookedUp }) => !isLookedUp).length;
+    const { sessions, nextOffset } = await this.#list({ limit: PAGE, offset: Math.max(0, listed - OVERLAP) });
     for (const row of sessions) this.put({ ...row, rank: this.find(row.key)?.rank ?? Number.MAX_SAFE_INTEGER });
     this.complete = nextOffset == null;
     this.onChange();
   }
 
-  /** A conversation that may stand further down than what was loaded; undefined when there is none. */
+  /** Load a session that may be beyond the loaded pages; undefined if there is none. */
   async lookUp(key) {
     await this.#lookUp(key);
     this.onChange();
@@ -93,15 +93,15 @@ export class SessionStore {
   }
 
   async #lookUp(key) {
-    const { sessions } = await this.#ask({ limit: 20, search: key });
+    const { sessions } = await this.#list({ limit: 20, search: key });
     const row = sessions.find((each) => each.key === key);
     const known = this.find(key);
-    if (row) this.put({ ...row, rank: known?.rank ?? 0, apart: known ? known.apart : true });
+    if (row) this.put({ ...row, rank: known?.rank ?? 0, isLookedUp: known ? known.isLookedUp : true });
     else if (!this.expected.has(key)) this.rows.delete(key);
   }
 
-  #ask(wish) {
-    return this.gateway.request("sessions.list", { ...wish, own: true, archived: this.archived, includeLastMessage: true });
+  #list(params) {
+    return this.gateway.request("sessions.list", { ...params, own: true, archived: this.archived, includeLastMessage: true });
   }
 
   put(row) {
@@ -110,9 +110,9 @@ export class SessionStore {
     else this.rows.set(row.key, { ...row, ...expected });
   }
 
-  /** Something was told about a session: change what is known of it, and have the server say the rest. */
-  told(key, changes = {}) {
-    this.suspects.add(key);
+  /** An event changed a session: apply the known changes and request the rest on the next refresh. */
+  markChanged(key, changes = {}) {
+    this.changedKeys.add(key);
     const row = this.find(key);
     if (row) this.put({ ...row, ...changes });
     this.onChange();
@@ -122,14 +122,14 @@ export class SessionStore {
     if (this.rows.delete(key)) this.onChange();
   }
 
-  /** Show `changes` (or {gone: true}) while `asking` is under way; when it fails, what the server says instead. */
-  async expect(key, changes, asking) {
+  /** Show `changes` (or {gone: true}) while `request` is running; on failure, restore the row. */
+  async expect(key, changes, request) {
     const before = this.find(key);
     this.expected.set(key, [...(this.expected.get(key) ?? []), changes]);
     this.put({ key, ...before });
     this.onChange();
     try {
-      const answer = await asking;
+      const answer = await request;
       this.#settle(key, changes);
       return answer;
     } catch (error) {
