@@ -183,7 +183,7 @@ async def test_what_is_left_out_is_said(search, tmp_path, monkeypatch):
     for _ in range(2):  # also when it is known by the index only
         answer = await search("lobster")
         assert answer["searched"] == 1
-        assert answer["leftOut"][0] == "memory/big00.md has 1048577 bytes; notes of at most 1048576 are searched"
+        assert answer["leftOut"][0] == "memory/big00.md has 1048577 bytes; the limit is 1048576"
         assert answer["leftOut"][-1] == "and 3 more"
     for number in range(12):
         (tmp_path / f"memory/big{number:02}.md").unlink()
