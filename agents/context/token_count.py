@@ -22,7 +22,7 @@ def count_text_tokens(text: str) -> int:
 def count_message_tokens(message: Message) -> int:
     match message:
         case UserMessage(images=images):
-            return MESSAGE_OVERHEAD + count_text_tokens(message.words) + IMAGE_TOKENS * len(images)
+            return MESSAGE_OVERHEAD + count_text_tokens(message.full_text) + IMAGE_TOKENS * len(images)
         case AssistantMessage(text=text, tool_calls=calls):  # thinking is not sent back
             call_tokens = sum(
                 count_text_tokens(call.name) + count_text_tokens(orjson.dumps(call.arguments).decode()) for call in calls

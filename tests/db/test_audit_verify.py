@@ -360,7 +360,7 @@ def test_doctor_looks_at_the_end_of_the_log(ids, settings, tmp_path, monkeypatch
     audit_anchor.append_anchor(tmp_path / "anchors.jsonl")
     assert "1 anchors fit" in checks_stored.check_audit(settings).text
     with audit_room.unguarded():
-        assert "no longer refuses" in checks_stored.check_audit(settings).text
+        assert "no longer protects" in checks_stored.check_audit(settings).text
     tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id = %s", [ids[5]])
     gone = checks_stored.check_audit(settings)
     assert (gone.level, gone.text) == ("fail", f"entry {ids[5]}, sealed at position 6, is missing")

@@ -267,7 +267,7 @@ async def test_lines_of_a_note_are_shown_and_where_to_go_on(get, tmp_path):
         "startLine": 3,
         "endLine": 4,
         "totalLines": 10,
-        "cut": "go on with from_line 5",
+        "cut": "continue with from_line 5",
     }
     assert "cut" not in (await get("./memory/../memory/a.md")).details
 
@@ -275,7 +275,7 @@ async def test_lines_of_a_note_are_shown_and_where_to_go_on(get, tmp_path):
 async def test_a_long_note_is_cut_and_says_so(get, tmp_path):
     write(tmp_path, "MEMORY.md", ("水" * 9_000 + "\n") * 20)
     result = await get("MEMORY.md")
-    assert result.details["cut"] == "lines of more than 8000 characters are cut; go on with from_line 2"
+    assert result.details["cut"] == "lines longer than 8000 characters are cut; continue with from_line 2"
     assert json.loads(result.text) == result.details
 
 

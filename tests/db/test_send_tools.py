@@ -178,7 +178,7 @@ async def test_a_wait_that_would_close_a_circle_is_refused(user, session_of, run
         waits(env, target)
     result = await use(envs[-1], "sessions_send", session_key=ring[0].key, message="x")
     assert result.is_error
-    assert "waiting for an answer of this one" in result.text
+    assert "waiting for this one's answer" in result.text
     assert sent_to(ring[0]) == []
     # Not waiting, it closes nothing.
     sent = await use(envs[-1], "sessions_send", session_key=ring[0].key, message="x", timeout_seconds=0)

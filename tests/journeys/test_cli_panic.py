@@ -25,7 +25,7 @@ def test_it_stops_lists_and_resumes_without_a_server(env):
     assert (stop.by, stop.reason) == (None, "it deletes files")
     assert stop.by_name.endswith("(command line)")
     again = claw("panic", "--reason", "again", env=env)
-    assert again.out.startswith("Stopped already: everything, since ")
+    assert again.out.startswith("Already frozen: everything, since ")
     assert claw("panic", "--agent", "main", "--reason", "this one too", env=env).out == "Stopped: agent main.\n"
     listed = claw("panic", "--list", env=env).out.splitlines()
     assert [line.split(",")[0] for line in listed] == ["everything", "agent main"]
@@ -39,8 +39,8 @@ def test_it_stops_lists_and_resumes_without_a_server(env):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ([], 2, "say why with --reason"),
-        (["--resume"], 2, "say why with --reason"),
+        ([], 2, "--reason is required"),
+        (["--resume"], 2, "--reason is required"),
         (["--resume", "--reason", "x"], 1, "this is not stopped"),
         (["--agent", "mian", "--reason", "x"], 1, "there is no agent 'mian'"),
         (["--run", "0", "--reason", "x"], 1, "there is no such run"),

@@ -66,7 +66,7 @@ async def test_a_large_answer_is_cut_and_says_so(workshop: Workshop):
     )
     assert "did not fit" in found["details"]["cut"]
     assert len(json.dumps(found["details"])) < 100_000
-    assert shown["details"]["cut"] == "go on with from_line 9"
+    assert shown["details"]["cut"] == "continue with from_line 9"
 
 
 async def test_the_notes_of_one_person_are_never_anothers(workshop: Workshop, person):

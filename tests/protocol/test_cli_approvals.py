@@ -175,7 +175,7 @@ async def test_a_denial_carries_its_reason(claw_as, ben, ask):
 
 async def test_where_two_must_agree_the_first_is_told_so(claw_as, ben, ask, person):
     question = await ask(two_people=True)
-    assert "somebody else must agree too" in await claw_as(ben)("approve", str(question.pk))
+    assert "another approver must approve it too" in await claw_as(ben)("approve", str(question.pk))
     assert "agreed       1 of 2: ben\n" in await claw_as(ben)("show", str(question.pk))
     assert await status_of(question) == "pending"
     assert "approved: touch made" in await claw_as(person("Approver", "User"))("approve", str(question.pk))
@@ -186,7 +186,7 @@ async def test_who_comes_second_is_told_who_won(claw_as, ben, ask, person):
     await db.write(approval_requests.resolve_approval, question.pk, by=person("Approver", name="cleo"), decision="deny", alone=True)
     with pytest.raises(CommandFailed, match=r"CONFLICT: cleo has answered already: Denied"):
         await claw_as(ben)("approve", str(question.pk))
-    with pytest.raises(CommandFailed, match="no open question begins with"):
+    with pytest.raises(CommandFailed, match="no pending request starts with"):
         await claw_as(ben)("approve", str(question.pk)[:8])
 
 
@@ -229,15 +229,15 @@ async def test_the_rule_of_the_question_counts_too(claw_as, person, session_of, 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["show", "ffffffff"], 1, "no open question begins with 'ffffffff'"),
+        (["show", "ffffffff"], 1, "no pending request starts with 'ffffffff'"),
         (["show", "ffffffff-ffff-ffff-ffff-ffffffffffff"], 1, "NOT_FOUND: unknown or expired approval id"),
         (["approve", ""], 2, "too short"),
         (["approve", "{id:.3}"], 2, "too short"),
         (["approve", "{id}", "--uses", "0"], 1, "1 to 100 times"),
         (["approve", "{id}", "--for", "0"], 1, "one minute to eight hours"),
         (["approve", "{id}", "--for", "9h"], 1, "one minute to eight hours"),
-        (["approve", "{id}", "--always", "--for", "1h"], 2, "--always does not go with"),
-        (["approve", "{id}", "--scope", "agent"], 2, "--scope goes with"),
+        (["approve", "{id}", "--always", "--for", "1h"], 2, "--always can't be combined with"),
+        (["approve", "{id}", "--scope", "agent"], 2, "--scope needs"),
     ],
 )
 async def test_what_cannot_be_done_is_said_and_nothing_is_answered(claw_as, ben, ask, arguments, code, words):
@@ -253,7 +253,7 @@ async def test_a_time_that_is_none_is_wrong_usage(claw_as, ben, time, capsys):
     with pytest.raises(SystemExit) as ended:
         await claw_as(ben)("approve", "3f2a", "--for", time)
     assert ended.value.code == 2
-    assert "write 15m, 1h or 90s" in capsys.readouterr().err
+    assert "use 15m, 1h or 90s" in capsys.readouterr().err
 
 
 async def test_a_list_that_is_cut_says_so(claw_as, ben, ask, monkeypatch):

@@ -104,7 +104,7 @@ def test_of_many_images_the_newest_are_shown() -> None:
     messages = [UserMessage("first", (IMAGE,)), *[SHOWN] * MAX_IMAGES]
     kept = limit_images(messages, takes_images=True)
     assert kept[1:] == messages[1:]
-    assert kept[0] == UserMessage('first\n\n[Image "cat.png" (image/png); not shown: too many images came after it]')
+    assert kept[0] == UserMessage('first\n\n[Image "cat.png" (image/png); not shown: too many newer images]')
     large = Image("large.png", "image/png", b"x" * (15 << 20))
     older, newer = limit_images([UserMessage("a", (large,)), UserMessage("b", (large,))], takes_images=True)
     assert (older.images, newer.images) == ((), (large,))

@@ -50,7 +50,7 @@ def _render_message(message: Message) -> list[str]:
     match message:
         case UserMessage():
             names = ", ".join([image.name for image in message.images])
-            return [f"[User]\n{message.words}" + (f"\n(with images: {names})" if names else "")]
+            return [f"[User]\n{message.full_text}" + (f"\n(with images: {names})" if names else "")]
         case AssistantMessage(text=text, tool_calls=calls):
             spoken = [f"[Agent]\n{text}"] if text.strip() else []
             return spoken + [f"[Agent calls {call.name}] {_render_arguments(call.arguments)}" for call in calls]

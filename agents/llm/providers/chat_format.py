@@ -93,10 +93,10 @@ def _to_wire_message(message: Message, dialect: EndpointDialect) -> dict[str, An
 
 def _to_wire_user(message: UserMessage, dialect: EndpointDialect) -> str | list[dict[str, Any]]:
     if not message.images:
-        return message.words
+        return message.full_text
     if not dialect.images:
         return text_without_images(message)
-    said = [{"type": "text", "text": message.words}] if message.words else []
+    said = [{"type": "text", "text": message.full_text}] if message.full_text else []
     return said + [{"type": "image_url", "image_url": {"url": to_data_url(image)}} for image in message.images]
 
 
@@ -109,7 +109,7 @@ def text_without_images(message: UserMessage) -> str:
     notes = (
         f'[Attached image "{image.name}" ({image.mime_type}); not shown: this model takes no images]' for image in message.images
     )
-    return "\n\n".join(part for part in (message.words, *notes) if part)
+    return "\n\n".join(part for part in (message.full_text, *notes) if part)
 
 
 def _to_wire_call(call: ToolCallRequest, dialect: EndpointDialect) -> dict[str, Any]:

@@ -35,10 +35,10 @@ def build_responses_body(request: ModelRequest, dialect: EndpointDialect) -> dic
 
 def _to_user_content(message: UserMessage, dialect: EndpointDialect) -> str | list[dict[str, Any]]:
     if not message.images:
-        return message.words
+        return message.full_text
     if not dialect.images:
         return text_without_images(message)
-    said = [{"type": "input_text", "text": message.words}] if message.words else []
+    said = [{"type": "input_text", "text": message.full_text}] if message.full_text else []
     return said + [{"type": "input_image", "image_url": to_data_url(image)} for image in message.images]
 
 

@@ -108,7 +108,7 @@ def _is_local(origin: str) -> bool:
 
 def check_proxies(settings: ModuleType) -> CheckResult:
     if settings.BEHIND_TLS and not settings.TRUSTED_PROXIES:
-        todo = "Set CLAWSITE_TRUSTED_PROXIES to the number of proxies (usually 1), so that sign-in limits count clients, not the proxy."
+        todo = "Set CLAWSITE_TRUSTED_PROXIES to the number of proxies (usually 1), so that sign-in limits count clients."
         return CheckResult("proxy", "warn", "TLS origins, but no proxy is trusted", todo)
     return CheckResult("proxy", "ok", f"{settings.TRUSTED_PROXIES} trusted" if settings.TRUSTED_PROXIES else "none")
 
