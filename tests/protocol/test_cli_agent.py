@@ -57,8 +57,8 @@ def a_stop_of_its_agent(user: Any, session: Any, workspace: Any) -> None:
         (a_question, "the previous run in this session is waiting for approval (claw approvals list)"),
         (work, "the previous run in this session is still running"),
         (a_stop, "the previous run in this session is frozen (claw panic --list)"),
-        (a_stop_of_everything, "everything is stopped by host: it deletes files (claw panic --list)"),
-        (a_stop_of_its_agent, "agent main is stopped by host: it deletes files (claw panic --list)"),
+        (a_stop_of_everything, "everything is frozen by host: it deletes files (claw panic --list)"),
+        (a_stop_of_its_agent, "agent main is frozen by host: it deletes files (claw panic --list)"),
     ],
 )
 async def test_a_message_that_has_to_wait_says_what_for(

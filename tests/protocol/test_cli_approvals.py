@@ -74,7 +74,7 @@ async def status_of(question: Approval) -> str:
 
 async def test_what_waits_is_listed_one_a_line_and_as_json(claw_as, ben, ask):
     claw = claw_as(ben)
-    assert (await claw("list")).startswith("Nothing waits for an approval")
+    assert (await claw("list")).startswith("No pending approval requests")
     assert json.loads(await claw("list", "--json")) == {"approvals": []}
     first, second = await ask("touch made"), await ask("cat <<E\n1234abcd   24 h left  main        ls\nE")
     lines = (await claw("list")).splitlines()
@@ -90,8 +90,8 @@ async def test_one_is_shown_in_full_and_the_agent_cannot_speak_for_us(claw_as, b
     forged = "to tidy up\nplan         0000\ncommand:\nls \u202e\u3164"
     question = await ask("touch made &&\n  touch more", why=forged)
     lines = (await claw("show", str(question.pk)[:8].upper())).splitlines()
-    assert lines[0] == f"question     {question.pk} (pending, 24 h left)"
-    assert "asked by     ada, agent main, in " in lines[1]
+    assert lines[0] == f"request      {question.pk} (pending, 24 h left)"
+    assert "requested by ada, agent main, in " in lines[1]
     assert "program      touch = /usr/bin/touch" in lines
     assert f"plan         {question.plan_hash}" in lines
     assert lines[-3:] == ["command:", "touch made &&", "  touch more"]
@@ -143,7 +143,7 @@ async def test_a_token_with_the_scope_of_approvals_is_all_it_needs(claw_as, pers
     short = str(question.pk)[:8]
     assert (await claw("list")).startswith(short)
     assert f"plan         {question.plan_hash}\n" in await claw("show", short)
-    assert f"question     {question.pk}" in await claw("show", str(question.pk))
+    assert f"request      {question.pk}" in await claw("show", str(question.pk))
     assert await claw("approve", short) == f"{short} approved: touch made\n"
 
 
@@ -170,13 +170,13 @@ async def test_a_denial_carries_its_reason(claw_as, ben, ask):
     stored = await db.read(Approval.objects.get, pk=question.pk)
     assert (stored.status, stored.reason) == ("denied", "use the staging host")
     shown = await claw_as(ben)("show", str(question.pk))
-    assert "answered     denied by ben: use the staging host\n" in shown
+    assert "decided      denied by ben: use the staging host\n" in shown
 
 
 async def test_where_two_must_agree_the_first_is_told_so(claw_as, ben, ask, person):
     question = await ask(two_people=True)
     assert "another approver must approve it too" in await claw_as(ben)("approve", str(question.pk))
-    assert "agreed       1 of 2: ben\n" in await claw_as(ben)("show", str(question.pk))
+    assert "approved     1 of 2: ben\n" in await claw_as(ben)("show", str(question.pk))
     assert await status_of(question) == "pending"
     assert "approved: touch made" in await claw_as(person("Approver", "User"))("approve", str(question.pk))
 
@@ -210,7 +210,7 @@ async def test_an_answer_is_to_what_was_read(claw_as, ben, ask, monkeypatch):
 async def test_who_may_not_answer_is_told_what_is_missing(claw_as, ada, ben, ask, words):
     question = await ask()
     for claw in (claw_as(ada), claw_as(ben, "operator.read", "operator.write")):
-        with pytest.raises(CommandFailed, match=r"personal token with the scope operator\.approvals"):
+        with pytest.raises(CommandFailed, match=r"access token with the scope operator\.approvals"):
             await claw(words, str(question.pk))
     with pytest.raises(CommandFailed, match="NOT_FOUND"):
         await claw_as(None)(words, str(question.pk))

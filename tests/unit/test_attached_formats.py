@@ -27,7 +27,7 @@ def test_an_image_goes_out_as_a_data_address() -> None:
 
 def test_the_responses_format_has_names_of_its_own() -> None:
     body = build_responses_body(request(UserMessage("look", (IMAGE,), (FILE,))), EndpointDialect())
-    words = f"look\n\n{FILE.told}"
+    words = f"look\n\n{FILE.description}"
     assert body["input"] == [
         {"role": "user", "content": [{"type": "input_text", "text": words}, {"type": "input_image", "image_url": URL}]}
     ]
@@ -35,7 +35,7 @@ def test_the_responses_format_has_names_of_its_own() -> None:
 
 def test_a_file_is_told_behind_the_persons_own_words() -> None:
     (message,) = to_wire_messages(request(UserMessage("read it", files=(FILE,))), EndpointDialect())
-    assert message["content"] == f"read it\n\n{FILE.told}"
+    assert message["content"] == f"read it\n\n{FILE.description}"
     assert to_wire_messages(request(UserMessage("plain")), EndpointDialect())[0]["content"] == "plain"
 
 

@@ -1,6 +1,6 @@
-"""OpenAI's /responses format, both ways. Its newer models take tools together with reasoning only there.
+"""Convert to and from OpenAI's /responses format, the only one in which its newer models combine tools and reasoning.
 
-Nothing is kept at the provider (`store` is false): the conversation is sent whole, as everywhere else.
+Nothing is stored at the provider (`store` is false): the whole history is sent each time, as everywhere else.
 """
 
 from typing import Any
@@ -57,7 +57,7 @@ def _to_items(message: Message, dialect: EndpointDialect) -> list[dict[str, Any]
 
 
 class ResponsesAssembler(AnswerAssembler):
-    """The same answer out of other events."""
+    """Assembles an answer from /responses events."""
 
     def read(self, chunk: dict[str, Any]) -> None:
         match chunk.get("type"):

@@ -1,4 +1,4 @@
-"""How the demo model summarises: it lists what the user said and which tools were used. Pure, and honest about being a script."""
+"""The demo model's summaries: a list of user messages and tools used, which says that it comes from a script. Pure."""
 
 import re
 from collections import Counter
