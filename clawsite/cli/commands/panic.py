@@ -57,9 +57,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _freeze(scope: str, subject: str, reason: str) -> int:
-    from agents import freezes as stops
+    from agents import freezes
 
-    made, created = stops.freeze(scope, subject, reason=reason, by=None, by_name=_host_account())
+    made, created = freezes.freeze(scope, subject, reason=reason, by=None, by_name=_host_account())
     print(strip_control_characters(f"Frozen: {_freeze_label(made)}." if created else f"Already frozen: {_freeze_line(made)}"))
     left = _wait_until_frozen(made)
     if left:
