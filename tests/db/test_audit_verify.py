@@ -358,7 +358,7 @@ def test_doctor_looks_at_the_end_of_the_log(ids, settings, tmp_path, monkeypatch
     settings.AUDIT_ANCHOR = str(tmp_path / "anchors.jsonl")
     assert checks_stored.check_audit(settings).level == "warn"  # it is not there
     audit_anchor.append_anchor(tmp_path / "anchors.jsonl")
-    assert "1 anchors fit" in checks_stored.check_audit(settings).text
+    assert "1 anchors match" in checks_stored.check_audit(settings).text
     with audit_room.unguarded():
         assert "no longer protects" in checks_stored.check_audit(settings).text
     tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id = %s", [ids[5]])

@@ -14,7 +14,7 @@ from sessions_app.models import Event, EventLog, Run, Session, TranscriptEntry
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import selectors
 from sessions_app.sessions import service as session_service
-from sessions_app.transcript.history import read_history
+from sessions_app.transcript.history import build_live_view, read_history
 from tests.db.test_state import accept, claim, complete
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
@@ -168,7 +168,7 @@ async def test_what_is_kept_has_no_hole(user, session_of):
     await maintenance.delete_old_events()
     assert kept(session) == [2, 3, 4]
     assert _read_events(session, LogPosition(1, None), 10)[1][0][0]["cursor"] == 2
-    assert read_history.live_view(first).status == "completed"  # without its first event
+    assert build_live_view(first).status == "completed"  # without its first event
     assert "no longer kept" in _read_events(session, LogPosition(0, None), 10)[1]
 
 

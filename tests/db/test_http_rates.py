@@ -62,5 +62,5 @@ async def test_all_doors_and_sockets_count_together(ask):
 async def test_the_limit_is_what_refuses(ask, monkeypatch):
     """The deliberate fault: a bucket that is made anew for each request never runs dry."""
     rates = runtime.rate_limits()
-    monkeypatch.setattr(rates, "_of_account", type("Forgetful", (dict,), {"get": lambda *_: None})())
+    monkeypatch.setattr(rates, "_account_buckets", type("Forgetful", (dict,), {"get": lambda *_: None})())
     assert [(await ask(API)).status_code for _ in range(4)] == [200] * 4

@@ -285,14 +285,14 @@ def test_a_run_goes_on_beside_a_broken_plugin(add_plugin):
 
 
 ENGINE = """
-from tools_app.web_search.base import Hit
+from tools_app.web_search.base import WebSearchResult
 
 
 class Acme:
     name = "acme"
 
     async def search(self, query):
-        return [Hit("About " + query.words, "https://acme.example/", "found by acme")]
+        return [WebSearchResult("About " + query.words, "https://acme.example/", "found by acme")]
 
 
 search_providers = {"acme": Acme, "unset": lambda: None}

@@ -168,8 +168,8 @@ def test_an_ordinary_run_is_told_nothing_of_a_webhook(user, session):
 
 def test_without_the_condition_on_the_webhook_the_test_above_would_fail(user, session, monkeypatch):
     """Deliberate fault: a claim that takes whatever waits."""
-    rows = claim_sql.sql.rows
-    monkeypatch.setattr(claim_sql.sql, "rows", lambda query, args=(): rows(query.replace("AND hook = %s", "AND hook <> %s"), args))
+    rows = claim_sql.sql.fetch_rows
+    monkeypatch.setattr(claim_sql.sql, "fetch_rows", lambda query, args=(): rows(query.replace("AND hook = %s", "AND hook <> %s"), args))
     assert ordinary_run_is_told_of_a_webhook(user, session)
 
 

@@ -180,7 +180,7 @@ async def _ended_at_once(_runtime: Any, _started: Any) -> AsyncGenerator[RunEnde
 def door(user, settings, caplog, monkeypatch):
     settings.MAX_QUEUED_PER_USER = 1_000_000
     for module in (chat_completions, responses):
-        monkeypatch.setattr(module, "follow", _ended_at_once)
+        monkeypatch.setattr(module, "follow_run", _ended_at_once)
     monkeypatch.setattr(wishes, "MAX_WAIT_SECONDS", 0.001)
     caplog.set_level(logging.WARNING)
     with asyncio.Runner() as runner:

@@ -41,9 +41,9 @@ def test_it_stops_lists_and_resumes_without_a_server(env):
     [
         ([], 2, "--reason is required"),
         (["--resume"], 2, "--reason is required"),
-        (["--resume", "--reason", "x"], 1, "this is not stopped"),
+        (["--resume", "--reason", "x"], 1, "This is not frozen."),
         (["--agent", "mian", "--reason", "x"], 1, "there is no agent 'mian'"),
-        (["--run", "0", "--reason", "x"], 1, "there is no such run"),
+        (["--run", "0", "--reason", "x"], 1, "Run not found."),
         (["--run", "1", "--agent", "main", "--reason", "x"], 2, "not allowed with"),
     ],
 )

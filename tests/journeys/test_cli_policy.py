@@ -110,7 +110,7 @@ def test_a_file_is_compared_imported_and_exported_again(env: Mapping[str, str], 
     assert (wrong.code, "is no tool" in wrong.err) == (1, True)
     assert policy("diff", str(tmp_path / "missing.yaml"), env=env).code == 1
     doubtful = policy("import", "-", "--yes", env=env, stdin="policies: [{scope: subagent, deny: [cron]}]")
-    assert (doubtful.code, doubtful.err) == (0, "warning: subagent: “cron” has no effect: subagents never get it anyway\n")
+    assert (doubtful.code, doubtful.err) == (0, "warning: subagent: “cron” has no effect: subagents never get it.\n")
 
 
 def test_tests_versions_and_the_way_back(env: Mapping[str, str]) -> None:

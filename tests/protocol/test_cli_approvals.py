@@ -184,7 +184,7 @@ async def test_where_two_must_agree_the_first_is_told_so(claw_as, ben, ask, pers
 async def test_who_comes_second_is_told_who_won(claw_as, ben, ask, person):
     question = await ask()
     await db.write(approval_requests.resolve_approval, question.pk, by=person("Approver", name="cleo"), decision="deny", alone=True)
-    with pytest.raises(CommandFailed, match=r"CONFLICT: cleo has answered already: Denied"):
+    with pytest.raises(CommandFailed, match=r"CONFLICT: cleo has already decided this request: Denied"):
         await claw_as(ben)("approve", str(question.pk))
     with pytest.raises(CommandFailed, match="no pending request starts with"):
         await claw_as(ben)("approve", str(question.pk)[:8])
@@ -201,7 +201,7 @@ async def test_an_answer_is_to_what_was_read(claw_as, ben, ask, monkeypatch):
         return decision(options)
 
     monkeypatch.setattr(cli, "_decision_params", meanwhile)
-    with pytest.raises(CommandFailed, match="what you saw is not what would run"):
+    with pytest.raises(CommandFailed, match="The command you saw is not the one that would run"):
         await claw_as(ben)("approve", str(question.pk))
     assert await status_of(question) == "pending"
 
@@ -215,14 +215,14 @@ async def test_who_may_not_answer_is_told_what_is_missing(claw_as, ada, ben, ask
     with pytest.raises(CommandFailed, match="NOT_FOUND"):
         await claw_as(None)(words, str(question.pk))
     assert await status_of(question) == "pending"
-    assert "you          your account may not approve commands" in await claw_as(ada)("show", str(question.pk)[:8])
+    assert "you          You don’t have permission to approve commands" in await claw_as(ada)("show", str(question.pk)[:8])
 
 
 async def test_the_rule_of_the_question_counts_too(claw_as, person, session_of, tmp_path):
     both = person("Approver", "User", name="both")
     rules = {"exclude_requester": True}
     question = await db.write(_asked, both, session_of(both), tmp_path, "touch made", "", rules, alone=True)
-    with pytest.raises(CommandFailed, match="FORBIDDEN: this rule wants somebody else than who asked"):
+    with pytest.raises(CommandFailed, match="FORBIDDEN: Requesters can’t approve their own commands under this rule"):
         await claw_as(both)("approve", str(question.pk))
 
 
@@ -233,9 +233,9 @@ async def test_the_rule_of_the_question_counts_too(claw_as, person, session_of, 
         (["show", "ffffffff-ffff-ffff-ffff-ffffffffffff"], 1, "NOT_FOUND: unknown or expired approval id"),
         (["approve", ""], 2, "too short"),
         (["approve", "{id:.3}"], 2, "too short"),
-        (["approve", "{id}", "--uses", "0"], 1, "1 to 100 times"),
-        (["approve", "{id}", "--for", "0"], 1, "one minute to eight hours"),
-        (["approve", "{id}", "--for", "9h"], 1, "one minute to eight hours"),
+        (["approve", "{id}", "--uses", "0"], 1, "between 1 and 100"),
+        (["approve", "{id}", "--for", "0"], 1, "between one minute and eight hours"),
+        (["approve", "{id}", "--for", "9h"], 1, "between one minute and eight hours"),
         (["approve", "{id}", "--always", "--for", "1h"], 2, "--always can't be combined with"),
         (["approve", "{id}", "--scope", "agent"], 2, "--scope needs"),
     ],
@@ -266,5 +266,5 @@ async def test_a_list_that_is_cut_says_so(claw_as, ben, ask, monkeypatch):
 async def test_what_has_expired_cannot_be_answered(claw_as, ben, ask):
     question = await ask()
     await db.write(Approval.objects.filter(pk=question.pk).update, expires_at=clock.now())
-    with pytest.raises(CommandFailed, match="CONFLICT: the question has expired"):
+    with pytest.raises(CommandFailed, match="CONFLICT: The approval request has expired"):
         await claw_as(ben)("approve", str(question.pk))

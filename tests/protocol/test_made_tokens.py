@@ -31,7 +31,7 @@ def made_with(first, *scopes):
 
 def expire(token):
     AccessToken.objects.filter(pk=token.pk).update(expires_at=clock.now() - dt.timedelta(seconds=1))
-    tokens.announce.account_changed(token.user_id)  # nobody says it of real time: sockets look every minute
+    tokens.change_notices.notify_account_changed(token.user_id)  # nobody says it of real time: sockets look every minute
 
 
 ENDS = {"revoked": revoke_token, "expired": expire, "deleted": lambda token: token.delete()}
@@ -105,10 +105,10 @@ def test_pages_say_so(first, user):
     helper, _secret = made_with(first)
     browser = Client()
     browser.force_login(user)
-    assert "Made with “robot”, and ends with it" in browser.get("/account/").content.decode()
+    assert "Created with “robot” and revoked with it" in browser.get("/account/").content.decode()
     revoke_token(first[0])
     page = browser.get("/account/").content.decode()
     assert "Made with" not in page
-    assert "ended with “robot”" in page
+    assert "revoked with “robot”" in page
     helper.refresh_from_db()
     assert (helper.revoked_at, helper.has_ended) == (None, True)

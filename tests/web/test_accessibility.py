@@ -100,7 +100,7 @@ def test_pages_before_signing_in(fresh: Fresh, live: Stack, root: User, size: st
     User.objects.filter(pk=root.pk).update(is_active=False)
     try:
         page.goto(first_admin.create_first_admin_link(live.url) or "")
-        page.get_by_role("button", name="Create the account").click()
+        page.get_by_role("button", name="Create account").click()
         look(page, "first-admin", faults)
     finally:
         User.objects.filter(pk=root.pk).update(is_active=True)

@@ -174,7 +174,7 @@ def test_a_token_is_made_copied_and_revoked(page: Page, site: str, user: User) -
     assert secret not in page.content()
     page.locator("summary", has_text="Revoke laptop").click()
     page.get_by_role("button", name="Revoke it").click()
-    expect(page.get_by_role("status")).to_contain_text("is revoked")
+    expect(page.get_by_role("status")).to_contain_text("was revoked")
     assert tokens.find_principal(secret) is None
 
 

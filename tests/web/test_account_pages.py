@@ -170,13 +170,13 @@ def test_a_token_needs_a_name_a_scope_one_has_and_an_end(browser: Client, wrong:
 def test_an_account_without_rights_is_told_that_a_token_would_have_none(person: Callable[..., User]) -> None:
     user = person()
     user.groups.clear()
-    assert "nothing a token could do" in browser_of(user).get("/account/").content.decode()
+    assert "an access token would have no effect" in browser_of(user).get("/account/").content.decode()
 
 
 def test_a_revoked_token_opens_nothing_and_is_listed_as_revoked(browser: Client) -> None:
     secret = secret_on(browser.post("/account/tokens/", TOKEN))
     answer = browser.post(f"/account/tokens/{AccessToken.objects.get().pk}/revoke/", follow=True)
-    assert "is revoked" in answer.content.decode()
+    assert "was revoked" in answer.content.decode()
     assert "revoked on" in answer.content.decode()
     assert tokens.find_principal(secret) is None
 

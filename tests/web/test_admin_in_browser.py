@@ -178,10 +178,10 @@ def test_runs_are_stopped_after_a_look_at_what_will_happen(opened: Any, work: Ru
     page.locator("input.action-select").check()
     page.locator("select[name=action]").select_option(label="Stop runs")
     page.get_by_role("button", name="Go").click()
-    expect(page.get_by_role("row", name="k1")).to_contain_text("it ends now and never starts again")
+    expect(page.get_by_role("row", name="k1")).to_contain_text("will be stopped immediately")
     assert Run.objects.get().status == "accepted"
     page.get_by_role("button", name="Stop runs (1)").click()
-    expect(page.get_by_text("Stop requested for 1 run; 1 has ended.")).to_be_visible()
+    expect(page.get_by_text("Stop requested for 1 run; 1 has stopped.")).to_be_visible()
     assert Run.objects.get().status == "aborted"
 
 
@@ -208,7 +208,7 @@ def test_an_agent_is_corrected_on_its_form(opened: Any, monkeypatch: pytest.Monk
     page = opened("/admin/agents/agent/main/change/")
     page.get_by_label("Model", exact=True).fill("openai/gpt-5")
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_text("This model has no credentials: set OPENAI_API_KEY")).to_be_visible()
+    expect(page.get_by_text("No credentials for this model. Set OPENAI_API_KEY")).to_be_visible()
     page.get_by_label("Model", exact=True).fill("demo/clawsite")
     page.get_by_role("button", name="Save and continue editing").click()
     expect(page.get_by_text("was changed successfully")).to_be_visible()

@@ -37,7 +37,7 @@ def test_an_operation_is_tried_as_oneself(page: Page, site: str, user: User) -> 
     listed.locator("summary").click()
     listed.get_by_label("limit").fill("1")
     listed.get_by_role("button", name="Send as you").click()
-    expect(listed.get_by_label("Answer")).to_contain_text("from the page")
+    expect(listed.get_by_label("Response")).to_contain_text("from the page")
     listed.get_by_label("limit").fill("0")
     listed.get_by_role("button", name="Send as you").click()
     expect(listed.get_by_role("status")).to_contain_text("400")

@@ -78,7 +78,7 @@ def test_a_question_is_approved_and_says_who_did(queue: Callable[..., Page], ask
     expect(shown).to_contain_text("/usr/bin/git")
     expect(page).to_have_title(re.compile(r"^\(1\) "))
     shown.get_by_role("button", name="Approve once").click()
-    expect(card(page, question)).to_contain_text("Approved once by ben")
+    expect(card(page, question)).to_contain_text("ben approved it once")
     expect(card(page, question).get_by_role("button", name="Approve once")).to_have_count(0)
     assert status_of(question) == "approved"
     expect(page.locator("#queue-count")).to_contain_text("0")
@@ -92,14 +92,16 @@ def test_a_denial_carries_its_reason_and_an_approval_can_last(queue: Callable[..
     shown.locator("summary", has_text="Deny…").click()
     shown.get_by_label("Reason (the agent will see this)").fill("Use a branch")
     shown.get_by_label("Reason (the agent will see this)").press("Enter")
-    expect(card(page, first)).to_contain_text("Denied by ben")
+    expect(card(page, first)).to_contain_text("ben denied it")
     assert Approval.objects.get(pk=first.pk).reason == "Use a branch"
     shown = in_view(page, second)
     shown.locator("summary", has_text="Approve for…").click()
-    shown.get_by_label("Number of uses").fill("3")
+    shown.get_by_label("Number of uses", exact=True).fill("3")
     shown.get_by_label(re.compile("in all chats")).check()
     shown.get_by_role("button", name="Approve", exact=True).click()
-    expect(card(page, second)).to_contain_text("ben approved it once and 3 times more within 8 hours, for this agent, in all chats")
+    expect(card(page, second)).to_contain_text(
+        "ben approved it once, then 3 more times within 8 hours, for this agent, in all chats"
+    )
     grant = Grant.objects.get()
     assert (grant.scope, grant.uses_left) == ("agent", 3)
 
@@ -134,7 +136,7 @@ def test_without_the_script_that_holds_back_it_could_be_approved_unread(
     shown.focus()
     expect(shown.get_by_role("button", name="Approve once")).to_be_enabled()
     page.keyboard.press("a")
-    expect(shown).to_contain_text("Approved once by ben")
+    expect(shown).to_contain_text("ben approved it once")
 
 
 def test_without_scripts_the_whole_text_is_there_and_can_be_answered(
@@ -168,14 +170,14 @@ def test_the_keyboard_moves_approves_denies_extends_and_helps(queue: Callable[..
     expect(card(page, first)).to_be_focused()
     in_view(page, first)
     page.keyboard.press("a")
-    expect(card(page, first)).to_contain_text("Approved once by ben")
+    expect(card(page, first)).to_contain_text("ben approved it once")
     expect(card(page, first)).to_be_focused()
     page.keyboard.press("j")
     expect(card(page, second)).to_be_focused()
     page.keyboard.press("d")
     page.keyboard.type("no a d e j k")
     page.keyboard.press("Enter")
-    expect(card(page, second)).to_contain_text("Denied by ben")
+    expect(card(page, second)).to_contain_text("ben denied it")
     assert Approval.objects.get(pk=second.pk).reason == "no a d e j k"
     page.keyboard.press("j")
     before = Approval.objects.get(pk=third.pk).expires_at
@@ -193,10 +195,10 @@ def test_several_get_one_answer(queue: Callable[..., Page], ask: Callable[..., A
         in_view(page, question)
     for question in questions[:2]:
         card(page, question).get_by_label("Select this request").check()
-    expect(page.locator("#chosen-count")).to_have_text("2 chosen")
+    expect(page.locator("#chosen-count")).to_have_text("2 selected")
     page.locator("#several").get_by_role("button", name="Approve once").click()
     for question in questions[:2]:
-        expect(card(page, question)).to_contain_text("Approved once by ben")
+        expect(card(page, question)).to_contain_text("ben approved it once")
     assert [status_of(each) for each in questions] == ["approved", "approved", "pending"]
 
 
@@ -211,8 +213,8 @@ def test_what_another_person_answers_is_seen_here(
     sign_in(other, site, person("Approver", name="cleo"))
     other.goto(f"{site}/approvals/")
     in_view(other, question).get_by_role("button", name="Approve once").click()
-    expect(card(other, question)).to_contain_text("Approved once by cleo")
-    expect(card(page, question)).to_contain_text(re.compile(r"Approved once by cleo\s+(\d+ seconds? ago|now)"))
+    expect(card(other, question)).to_contain_text("cleo approved it once")
+    expect(card(page, question)).to_contain_text(re.compile(r"cleo approved it once\s+(\d+ seconds? ago|now)"))
     later = ask("make test")
     expect(card(page, later)).to_be_visible()
     expect(card(other, later)).to_be_visible()
@@ -230,8 +232,8 @@ def test_who_comes_second_is_told_who_won(
     approval_requests.resolve_approval(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
     page.route("**/approvals/live/**", lambda route: route.abort())
     shown.get_by_role("button", name="Deny", exact=True).click()
-    expect(card(page, question).get_by_role("alert")).to_contain_text("cleo has answered already")
-    expect(card(page, question)).to_contain_text("Approved once by cleo")
+    expect(card(page, question).get_by_role("alert")).to_contain_text("cleo has already decided this request")
+    expect(card(page, question)).to_contain_text("cleo approved it once")
 
 
 def test_hostile_text_is_text(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
@@ -269,14 +271,14 @@ def test_two_people_agree(
     expect(card(page, question)).to_contain_text("1 of 2 approvals")
     assert status_of(question) == "pending"
     approval_requests.resolve_approval(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
-    expect(card(page, question)).to_contain_text("Approved once by cleo")
+    expect(card(page, question)).to_contain_text("cleo approved it once")
 
 
 def test_an_operator_lets_the_agent_ask(page: Page, site: str, person: Callable[..., User]) -> None:
     sign_in(page, site, person("Operator", name="olga"))
     page.goto(f"{site}/approvals/")
     page.get_by_role("button", name="Let “main” request commands").click()
-    expect(page.get_by_text("Agent main may ask now.")).to_be_visible()
+    expect(page.get_by_text("Agent main can now request commands.")).to_be_visible()
     expect(page.locator("#let-ask")).to_have_count(0)
     assert ExecRule.objects.get().ask == "on-miss"
 
@@ -327,7 +329,7 @@ def test_an_approver_answers_in_the_conversation(
     expect(tool.locator(".status")).to_have_text("waiting")
     expect(tool.locator(".approval .part.program")).to_have_text("git")
     tool.get_by_role("button", name="Approve once").click()
-    expect(tool.locator(".approval")).to_contain_text("Approved once by ben")
+    expect(tool.locator(".approval")).to_contain_text("ben approved it once")
     assert status_of(question) == "approved"
     decide(gateway, id=str(question.pk), status="approved", decision="allow-once", by="ben", reason="")
     gateway.tell("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "git status --short"})
@@ -345,7 +347,7 @@ def test_who_may_not_approve_sees_that_it_waits_and_may_drop_it(
     expect(tool.locator(".approval")).to_contain_text(re.compile(r"Waiting for approval · 22 h \d+ min left"))
     expect(tool.get_by_role("button", name="Approve once")).to_have_count(0)
     tool.get_by_role("button", name="Skip this command").click()
-    expect(tool.locator(".approval")).to_contain_text("Skipped by ada")
+    expect(tool.locator(".approval")).to_contain_text("ada skipped it")
     assert status_of(question) == "denied"
 
 
@@ -357,7 +359,7 @@ def test_a_denial_by_somebody_else_is_told_where_it_was_asked(
     wait_for_people(gateway, question)
     expect(page.locator(".approval")).to_contain_text("Waiting for approval")
     decide(gateway, id=str(question.pk), status="denied", decision="deny", by="ben", reason="<b>Use a branch</b>")
-    expect(page.locator(".approval")).to_contain_text(re.compile(r"ben denied it .*<b>Use a branch</b>"))
+    expect(page.locator(".approval")).to_contain_text(re.compile(r"Denied by ben .*<b>Use a branch</b>"))
     expect(page.locator(".approval form")).to_have_count(0)
 
 
@@ -394,7 +396,7 @@ def test_an_open_question_and_an_answered_one_survive_loading_the_page_again(
     gateway.answers["chat.history"] = lambda params: gateway.history(messages, activeRun=active)
     sign_in(page, site, ben)
     open_page(page, site)
-    expect(page.locator(".tool").nth(0).locator(".approval")).to_contain_text("cleo approved it for 15 minutes, in this chat")
+    expect(page.locator(".tool").nth(0).locator(".approval")).to_contain_text("Approved by cleo for 15 minutes, in this chat")
     expect(page.locator(".tool").nth(1).locator(".status")).to_have_text("waiting")
     expect(page.locator(".tool").nth(1).get_by_role("button", name="Approve once")).to_be_visible()
     expect(page.locator(".ending .note")).to_contain_text("a command needs approval")
@@ -446,7 +448,7 @@ def test_a_call_names_the_person_who_decided_and_not_a_layer(
         expect(card.locator(".approval q")).to_have_text(reason)
     if allowed:
         card.locator("summary").first.click()
-        expect(card.locator(".layers")).to_have_text("By the policy: allowed by profile")
+        expect(card.locator(".layers")).to_have_text("Policy: allowed by profile")
 
 
 SOON = 1_700_000_000_000
@@ -463,12 +465,12 @@ MINUTES = {"grant": 7, "scope": "session", "seconds": 900, "uses": None}
         (
             {"by": "grant", "grants": [GRANT]},
             r"allowed by a grant from cleo, until .*\d\d:\d\d.*",
-            "Grant #7 of cleo: in this chat, until",
+            "Grant #7 from cleo: in this chat, until",
         ),
         (
             {"by": "grant", "grants": [{**GRANT, "scope": "agent", "expiresAt": None, "usesLeft": 4}]},
             "allowed by a grant from cleo, 4 uses left",
-            "Grant #7 of cleo: for this agent, in all chats, 4 uses left",
+            "Grant #7 from cleo: for this agent, in all chats, 4 uses left",
         ),
         (
             {"by": "grant", "grants": [{**GRANT, "person": "", "expiresAt": None}, GRANT]},
@@ -488,7 +490,7 @@ def test_a_call_names_who_or_what_let_it_through_and_folds_the_layers(
     expect(card.locator(".layers")).to_be_hidden()
     card.locator("summary").first.click()
     expect(card.locator(".layers")).to_contain_text(behind)
-    expect(card.locator(".layers")).to_contain_text("By the policy: allowed by profile")
+    expect(card.locator(".layers")).to_contain_text("Policy: allowed by profile")
 
 
 def test_on_a_phone_a_call_by_a_grant_says_so_without_being_opened(

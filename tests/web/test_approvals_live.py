@@ -128,7 +128,7 @@ def test_a_denial_reaches_the_model_with_its_reason(
     page.locator("summary", has_text="Deny…").click()
     page.get_by_label("Reason (the agent will see this)").fill("Not on a Friday")
     page.get_by_role("button", name="Deny", exact=True).click()
-    expect(in_chat.locator(".tool .approval")).to_contain_text(re.compile(rf"{ben.username} denied it .*Not on a Friday"))
+    expect(in_chat.locator(".tool .approval")).to_contain_text(re.compile(rf"Denied by {ben.username} .*Not on a Friday"))
     expect(in_chat.locator(".message.assistant .answer").last).to_contain_text("Not on a Friday")
 
 
@@ -143,7 +143,7 @@ def test_what_was_approved_for_15_minutes_runs_again_by_the_grant_and_every_page
     page.locator("summary", has_text="Approve for…").click()
     page.get_by_role("button", name="Approve", exact=True).click()
     expect(page.locator(".ended")).to_contain_text("approved it for 15 minutes, in this chat")
-    expect(first.locator(".approval")).to_contain_text(f"{ben.username} approved it for 15 minutes, in this chat")
+    expect(first.locator(".approval")).to_contain_text(f"Approved by {ben.username} for 15 minutes, in this chat")
     expect(first.locator(".verdict")).to_have_text(f"approved by {ben.username} for 15 minutes")
     send(in_chat, "run ls -la")
     again = in_chat.locator(".tool").nth(1)
@@ -175,7 +175,7 @@ def test_who_may_approve_does_it_in_the_chat_and_the_queue_of_another_hears_of_i
     expect(queue.locator("article.question", has_text=both.username)).to_be_visible()
     chat.locator(".tool .approval").get_by_role("button", name="Approve once").click()
     expect(chat.locator(".tool")).to_have_attribute("data-status", "done")
-    expect(queue.locator("article.question", has_text=both.username)).to_contain_text(f"Approved once by {both.username}")
+    expect(queue.locator("article.question", has_text=both.username)).to_contain_text(f"{both.username} approved it once")
 
 
 def test_a_question_that_nobody_answers_expires_before_everybodys_eyes(
@@ -227,7 +227,7 @@ def test_every_server_process_dies_while_a_question_is_open_and_nobody_has_to_as
     expect(tool.locator(".approval")).to_contain_text("Waiting for approval")
     card.locator(".command").scroll_into_view_if_needed()
     card.get_by_role("button", name="Approve once").click()
-    expect(card).to_contain_text(f"Approved once by {ben.username}")
+    expect(card).to_contain_text(f"{ben.username} approved it once")
     expect(tool.locator(".approval")).to_contain_text(f"Approved once by {ben.username}")
     expect(tool).to_have_attribute("data-status", "running")
     expect(tool.locator(".result pre")).to_contain_text("total")

@@ -125,7 +125,7 @@ def test_signing_out_in_one_window_closes_the_other(open_chat: OpenChat, page: P
     first.get_by_label("Account menu").click()
     first.get_by_role("button", name="Sign out").click()
     expect(second.locator("#connection")).to_have_text("Signed out", timeout=PATIENCE)
-    expect(second.locator("#problem")).to_contain_text("Load the page again")
+    expect(second.locator("#problem")).to_contain_text("Reload the page")
     expect(second.locator("#banner").get_by_role("button", name="Sign in")).to_be_visible()
 
 

@@ -115,7 +115,7 @@ def test_tool_calls_are_cards_with_arguments_verdict_and_result(opened: Page, ga
     tool(gateway, "c2", is_error=True, meta={"verdict": "refused", "layer": "agent"}, text="not allowed here")
     tool(gateway, "c3", is_error=True, meta={"verdict": "allowed"})
     expect(card).to_have_count(3)
-    expect(card.nth(0).locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+done\s+allowed"))
+    expect(card.nth(0).locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+completed\s+allowed"))
     expect(card.nth(1).locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+denied by policy layer agent"))
     expect(card.nth(2).locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+failed\s+allowed"))
     expect(card.nth(1).locator(".why")).to_have_text("not allowed here")
@@ -211,7 +211,7 @@ def test_a_refused_message_is_given_back_with_the_reason(opened: Page, gateway: 
     gateway.answers["chat.send"] = full
     send(opened, "One more")
     expect(opened.get_by_role("alert")).to_have_text("Not sent: you have 100 unfinished runs")
-    expect(opened.get_by_label("Message")).to_have_value("One more")
+    expect(opened.get_by_label("Message", exact=True)).to_have_value("One more")
     expect(opened.locator(".message.user")).to_have_count(0)
 
 
@@ -321,14 +321,14 @@ def test_who_may_not_chat_yet_is_told_whom_to_ask_and_can_go_on_once_allowed(
     open_page(chat, site)
     gateway.until_asked("chat.history")
     expect(chat.get_by_role("alert")).to_have_text(
-        f"Your account “{user.username}” may not chat yet. An operator can change that: under Admin, Users, “{user.username}”, "
-        "choose the group User and save. This page then goes on by itself."
+        f"Your account “{user.username}” doesn’t have chat access yet. An operator can change that: under Admin, Users, “{user.username}”, "
+        "select the User group and save. This page then continues automatically."
     )
-    expect(chat.get_by_label("Message")).to_be_disabled()
+    expect(chat.get_by_label("Message", exact=True)).to_be_disabled()
     gateway.scopes, gateway.answers["chat.history"] = ["operator.read", "operator.write"], history
     if told:
         gateway.drop(4001)
-    expect(chat.get_by_label("Message")).to_be_enabled(timeout=15_000)
+    expect(chat.get_by_label("Message", exact=True)).to_be_enabled(timeout=15_000)
     expect(chat.locator("#welcome")).to_be_visible()
     expect(chat.locator("#problem")).to_be_hidden()
 
@@ -366,7 +366,7 @@ def test_somebody_who_was_signed_out_is_told_and_not_retried_for_ever(opened: Pa
     gateway.answers["connect"] = refuse
     gateway.drop(4001)
     expect(opened.locator("#connection")).to_have_text("Signed out")
-    expect(opened.get_by_role("alert")).to_contain_text("Load the page again")
+    expect(opened.get_by_role("alert")).to_contain_text("Reload the page")
 
 
 def test_a_refusal_for_another_reason_is_told_as_the_server_says_it(opened: Page, gateway: FakeGateway) -> None:
@@ -375,7 +375,7 @@ def test_a_refusal_for_another_reason_is_told_as_the_server_says_it(opened: Page
 
     gateway.answers["connect"] = refuse
     gateway.drop()
-    expect(opened.get_by_role("alert")).to_have_text("The server refused the connection: origin not allowed")
+    expect(opened.get_by_role("alert")).to_have_text("The server rejected the connection: origin not allowed")
 
 
 def test_after_a_reset_the_conversation_starts_empty(opened: Page, gateway: FakeGateway) -> None:
@@ -410,14 +410,14 @@ def test_a_command_that_starts_no_run_leaves_nothing_behind(opened: Page, gatewa
 
 def test_a_page_too_old_for_the_server_asks_to_be_loaded_again(opened: Page, gateway: FakeGateway) -> None:
     gateway.drop(1002)
-    expect(opened.get_by_role("alert")).to_contain_text("Load the page again")
+    expect(opened.get_by_role("alert")).to_contain_text("Reload the page")
 
 
 def test_who_may_only_read_cannot_write(chat: Page, gateway: FakeGateway, site: str) -> None:
     gateway.scopes = ["operator.read"]
     open_page(chat, site)
-    expect(chat.get_by_label("Message")).to_be_disabled()
-    expect(chat.get_by_role("alert")).to_contain_text("may read, but not write")
+    expect(chat.get_by_label("Message", exact=True)).to_be_disabled()
+    expect(chat.get_by_role("alert")).to_contain_text("is read-only")
 
 
 def test_each_conversation_has_an_address_of_its_own(chat: Page, gateway: FakeGateway, site: str) -> None:
@@ -451,13 +451,13 @@ def test_on_a_phone_the_list_opens_on_demand(chat: Page, gateway: FakeGateway, s
     chat.set_viewport_size({"width": 390, "height": 780})
     open_page(chat, site)
     expect(chat.get_by_role("navigation")).to_be_hidden()
-    chat.get_by_role("button", name="Conversations").click()
+    chat.get_by_role("button", name="Chats").click()
     expect(chat.get_by_role("button", name="New chat")).to_be_visible()
     assert chat.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_shift_enter_writes_a_second_line(opened: Page, gateway: FakeGateway) -> None:
-    box = opened.get_by_label("Message")
+    box = opened.get_by_label("Message", exact=True)
     box.press_sequentially("one")
     box.press("Shift+Enter")
     box.press_sequentially("two")

@@ -108,7 +108,7 @@ def test_the_account(page: Page, site: str, reader: User) -> None:
     is_chinese(page)
     assert english(page) == []
     until = clock.now() + timedelta(days=9)
-    expect(page.locator("#tokens")).to_contain_text(f"到期时间 {until.year}年{until.month}月{until.day}日")
+    expect(page.locator("#tokens")).to_contain_text(f"有效期至 {until.year}年{until.month}月{until.day}日")
     for field in page.locator("#password input[type=password]").all():
         field.fill("12345678")
     page.locator("#password").get_by_role("button", name="更改密码").click()
@@ -168,7 +168,7 @@ def test_errors_in_the_chat_are_told_in_chinese_first(page: Page, site: str, gat
         ),
         (
             Refused("INVALID_REQUEST", "x", details={"code": "UNKNOWN_MODEL", "model": "gpt", "near": ["openai/gpt-5"]}),
-            "未发送：模型“gpt”在此不可用。例如可选 o。penai/gpt-5",
+            "未发送：模型“gpt”在此不可用。例如可选 openai/gpt-5。",
         ),
     ]
     for refusal, told in refusals:
@@ -189,7 +189,7 @@ def test_the_page_of_a_run(page: Page, site: str, gateway: FakeGateway, reader: 
     page.goto(f"{site}/runs/{run.pk}/")
     expect(page.locator("#recorder")).to_be_visible()
     is_chinese(page)
-    expect(page.locator("#calls")).to_contain_text("被策略层 agent 拒绝：拒绝项 `write`")
+    expect(page.locator("#calls")).to_contain_text("被层 agent 拒绝：拒绝项 `write`")
     expect(page.locator(".figures")).to_contain_text("输入 2,400，输出 170")
     for said in page.locator("#story .text, blockquote.asked, #events .what").all():
         said.evaluate("element => element.dataset.said = 'yes'")

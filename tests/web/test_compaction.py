@@ -117,4 +117,4 @@ def test_the_command_summarises_with_the_demo_model(open_chat: OpenChat, live: S
     assert questions(page) == [*asked, "status"]
     run = Run.objects.get(owner=user, reason="compacted")
     page.goto(f"{live.url}/runs/{run.pk}/")
-    expect(page.locator("#story")).to_contain_text("Summarised the earlier conversation (tokens: ", timeout=PATIENCE)
+    expect(page.locator("#story")).to_contain_text("Summarized earlier messages (", timeout=PATIENCE)

@@ -12,9 +12,9 @@ from tests.web.screen import begin, end, open_page, send, sign_in
 
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 COMMANDS = [
-    {"name": "stop", "description": "Stop what is running", "textAliases": ["/stop", "/abort"]},
+    {"name": "stop", "description": "Stop the current run", "textAliases": ["/stop", "/abort"]},
     {"name": "new", "args": [{"description": "[title]"}], "description": "Start a new chat", "textAliases": ["/new"]},
-    {"name": "model", "args": [{"description": "<model|default>"}], "description": "Choose the model", "textAliases": ["/model"]},
+    {"name": "model", "args": [{"description": "<model|default>"}], "description": "Set the model", "textAliases": ["/model"]},
     {
         "name": "think",
         "description": "How much it thinks",
@@ -204,7 +204,7 @@ def test_a_wish_for_one_message_is_a_message(opened: Page, gateway: FakeGateway)
 def test_an_at_sign_offers_the_models_and_those_without_a_key_cannot_be_chosen(opened: Page, gateway: FakeGateway) -> None:
     field(opened).press_sequentially("@")
     expect(options(opened)).to_have_count(3)
-    expect(options(opened).last).to_have_text(re.compile(r"openai/gpt-5\s+gpt-5 · no key"))
+    expect(options(opened).last).to_have_text(re.compile(r"openai/gpt-5\s+gpt-5 · no API key"))
     expect(options(opened).last).to_have_attribute("aria-disabled", "true")
     field(opened).press("ArrowDown")
     field(opened).press("ArrowDown")
@@ -287,4 +287,4 @@ def test_who_may_not_write_is_told_why_in_the_composer(chat: Page, gateway: Fake
     expect(field(chat)).to_be_disabled()
     expect(chat.get_by_role("button", name="Send", exact=True)).to_be_disabled()
     expect(chat.get_by_role("button", name="Attach files")).to_be_disabled()
-    expect(field(chat)).to_have_attribute("placeholder", re.compile("may read, but not write"))
+    expect(field(chat)).to_have_attribute("placeholder", re.compile("is read-only"))

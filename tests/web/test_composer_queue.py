@@ -82,7 +82,7 @@ def test_a_message_that_cannot_be_taken_back_stays(opened: Page, gateway: FakeGa
     wait_in_line(opened, gateway, "Two")
     gateway.answers["chat.abort"] = away
     opened.get_by_role("button", name="Remove", exact=True).click()
-    expect(opened.get_by_role("alert")).to_have_text("That did not work: the database is busy")
+    expect(opened.get_by_role("alert")).to_have_text("Action failed: the database is busy")
     expect(queued(opened)).to_have_text("Two")
     expect(opened.get_by_role("button", name="Remove", exact=True)).to_be_enabled()
 

@@ -48,7 +48,7 @@ def test_without_a_network_it_counts_to_the_next_try_and_comes_back_with_it(open
     gateway.drop()
     expect(opened.locator("#connection")).to_have_text("Offline")
     told = opened.locator("#banner .text")
-    expect(told).to_have_text(re.compile(r"Next try in [3-6]\d s"))
+    expect(told).to_have_text(re.compile(r"Retrying in [3-6]\d s"))
     before = told.text_content()
     expect(told).not_to_have_text(before or "")  # it counts
     gateway.answers["connect"] = hello

@@ -103,10 +103,10 @@ def test_a_failure_says_what_to_do_also_after_a_reload(open_chat: OpenChat) -> N
     page = open_chat(agent="main")
     send(page, "[[error=401]]")
     ending = page.locator(".ending[data-state=failed]")
-    expect(ending.locator(".hint")).to_contain_text("An operator has to correct the key", timeout=PATIENCE)
+    expect(ending.locator(".hint")).to_contain_text("An operator must fix the model provider’s API key", timeout=PATIENCE)
     told = ending.locator(".note").text_content()
     page.reload()
-    expect(ending.locator(".hint")).to_contain_text("An operator has to correct the key", timeout=PATIENCE)
+    expect(ending.locator(".hint")).to_contain_text("An operator must fix the model provider’s API key", timeout=PATIENCE)
     assert ending.locator(".note").text_content() == told
     expect(ending.get_by_role("button", name="Try again")).to_be_visible()
 

@@ -67,7 +67,7 @@ def test_a_broken_connection_is_told_above_the_conversation_and_can_be_tried_at_
 
     gateway.answers["connect"] = away
     gateway.drop()
-    expect(opened.locator("#banner")).to_contain_text(re.compile(r"Next try in [3-6]\d s"))
+    expect(opened.locator("#banner")).to_contain_text(re.compile(r"Retrying in [3-6]\d s"))
     gateway.answers["connect"] = hello
     opened.get_by_role("button", name="Retry now").click()
     expect(opened.locator("#connection")).to_have_text("Connected")

@@ -60,7 +60,7 @@ def test_it_says_what_goes_on_and_what_was_used(operator: User, work: list[Run])
     assert values == {"health": "ready", "running": "1", "queued": "1", "parked": "0", "workers": "1"}
     lanes = {row[0]["text"]: [cell["text"] for cell in row[1:]] for row in now["lanes"]}
     assert lanes["main"][:2] == ["1 / 64", "1"]
-    assert [[cell["text"] for cell in row[:3]] for row in now["workers"]] == [["w1", "idle", "0"], ["w2", "silent", "1"]]
+    assert [[cell["text"] for cell in row[:3]] for row in now["workers"]] == [["w1", "idle", "0"], ["w2", "unresponsive", "1"]]
     assert now["failed"][0][0]["href"] == f"/runs/{work[1].pk}/"
     assert [cell["text"] for cell in now["failed"][0]][1:3] == ["openai/gpt-5", "the model could not be reached"]
     assert [row[3]["text"] for row in now["slow"]] == ["9.6 s", "9.6 s"]
@@ -76,8 +76,8 @@ def test_while_everything_is_stopped_it_does_not_say_ready(operator: User, work:
 
     assert health() == ("ready", "good")
     freezes.freeze(Freeze.Scope.ALL, reason="smoke", by=operator)
-    assert health() == ("stopped", "bad")
-    assert '<div data-tile="health" data-tone="bad"><dt>Health</dt><dd>stopped</dd>' in opened(operator).content.decode()
+    assert health() == ("frozen", "bad")
+    assert '<div data-tile="health" data-tone="bad"><dt>Health</dt><dd>frozen</dd>' in opened(operator).content.decode()
     freezes.resume(Freeze.Scope.ALL, reason="aired", by=operator)
     assert health() == ("ready", "good")
 
@@ -130,7 +130,7 @@ def test_the_number_of_queries_does_not_grow_with_what_there_is(
 def test_an_empty_installation_has_a_dashboard_too(operator: User) -> None:
     page = opened(operator).content.decode()
     assert "No data for this period." in page
-    assert "No worker is known" in page
+    assert "No workers found" in page
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -114,9 +114,9 @@ def test_the_last_run_is_told_step_by_step(chat: Page, gateway: FakeSessions, si
     gateway.says("r1", " two", 3)
     gateway.tell("r1", "lifecycle", phase="end", aborted=False)
     steps = chat.locator("#timeline .label")
-    expect(steps).to_have_text(["Accepted", "Started", "read", "First output", "Done"])
+    expect(steps).to_have_text(["Queued", "Started", "read", "First output", "Completed"])
     expect(chat.locator("#timeline li.bad")).to_have_count(1)
-    expect(chat.locator("#run-state")).to_have_text("Done")
+    expect(chat.locator("#run-state")).to_have_text("Completed")
 
 
 def test_a_run_of_before_is_told_from_its_events(chat: Page, gateway: FakeSessions, site: str) -> None:
@@ -126,7 +126,7 @@ def test_a_run_of_before_is_told_from_its_events(chat: Page, gateway: FakeSessio
     gateway.note("r1", "lifecycle", phase="end", aborted=True)
     gateway.answers["chat.history"] = lambda params: answered(gateway, input=1, output=1)
     open_details(chat, site)
-    expect(chat.locator("#timeline .label")).to_have_text(["Accepted", "Started", "First output", "Stopped"])
+    expect(chat.locator("#timeline .label")).to_have_text(["Queued", "Started", "First output", "Stopped"])
 
 
 def test_the_page_of_a_run_is_linked_where_there_is_one(chat: Page, gateway: FakeSessions, site: str) -> None:
@@ -177,7 +177,7 @@ def test_a_few_letters_lead_to_a_conversation(chat: Page, gateway: FakeSessions,
     gateway.rows += [row("lyon", "Trip to Lyon", age=HOUR), row("tax", "Tax return", age=2 * HOUR)]
     open_page(chat, site)
     chat.keyboard.press("Control+k")
-    field = chat.get_by_role("combobox", name="Go to a conversation")
+    field = chat.get_by_role("combobox", name="Search chats, actions and commands")
     expect(field).to_be_focused()
     field.press_sequentially("lyo")
     chosen = chat.locator("#palette [aria-selected=true]")
@@ -199,7 +199,7 @@ def test_conversations_that_are_not_loaded_are_found_too(chat: Page, gateway: Fa
 def test_actions_are_chosen_with_the_keyboard_alone(chat: Page, gateway: FakeSessions, site: str) -> None:
     open_page(chat, site)
     chat.keyboard.press("Control+k")
-    chat.keyboard.type("dark col")
+    chat.keyboard.type("dark th")
     chat.keyboard.press("Enter")
     expect(chat.locator("html")).to_have_attribute("data-theme", "dark")
     chat.keyboard.press("Control+k")
@@ -266,6 +266,6 @@ def test_a_question_mark_shows_the_keys_unless_one_writes(chat: Page, gateway: F
     expect(chat.locator("#help")).to_be_hidden()
     chat.locator("#log").focus()
     chat.keyboard.press("?")
-    expect(chat.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(chat.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     chat.keyboard.press("Escape")
     expect(chat.locator("#help")).to_be_hidden()

@@ -30,7 +30,7 @@ def test_quiet_lines_tell_what_happened_to_the_conversation(stored: Callable[...
         ]
     )
     expect(page.locator(".notice")).to_have_text(
-        [re.compile("started anew"), re.compile("summarised"), "Another model answered: groq/fast"]
+        [re.compile("was reset"), re.compile("summarized"), "Another model answered: groq/fast"]
     )
     expect(page.locator(".ending:visible .note")).to_have_text("Failed: 429")
     expect(page.locator(".ending:visible .hint")).to_contain_text("choose another model")
@@ -39,7 +39,7 @@ def test_quiet_lines_tell_what_happened_to_the_conversation(stored: Callable[...
 def test_each_message_says_when_by_which_model_and_for_how_much(stored: Callable[..., Page]) -> None:
     page = stored(turn(1, "Hi", "Hello", durationMs=3400))
     foot = page.locator(".message.assistant footer")
-    expect(foot).to_contain_text("openai/gpt-5 · 1,200 in, 56 out · $0.0031 · 3.4 s")
+    expect(foot).to_contain_text("openai/gpt-5 · 1,200 input, 56 output · $0.0031 · 3.4 s")
     expect(foot.get_by_role("link")).to_have_attribute("href", "#agent%3Amain%3Amain/a1")
     page.locator(".message.user [data-act=copy]").focus()
     page.wait_for_function("() => getComputedStyle(document.querySelector('.message.user footer')).opacity === '1'")
@@ -84,7 +84,7 @@ def test_a_question_sent_just_now_can_be_asked_again_too(opened: Page, gateway: 
 def test_asking_an_earlier_question_again_says_first_what_goes(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored([*turn(1, "First", "One"), *turn(2, "Second", "Two")])
     page.get_by_role("button", name="Regenerate").first.click()
-    expect(page.locator(".editor")).to_contain_text("what came after it, will be replaced")
+    expect(page.locator(".editor")).to_contain_text("everything after it will be replaced")
     assert gateway.calls("chat.send") == []
     page.locator(".editor textarea").press("Enter")
     (sent,) = gateway.until_asked("chat.send")

@@ -38,7 +38,7 @@ def test_a_wrong_password_is_said_in_words(page: Page, site: str, admin: User) -
     page.get_by_label("Username").fill("ada")
     page.get_by_label("Password").fill("wrong")
     page.get_by_label("Password").press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("do not match")
+    expect(page.get_by_role("alert")).to_contain_text("Wrong username or password")
 
 
 def test_the_first_administrator_follows_the_link(page: Page, site: str, database: None) -> None:
@@ -69,8 +69,8 @@ def test_the_admin_works_under_the_policy(page: Page, site: str, admin: User) ->
 def test_a_new_account_may_chat_unless_somebody_decides_otherwise(page: Page, site: str, admin: User) -> None:
     sign_in(page, site, "/admin/accounts/user/add/")
     expect(page.get_by_label("User", exact=True)).to_be_checked()
-    expect(page.get_by_text("User may chat with agents")).to_be_visible()
-    expect(page.get_by_text("An account in no group can sign in, but not chat")).to_be_visible()
+    expect(page.get_by_text("User can chat with agents")).to_be_visible()
+    expect(page.get_by_text("An account without a group can sign in but not chat")).to_be_visible()
     page.get_by_label("Username").fill("grace")
     page.locator("input[name=password1]").fill(PASSWORD)
     page.locator("input[name=password2]").fill(PASSWORD)
@@ -101,8 +101,8 @@ def test_tokens_are_revoked_in_the_admin(page: Page, site: str, admin: User) -> 
     page.locator(".action-select").check()
     page.locator("select[name=action]").select_option("revoke")
     page.get_by_role("button", name="Go").click()
-    page.get_by_role("button", name="Revoke tokens (1)").click()
-    expect(page.get_by_text("1 token was revoked")).to_be_visible()
+    page.get_by_role("button", name="Revoke access tokens (1)").click()
+    expect(page.get_by_text("1 access token was revoked")).to_be_visible()
     assert AccessToken.objects.get().revoked_at
 
 

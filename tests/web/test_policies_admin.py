@@ -72,7 +72,7 @@ def test_mistakes_are_said_while_typing_and_names_are_suggested(form: Callable[[
     page.locator("#id_subject").fill("scout")
     deny = page.locator("#id_deny")
     deny.fill("wriet")
-    expect(page.locator("#id_deny_findings .error")).to_contain_text("“wriet” is no tool")
+    expect(page.locator("#id_deny_findings .error")).to_contain_text("“wriet” is not a tool")
     expect(deny).to_have_attribute("aria-invalid", "true")
     deny.fill("")
     deny.press_sequentially("group:ru")

@@ -168,5 +168,5 @@ def test_a_message_that_is_gone_is_said(chat: Page, gateway: FakeGateway, site: 
 
     gateway.answers["chat.history"] = history
     chat.goto(f"{site}/#agent%3Amain%3Amain/gone")
-    expect(chat.get_by_role("alert").first).to_contain_text("not in the conversation any more")
+    expect(chat.get_by_role("alert").first).to_contain_text("no longer in the chat")
     expect(answers(chat)).to_have_text("Hello")

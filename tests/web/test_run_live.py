@@ -27,7 +27,7 @@ def opened(page: Page, live: Stack, user: User, prompt: str) -> tuple[Page, Run]
 def test_a_run_is_followed_to_its_end(page: Page, live: Stack, user: User) -> None:
     page, run = opened(page, live, user, "[[tokens=30 delay_ms=100]] count the sheep")
     expect(page.locator("#live")).to_be_visible(timeout=PATIENCE)
-    expect(page.locator("#status")).to_have_text("done", timeout=PATIENCE)
+    expect(page.locator("#status")).to_have_text("completed", timeout=PATIENCE)
     expect(page.locator("#live")).to_be_hidden()
     run.refresh_from_db()
     expect(page.locator("#place")).to_have_text(f"event {run.seq} of {run.seq}", timeout=PATIENCE)
@@ -46,7 +46,7 @@ def test_a_run_is_stopped_from_its_page(page: Page, live: Stack, user: User) -> 
 def test_a_run_with_an_error_is_played_back_and_exported(page: Page, live: Stack, user: User) -> None:
     broken = '[[tool=glob args={"pattern":"*"}]] [[tool=read args={"path":"not-there.txt"}]] look around'
     page, run = opened(page, live, user, broken)
-    expect(page.locator("#status")).to_have_text("done", timeout=PATIENCE)
+    expect(page.locator("#status")).to_have_text("completed", timeout=PATIENCE)
     run.refresh_from_db()
     expect(page.locator("#place")).to_have_text(f"event {run.seq} of {run.seq}", timeout=PATIENCE)
     story, scrub = page.locator("#story"), page.locator("#scrub")
@@ -55,7 +55,7 @@ def test_a_run_with_an_error_is_played_back_and_exported(page: Page, live: Stack
     expect(page.locator("#now-state")).to_have_text("queued")
     page.get_by_role("button", name="First error").click()
     expect(story.locator(".call .name")).to_have_text(["glob", "read"])
-    expect(story.locator(".call .state")).to_have_text(["done", "failed"])
+    expect(story.locator(".call .state")).to_have_text(["completed", "failed"])
     expect(story.locator(".call .verdict")).to_have_text(["allowed by profile"] * 2)
     expect(story.locator(".call .output").last).to_contain_text("not-there.txt")
     expect(story).not_to_contain_text("done after tools")

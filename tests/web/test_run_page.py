@@ -44,7 +44,7 @@ def test_the_summary_needs_no_script(user: User, flight: Run) -> None:
         "2,400 input, 170 output",
         "10 s",
         "1.5 s",
-        "denied by policy layer agent",
+        "refused by layer agent",
     ):
         assert words in page
     assert "deny entry `write`" in page
@@ -55,7 +55,7 @@ def test_the_list_has_ones_own_runs_and_pages(user: User, flight: Run, person: C
     record(other, session_of(other), "theirs")
     client = signed_in(user)
     assert re.findall(r'href="/runs/(\d+)/"', text_of(client.get("/runs/"))) == [str(flight.pk)]
-    assert "None of your runs is in this state" in text_of(client.get("/runs/?status=error"))
+    assert "None of your runs are in this state" in text_of(client.get("/runs/?status=error"))
     assert f"/runs/{flight.pk}/" not in text_of(client.get(f"/runs/?before={flight.pk}"))
     assert [client.get(f"/runs/?{bad}").status_code for bad in ("status=lost", "before=x", "before=9999999999999999999999")] == [
         404
@@ -72,7 +72,7 @@ def test_a_stranger_finds_no_run_and_nobody_looks_without_signing_in(flight: Run
 def test_an_operator_sees_how_it_went_and_no_words(flight: Run, person: Callable[..., User]) -> None:
     operator = signed_in(person("Operator"))
     page = text_of(operator.get(f"/runs/{flight.pk}/"))
-    assert "denied by policy layer agent" in page and "not what was said" in page
+    assert "refused by layer agent" in page and "not its content" in page
     export = text_of(operator.get(f"/runs/{flight.pk}/export/"))
     for secret in ("Compare the two notes", "notes/one.md", "milk", "Both files"):
         assert secret not in page and secret not in export
@@ -88,7 +88,7 @@ def test_the_export_has_the_summary_and_every_event(user: User, flight: Run) -> 
 
 def test_a_run_whose_events_are_gone_says_so(user: User, flight: Run) -> None:
     Event.objects.filter(run=flight).delete()
-    assert "were deleted, as old ones are" in text_of(signed_in(user).get(f"/runs/{flight.pk}/"))
+    assert "were deleted because of their age" in text_of(signed_in(user).get(f"/runs/{flight.pk}/"))
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_it_opens_at_the_end_with_everything_that_happened(recorder: Page) -> No
     expect(story.locator(".call")).to_have_count(3)
     expect(story.locator(".call .verdict").last).to_have_text("denied by policy layer agent")
     expect(story).to_contain_text("Both files say the same")
-    expect(recorder.locator("#now-state")).to_have_text("done")
+    expect(recorder.locator("#now-state")).to_have_text("completed")
     expect(recorder.locator("#now-tokens")).to_have_text("2,400 input, 170 output")
     expect(recorder.locator("#now-cost")).to_have_text("$0.0084")
     assert recorder.locator(".lanes .tool").count() == 3
@@ -135,7 +135,7 @@ def test_keys_step_and_jump(recorder: Page) -> None:
     recorder.keyboard.press("t")
     expect(recorder.locator("#story .call")).to_have_count(2)
     recorder.keyboard.press("e")
-    expect(recorder.locator("#story .note.bad")).to_contain_text("asked too often")
+    expect(recorder.locator("#story .note.bad")).to_contain_text("rate limit was reached")
     recorder.keyboard.press("ArrowLeft")
     expect(recorder.locator("#story .note.bad")).to_have_count(0)
 
@@ -154,7 +154,7 @@ def test_it_plays_to_the_end(recorder: Page) -> None:
     recorder.get_by_role("button", name="Play").click()
     expect(recorder.locator("#play")).to_have_attribute("aria-pressed", "true")
     expect(recorder.locator("#play")).to_have_attribute("aria-pressed", "false", timeout=20_000)
-    expect(recorder.locator("#now-state")).to_have_text("done")
+    expect(recorder.locator("#now-state")).to_have_text("completed")
 
 
 def test_a_click_on_the_lanes_goes_there(recorder: Page) -> None:

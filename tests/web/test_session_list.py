@@ -229,7 +229,7 @@ def test_search_finds_messages_and_leads_to_them(chat: Page, gateway: FakeSessio
     gateway.answers["sessions.search"] = lambda params: {"results": hits}
     open_page(chat, site)
     chat.get_by_label("Search all chats").fill("garden")
-    expect(chat.locator("#found-note")).to_have_text("2 places")
+    expect(chat.locator("#found-note")).to_have_text("2 results")
     expect(chat.locator("#found-list .snippet").first).to_have_text("…the <b>garden</b> shed")  # data, and no markup
     expect(chat.locator("#found-list mark")).to_have_text(["garden", "Garden"])
     links = chat.locator("#found-list a")
@@ -295,13 +295,13 @@ def test_on_a_phone_the_list_is_a_drawer(chat: Page, gateway: FakeSessions, site
     chat.set_viewport_size({"width": 390, "height": 844})
     gateway.rows.append(row("trip", "Trip", age=HOUR))
     open_page(chat, site)
-    chat.get_by_role("button", name="Conversations").click()
+    chat.get_by_role("button", name="Chats").click()
     choose(chat, "Trip", "Rename")
     expect(chat.get_by_label("Chat name")).to_be_focused()
     chat.keyboard.press("Escape")
     chat.mouse.click(380, 400)  # beside it
     expect(chat.get_by_role("navigation")).to_be_hidden()
-    chat.get_by_role("button", name="Conversations").click()
+    chat.get_by_role("button", name="Chats").click()
     item(chat, "Trip").get_by_role("link").click()
     expect(chat.get_by_role("navigation")).to_be_hidden()
     expect(chat.locator("#title")).to_have_text("Trip")

@@ -176,7 +176,7 @@ def test_a_guest_leaves(opened: Open, plan: Session, ada: User, bert: User) -> N
     section.get_by_role("button", name="Leave this chat").click()
     page.get_by_role("dialog", name="Leave this chat?").get_by_role("button", name="Leave").click()
     expect(item(page, "The plan")).to_have_count(0)
-    expect(page.locator("#toast")).to_have_text(re.compile("You have left: The plan"))
+    expect(page.locator("#toast")).to_have_text(re.compile("You left: The plan"))
     expect(page.locator("#trouble")).to_be_hidden()
     assert not SessionMember.objects.filter(session=plan).exists()
 

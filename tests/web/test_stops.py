@@ -103,9 +103,9 @@ def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator
     assert health["tone"] == "bad"
     assert health["value"] != "ready"
     (told,) = now["stopped"]
-    assert (told["words"].startswith("Everything was stopped by host"), told["href"]) == (True, f"/stops/#stop-{made.pk}")
+    assert (told["words"].startswith("Everything was frozen by host"), told["href"]) == (True, f"/stops/#stop-{made.pk}")
     auditor = signed_in(staff(person("Auditor"))).get("/admin/").content.decode()
-    assert "Everything was stopped by host" in auditor
+    assert "Everything was frozen by host" in auditor
     assert "Resume…" not in auditor
     assert "Stop everything" not in auditor
 
@@ -116,7 +116,7 @@ def test_an_agent_has_the_button_on_its_page_in_the_admin(operator: User) -> Non
     assert "Freeze agent main" in page
     assert '<input type="hidden" name="scope" value="agent"><input type="hidden" name="subject" value="main">' in page
     assert "css/stops.css" in page
-    assert "Stop agent" not in signed_in(operator).get("/admin/agents/agent/add/").content.decode()
+    assert "Freeze agent" not in signed_in(operator).get("/admin/agents/agent/add/").content.decode()
 
 
 def test_a_run_has_the_button_for_operators_and_the_banner_for_all(
@@ -127,7 +127,7 @@ def test_a_run_has_the_button_for_operators_and_the_banner_for_all(
     assert "Freeze this run" in signed_in(operator).get(address).content.decode()
     signed_in(operator).post("/stops/stop/", {"scope": "run", "subject": str(accepted.pk), "reason": "in circles"})
     page = signed_in(user).get(address).content.decode()
-    assert f"Run {accepted.pk} was stopped by olga: " in page
+    assert f"Run {accepted.pk} was frozen by olga: " in page
     assert "Freeze this run" not in page
     assert "Resume…" not in page
     assert "Resume…" in signed_in(operator).get(address).content.decode()
@@ -145,7 +145,7 @@ def test_the_whole_story_in_a_browser(page: Page, live: Stack, operator: User) -
     board.get_by_text("Stop everything", exact=True).click()
     board.get_by_label("Reason (shown to people who are waiting)").fill("it <b>deletes</b> files")
     board.get_by_role("button", name="Freeze now").click()
-    expect(board.locator(".stopped-now")).to_contain_text("Everything was stopped by olga", timeout=PATIENCE)
+    expect(board.locator(".stopped-now")).to_contain_text("Everything was frozen by olga", timeout=PATIENCE)
     expect(page.locator("#halted")).to_contain_text("it <b>deletes</b> files", timeout=PATIENCE)
     expect(page.locator("#halted")).to_contain_text("Stopped by olga")
     expect(page.locator(".ending .note")).to_have_text("Waiting: frozen by an operator", timeout=PATIENCE)

@@ -47,7 +47,7 @@ def test_a_tools_output_is_shown_while_it_runs_and_folded_afterwards(opened: Pag
     )
     frame["payload"]["ts"] = 1 + 2300
     gateway.deliver(frame)
-    expect(card.locator("h3")).to_have_text(re.compile(r"exec\s+make\s+done\s+allowed\s+2\.3 s"))
+    expect(card.locator("h3")).to_have_text(re.compile(r"exec\s+make\s+completed\s+allowed\s+2\.3 s"))
     expect(card.locator(".result")).to_be_hidden()
     card.locator("summary").press("Enter")
     expect(card.locator(".arguments")).to_contain_text('"A": 1')
