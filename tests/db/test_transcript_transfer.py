@@ -241,7 +241,7 @@ def test_the_commands_say_in_a_line_what_is_wrong(person, arguments, words):
     assert not Session.objects.exists()
 
 
-@pytest.mark.parametrize(("place", "words"), [("", "is no file"), ("missing/x.jsonl", "cannot write .*: No such file")])
+@pytest.mark.parametrize(("place", "words"), [("", "is not a file"), ("missing/x.jsonl", "cannot write .*: No such file")])
 def test_an_export_to_nowhere_is_refused(user, session_of, tmp_path, place, words):
     session_of(user, "agent:main:main")
     with pytest.raises(CommandError, match=words):

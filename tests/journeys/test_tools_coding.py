@@ -352,7 +352,7 @@ async def test_an_image_that_cannot_be_kept_does_not_cost_the_result(workshop: W
     monkeypatch.setattr(attachments, "store_file", full)
     row, told = await used(workshop, "image", path="dot.png")
     assert row.status == "finished"
-    assert row.result["content"][1] == {"type": "text", "text": "[an image could not be kept]"}
+    assert row.result["content"][1] == {"type": "text", "text": "[an image could not be stored]"}
     assert "dot.png: image/png" in told
 
 

@@ -110,7 +110,7 @@ async def test_two_sessions_that_wait_for_each_other_are_told_so(workshop: Works
     assert (answer["status"], answer["reply"]) == ("ok", "then my answer")
     (refused,) = calls_of(nested(there))
     assert refused.is_error
-    assert "waiting for an answer of this one" in refused.result["content"][0]["text"]
+    assert "waiting for this one's answer" in refused.result["content"][0]["text"]
     assert not Run.objects.filter(session=workshop.session, lane="nested").exists()
 
 
