@@ -262,8 +262,8 @@ def check_sandbox(_settings: ModuleType) -> CheckResult:
         return CheckResult("sandbox", "warn", f"none: {'; '.join(lower + weak)}", todo)
     if found.level < SandboxLevel.BWRAP or weak:
         todo = "Install bubblewrap and allow user namespaces." if lower else "Use a dedicated account for the server."
-        return CheckResult("sandbox", "warn", f"{found.level.word}, tried and held; but: {'; '.join(lower + weak)}", todo)
-    return CheckResult("sandbox", "ok", f"{found.level.word}: tried, and every attempt to get out failed")
+        return CheckResult("sandbox", "warn", f"{found.level.label}, tried and held; but: {'; '.join(lower + weak)}", todo)
+    return CheckResult("sandbox", "ok", f"{found.level.label}: tried, and every attempt to get out failed")
 
 
 def check_protected_paths(settings: ModuleType) -> CheckResult:
