@@ -55,6 +55,7 @@ lint: setup-dev ## formatting, ruff, mypy, layers, templates, missing migrations
 	.venv/bin/lint-imports
 	$(PY) -m clawsite.cli.main check
 	$(PY) .ci/check_templates.py
+	$(PY) .ci/package_map.py --check
 	$(PY) -m clawsite.cli.main makemigrations --check --dry-run
 
 format: setup-dev ## rewrite the code in our format

@@ -1,0 +1,1 @@
+"""The Clawsite server: entry points, gateway, accounts, infrastructure."""

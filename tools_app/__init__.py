@@ -1,0 +1,1 @@
+"""Tools: definition, policy, sources, approvals, execution."""

@@ -1,0 +1,1 @@
+"""The model's input: history, attachments, system prompt, compaction."""

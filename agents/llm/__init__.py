@@ -1,0 +1,1 @@
+"""Model calls: messages, events, catalog, prices, retries."""

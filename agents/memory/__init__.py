@@ -1,0 +1,1 @@
+"""Notes in the workspace, indexed for search."""

@@ -1,0 +1,1 @@
+"""Build the plan of a run: model, tools, policy, limits."""

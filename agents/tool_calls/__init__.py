@@ -1,0 +1,1 @@
+"""Decide on the tool calls of one model turn."""

@@ -1,0 +1,1 @@
+"""Tools that need agents and sessions: sessions_*, message, memory_*."""

@@ -1,0 +1,1 @@
+"""Accounts: users, groups, access tokens, sign-in."""

@@ -1,0 +1,1 @@
+"""The HTTP API: OpenAI-compatible endpoints, REST, tool invocation, metrics."""

@@ -1,0 +1,1 @@
+"""The WebSocket gateway: handshake, methods, event delivery, devices."""

@@ -1,0 +1,1 @@
+"""Infrastructure that knows nothing about the layers above."""

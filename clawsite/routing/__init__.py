@@ -1,0 +1,1 @@
+"""From an incoming message to a queued run: directives, session, agent."""

@@ -1,0 +1,1 @@
+"""The pages: chat, approvals, policies, runs, account, admin dashboard."""

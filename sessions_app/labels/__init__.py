@@ -1,0 +1,1 @@
+"""Translations of stored reason texts."""

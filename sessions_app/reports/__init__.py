@@ -1,0 +1,1 @@
+"""Read models about runs, operations and usage."""

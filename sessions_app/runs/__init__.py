@@ -1,0 +1,1 @@
+"""The run queue: accept, claim, move, finish."""

@@ -1,0 +1,1 @@
+"""Sessions: create, find, share, attach files, fork, export."""

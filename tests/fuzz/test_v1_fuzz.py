@@ -191,7 +191,7 @@ def door(user, settings, caplog, monkeypatch):
 
 
 def sent(*examples: Any) -> st.SearchStrategy[bytes]:
-    return nearly(*examples).map(lambda body: json.dumps(body).encode()) | st.receive_binary(max_size=20)
+    return nearly(*examples).map(lambda body: json.dumps(body).encode()) | st.binary(max_size=20)
 
 
 def ask_at_random(door: Door, path: str) -> None:

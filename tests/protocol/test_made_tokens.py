@@ -108,7 +108,7 @@ def test_pages_say_so(first, user):
     assert "Created with “robot” and revoked with it" in browser.get("/account/").content.decode()
     revoke_token(first[0])
     page = browser.get("/account/").content.decode()
-    assert "Made with" not in page
+    assert "Created with" not in page
     assert "revoked with “robot”" in page
     helper.refresh_from_db()
     assert (helper.revoked_at, helper.has_ended) == (None, True)

@@ -94,7 +94,7 @@ async def test_events_that_are_no_longer_kept_are_said_to_be_gone(gateway: StubG
         await gateway.write("r1", seq, "assistant", delta="x")
     gateway.kept_from = 4
     async with Client(gateway.endpoint()) as client:
-        with pytest.raises(EventsGone, match="no longer kept"):
+        with pytest.raises(EventsGone, match="no longer stored"):
             await anext(client.follow(KEY, 1))
         assert [event.cursor async for event in client.follow(KEY, live=False)] == [4, 5]
 

@@ -238,7 +238,7 @@ async def test_rubbish_on_stdout_is_borne_for_a_while(quickly):
         assert await it.said("ping") == "pong"
 
 
-@pytest.mark.parametrize(("kind", "why"), [("garbage", "not MCP"), ("endless", "a line of more than 16 MB")])
+@pytest.mark.parametrize(("kind", "why"), [("garbage", "non-MCP"), ("endless", "16 MB")])
 async def test_a_flood_of_rubbish_ends_the_server(eventually, kind, why):
     async with Observed(made.rogue(kind)) as it:
         await eventually(lambda: it.error, seconds=60)
@@ -249,7 +249,7 @@ async def test_a_flood_on_stderr_is_logged_in_part_and_does_no_harm(caplog):
     caplog.set_level("INFO", logger="tools_app.sources.mcp.stdio")
     async with Observed(made.rogue("stderr")) as it:
         assert await it.said("ping") == "pong"
-    said = [record for record in caplog.records if "says: line" in record.getMessage()]
+    said = [record for record in caplog.records if "stderr: line" in record.getMessage()]
     assert 0 < len(said) <= 100
 
 
@@ -266,7 +266,7 @@ async def test_names_that_would_collide_are_told(eventually):
     async with Observed(made.rogue("twins")) as it:
         await eventually(lambda: it.tools)
         assert it.tools == ["get-time", "other"]
-        assert it.notes == [f"{name}: its name is srv__get_time here, as that of get-time" for name in ("get_time", "Get.Time")]
+        assert it.notes == [f"{name}: its name becomes srv__get_time, which is already used by get-time" for name in ("get_time", "Get.Time")]
 
 
 async def test_schemas_that_cannot_be_used_cost_their_tools_only(eventually):
@@ -288,5 +288,5 @@ async def test_closing_does_not_wait_for_a_server_that_hangs(eventually):
         call = asyncio.create_task(it.call("ping"))
         await eventually(lambda: "ready" in it.statuses)
         await it.connection.close()
-        with pytest.raises(ToolFailed, match="broke"):
+        with pytest.raises(ToolFailed, match="was lost"):
             await call

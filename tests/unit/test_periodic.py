@@ -44,4 +44,4 @@ async def test_a_task_that_fails_is_logged_and_called_again(caplog: pytest.LogCa
     repeating = asyncio.create_task(runtime.Runtime._every(SimpleNamespace(), 0.001, fail))  # type: ignore[arg-type]
     await asyncio.wait_for(done.wait(), 5)
     repeating.cancel()
-    assert "housekeeping failed" in caplog.text
+    assert "background task failed" in caplog.text

@@ -94,7 +94,7 @@ def test_a_key_that_is_found_chooses_its_providers_model_and_says_so(caplog: pyt
         assert get_default_model({"OPENAI_API_KEY": "k"}) == "openai/gpt-5"
         assert get_default_model({"OPENAI_API_KEY": "k"}) == "openai/gpt-5"
     assert [record.getMessage() for record in caplog.records] == [
-        "CLAWSITE_MODEL is not set; OPENAI_API_KEY is found, so the model is openai/gpt-5"
+        "CLAWSITE_MODEL is not set; OPENAI_API_KEY is set, so the default model is openai/gpt-5"
     ]
 
 

@@ -1,0 +1,1 @@
+"""Approval requests: create, decide, expire, grants."""

@@ -1,0 +1,1 @@
+"""What a tool is: definition, arguments, results, cleaning."""

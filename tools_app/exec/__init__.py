@@ -1,0 +1,1 @@
+"""Commands: rules, gate, plan, sandbox, processes."""

@@ -1,0 +1,1 @@
+"""The nine policy layers. Pure."""

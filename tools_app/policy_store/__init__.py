@@ -1,0 +1,1 @@
+"""Policies as rows: versions, checks, files, replay, policy tests."""

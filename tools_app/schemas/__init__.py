@@ -1,0 +1,1 @@
+"""JSON Schemas adapted to each model provider."""

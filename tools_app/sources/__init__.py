@@ -1,0 +1,1 @@
+"""Where tools come from: built-in, plugins, MCP servers."""

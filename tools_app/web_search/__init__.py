@@ -1,0 +1,1 @@
+"""Search engines for the web_search tool."""

@@ -1,0 +1,1 @@
+"""Summarize earlier messages when the context window fills up. Pure."""

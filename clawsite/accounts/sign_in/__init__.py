@@ -1,0 +1,1 @@
+"""Sign-in: throttling, signed-in browsers, recent passwords, the first administrator."""

@@ -1,0 +1,1 @@
+"""What every HTTP endpoint shares: authentication, permissions, pagination, errors."""

@@ -1,0 +1,1 @@
+"""The OpenAI-compatible endpoints /v1/chat/completions, /v1/responses and /v1/models."""

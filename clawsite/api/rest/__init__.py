@@ -1,0 +1,1 @@
+"""The REST API under /api/ and its OpenAPI document."""

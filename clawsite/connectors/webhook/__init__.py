@@ -1,0 +1,1 @@
+"""Webhooks: authenticate deliveries, start runs, post results."""

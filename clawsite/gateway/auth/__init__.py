@@ -1,0 +1,1 @@
+"""Authenticate and authorize a connection."""

@@ -1,0 +1,1 @@
+"""Deliver events to connected clients, and what they missed."""

@@ -1,0 +1,1 @@
+"""Paired devices: keys, pairing requests, device tokens."""

@@ -1,0 +1,1 @@
+"""The methods clients can call, one module per prefix. Loading this package registers them."""

@@ -1,0 +1,1 @@
+"""Connected nodes: devices that run commands."""

@@ -1,0 +1,1 @@
+"""Wire types shared by the socket and HTTP: frames, errors, scopes, limits, events."""

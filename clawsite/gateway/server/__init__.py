@@ -1,0 +1,1 @@
+"""Accept sockets, dispatch requests to methods, publish the schema."""

@@ -1,0 +1,1 @@
+"""The audit log: record entries, chain them, verify and export them."""

@@ -1,0 +1,1 @@
+"""Fetch URLs without reaching private networks."""

@@ -1,0 +1,1 @@
+"""Full-text search on SQLite and PostgreSQL with one tokenizer."""

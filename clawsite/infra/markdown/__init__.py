@@ -1,0 +1,1 @@
+"""Render Markdown to sanitized HTML."""

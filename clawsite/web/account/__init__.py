@@ -1,0 +1,1 @@
+"""Account pages: profile, devices, access tokens, webhooks."""

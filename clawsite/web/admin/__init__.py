@@ -1,0 +1,1 @@
+"""Dashboard and sidebar of the admin."""

@@ -1,0 +1,1 @@
+"""Approval requests, decisions, grants and their history."""

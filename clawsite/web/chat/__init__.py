@@ -1,0 +1,1 @@
+"""The chat page and its attachments."""

@@ -1,0 +1,1 @@
+"""Middleware and ASGI handlers."""

@@ -1,0 +1,1 @@
+"""Tool access explained, policy history, policy tests."""

@@ -1,0 +1,1 @@
+"""File tools: read, write, edit, glob, grep, apply_patch."""

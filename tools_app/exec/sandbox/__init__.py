@@ -1,0 +1,1 @@
+"""Sandbox levels: bubblewrap, landlock with seccomp, none."""

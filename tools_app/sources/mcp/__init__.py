@@ -1,0 +1,1 @@
+"""MCP servers: connections, tool lists, results."""

@@ -1,0 +1,1 @@
+"""The built-in demo model, which needs no API key."""

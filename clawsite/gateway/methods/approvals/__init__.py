@@ -1,0 +1,1 @@
+"""exec.approval.* and approval.* methods."""

@@ -1,0 +1,1 @@
+"""What the arguments of known programs mean."""

@@ -1,0 +1,1 @@
+"""Parse and walk a shell command line."""
