@@ -287,7 +287,7 @@ def test_the_general_one_starts_a_run_as_it_is_told(operator):
     ):
         with pytest.raises(InvalidRequest):
             made.send(wrong)
-    with pytest.raises(InvalidRequest, match="no model"):
+    with pytest.raises(InvalidRequest, match="unknown model"):
         made.send({"message": "x", "model": "no/such"})
     with pytest.raises(InvalidRequest, match="at /to: cannot be used: results only go to the main session"):
         made.send({"message": "x", "to": "+441234"})

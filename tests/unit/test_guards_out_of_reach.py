@@ -14,7 +14,7 @@ from tools_app.exec.gate.types import split_names
 PROJECT = Path(__file__).resolve().parent.parent.parent
 CHANGES = split_names(
     """save_rule enable_asking add_manually replace_rules save_policy delete_policy restore_version replace_policies
-    import_file resolve_approval extend_approval save_webhook delete_webhook webhook_service.set_enabled"""
+    import_file resolve_approval extend_approval save_webhook delete_webhook service.set_enabled"""
 )
 # Pages, the admin, HTTP and the socket for people with a right of their own, and the command line of the host's owner.
 PLACES = (

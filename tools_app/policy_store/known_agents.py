@@ -7,7 +7,7 @@ _agent_exists: Callable[[str], bool] | None = None
 
 def set_agent_lookup(ask: Callable[[str], bool]) -> None:
     """From now on `ask` says whether there is an agent of that id."""
-    global _ask
+    global _agent_exists
     _agent_exists = ask
 
 
