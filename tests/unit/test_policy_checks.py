@@ -176,7 +176,10 @@ def test_the_normal_form_of_a_row():
 
 # Warnings.
 
-ONLY_PLUGINS = "This allowlist names only plugins, so it is ignored; otherwise it would remove every other tool. To add tools, use “also allow”."
+ONLY_PLUGINS = (
+    "This allowlist names only plugins, so it is ignored; otherwise it would remove every other tool. "
+    "To add tools, use “also allow”."
+)
 NO_LISTS = "This rule replaces `{}` and has no lists, so what that rule allows and denies does not apply here."
 CODING = PolicyRules(1, (RuleRow("global", profile="coding"),))
 FULL = PolicyRules(1, (RuleRow("global", profile="full"),))
