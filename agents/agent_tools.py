@@ -1,4 +1,4 @@
-"""The tools that reach the agents' own world, gathered for the registry, which looks into every `agent_tools` module."""
+"""Tools for memory, messages and sessions. The tool registry imports every `agent_tools` module."""
 
 from agents.tools.memory import make_memory_get, make_memory_search
 from agents.tools.message import make_message

@@ -1,8 +1,8 @@
-"""A run makes room in its conversation: by itself when it has grown too long, or because it was asked to and does nothing else.
+"""Compact a session's history, either during a run when it gets too long, or as a run that does only that.
 
-The summary is one entry more in the transcript, written under the run's fence. Nothing is removed: the model's next history
-begins with the summary, people see everything. Who dies before that entry is written has lost a model call and no more. Where to
-cut and how to summarise is agents.context.compaction.summarize's.
+The summary is an additional transcript entry, written under the run's fence. Nothing is deleted: the model's next history
+starts with the summary, while people still see everything. A worker that dies before writing the entry only wastes a model
+call. `agents.context.compaction.summarize` decides where to cut and how to summarize.
 """
 
 import asyncio
@@ -38,16 +38,17 @@ from sessions_app.transcript.messages import INCLUDES_OTHERS_KEY, MAX_HISTORY_EN
 
 log = logging.getLogger(__name__)
 
-DEFAULT_CONTEXT_WINDOW = 200_000  # tokens of a model that nobody knows the context of
-COMPACT_THRESHOLD = 0.7  # of the context, by an estimate that may be a fifth too low; the answer needs room as well
-MIN_SAVING = 0.2  # so much of it must be conversation: a small context that instructions and tools fill gains nothing by a summary
-MAX_MESSAGES, MAX_KEPT_MESSAGES = MAX_HISTORY_ENTRIES * 3 // 4, MAX_HISTORY_ENTRIES // 4  # before the oldest fall out of the window
-KEEP_SHARES = (0.3, 0.15, 0.05)  # of the context, for the first time and for each time that it was still too long
-KEEP_TURNS = 2  # of a conversation that somebody wants summarised
+DEFAULT_CONTEXT_WINDOW = 200_000  # tokens, for models whose context window is unknown
+COMPACT_THRESHOLD = 0.7  # of the context; the estimate may be 20% too low, and the answer needs room too
+MIN_SAVING = 0.2  # share that must be messages: a small context filled by instructions and tools gains nothing from a summary
+# Compact before the oldest messages fall out of the history window.
+MAX_MESSAGES, MAX_KEPT_MESSAGES = MAX_HISTORY_ENTRIES * 3 // 4, MAX_HISTORY_ENTRIES // 4
+KEEP_SHARES = (0.3, 0.15, 0.05)  # of the context, for the first attempt and each retry
+KEEP_TURNS = 2  # kept by a manual compaction
 
 
 class CompactionTrigger(StrEnum):
-    """In the words of OpenClaw's checkpoints."""
+    """Values are those of OpenClaw's checkpoints."""
 
     MANUAL = "manual"
     THRESHOLD = "auto-threshold"
@@ -55,19 +56,19 @@ class CompactionTrigger(StrEnum):
 
 
 class ContextAlmostFull(Exception):
-    """The next question would hardly fit any more."""
+    """The next model request might not fit in the context window."""
 
 
 @dataclass(frozen=True, slots=True)
 class _CompactionJob:
-    """What is to be summarised: the first `cut` parts of the past."""
+    """Summarize the first `cut` parts of the history."""
 
     plan: RunPlan
     past: History
     cut: int
     why: CompactionTrigger
     window: int
-    wish: str = ""
+    instructions: str = ""
     asks_model: bool = True
 
     @property
@@ -84,27 +85,27 @@ class _CompactionJob:
 
 
 class Compactor:
-    """Makes room for one claimed run."""
+    """Compacts the history of one claimed run."""
 
     def __init__(self, claimed: ClaimedRun, message: OpenMessage, span: str) -> None:
         self._claimed, self._open, self._span = claimed, message, span
-        self._attempts_in_a_row = 0  # since the last answer
-        self._fixed_tokens: tuple[RunPlan, int] | None = None  # tokens of instructions and tools, counted once for each plan
+        self._attempts_in_a_row = 0  # since the last model answer
+        self._fixed_tokens: tuple[RunPlan, int] | None = None  # tokens of instructions and tools, counted once per plan
 
     def answered(self) -> None:
         self._attempts_in_a_row = 0
 
     def check(self, plan: RunPlan, messages: Sequence[Message]) -> None:
-        """AlmostFull when it is time to make room. Not twice in a row: what the model says then counts for more."""
+        """Raise ContextAlmostFull when it is time to compact. After a compaction, wait for the model's own verdict first."""
         if self._attempts_in_a_row or plan.invoked_call:
             return
-        window, said = _context_window(plan), sum(map(token_count.count_message_tokens, messages))
-        is_full = self._count_fixed_tokens(plan) + said > COMPACT_THRESHOLD * window and said > MIN_SAVING * window
+        window, used = _context_window(plan), sum(map(token_count.count_message_tokens, messages))
+        is_full = self._count_fixed_tokens(plan) + used > COMPACT_THRESHOLD * window and used > MIN_SAVING * window
         if is_full or len(messages) > MAX_MESSAGES:
             raise ContextAlmostFull
 
     async def make_room(self, plan: RunPlan, full: ProviderError | ContextAlmostFull) -> RunPlan:
-        """The plan with a shorter past. Raises what it was given when that is no matter of length, or cannot be helped."""
+        """Return the plan with a shorter history. Re-raise `full` if it is not about length or compacting did not help."""
         if isinstance(full, ProviderError) and full.kind is not FailureKind.CONTEXT_OVERFLOW:
             raise full
         number, self._attempts_in_a_row = self._attempts_in_a_row, self._attempts_in_a_row + 1
@@ -113,20 +114,20 @@ class Compactor:
         )
         if job is None or not await self._compact(job, will_retry=True):
             if isinstance(full, ContextAlmostFull):
-                return plan  # it is asked all the same: perhaps there is room after all
+                return plan  # ask the model anyway: the request may still fit
             raise _still_too_long_error(full, number)
         return replace(plan, past=await self._read_history(plan))
 
-    async def run_compaction(self, plan: RunPlan, wish: dict[str, Any]) -> None:
-        """The whole of a run that was asked for nothing else: it ends with the summary, in one commit."""
+    async def run_compaction(self, plan: RunPlan, options: dict[str, Any]) -> None:
+        """Carry out a run that only compacts. The summary and the end of the run are one commit."""
         past, window = plan.past, _context_window(plan)
-        most = wish.get("maxLines")
-        keep = KeepLimits(window, messages=most) if most else KeepLimits(int(window * KEEP_SHARES[0]), turns=KEEP_TURNS)
+        max_lines = options.get("maxLines")
+        keep = KeepLimits(window, messages=max_lines) if max_lines else KeepLimits(int(window * KEEP_SHARES[0]), turns=KEEP_TURNS)
         cut = summarize.choose_cut(past.parts, keep)
         if cut:
-            await self._compact(
-                _CompactionJob(plan, past, cut, CompactionTrigger.MANUAL, window, wish.get("words", ""), not most), will_retry=False
-            )
+            instructions = options.get("words", "")
+            job = _CompactionJob(plan, past, cut, CompactionTrigger.MANUAL, window, instructions, not max_lines)
+            await self._compact(job, will_retry=False)
             return
         end = NewEvent("compaction", {"phase": "end", "willRetry": False, "completed": False, "reason": NOTHING_TO_COMPACT})
         await self._publish_step(
@@ -134,20 +135,20 @@ class Compactor:
         )
 
     async def _plan_job(self, plan: RunPlan, why: CompactionTrigger, number: int) -> _CompactionJob | None:
-        """None: nothing can be cut off any more, or it was tried often enough."""
+        """Return None if nothing more can be cut or the attempts are used up."""
         if number >= len(KEEP_SHARES):
             return None
         past = await self._read_history(plan)
         around = self._count_fixed_tokens(plan)
         size = around + sum(map(token_count.count_message_tokens, past.messages))
-        # One that was refused is longer than the context, whatever is known about that.
+        # A request that the provider rejected exceeds the context, whatever the catalog says.
         window = min(_context_window(plan), size) if why is CompactionTrigger.REFUSED else _context_window(plan)
         room = int(max(window - around, window // 10) * KEEP_SHARES[number])
         cut = summarize.choose_cut(past.parts, KeepLimits(room, messages=MAX_KEPT_MESSAGES))
         return _CompactionJob(plan, past, cut, why, window) if cut else None
 
     async def _compact(self, job: _CompactionJob, *, will_retry: bool) -> bool:
-        """Summarise and store it. False when no model could be asked and it can wait; else that is raised."""
+        """Summarize and store the summary. If the model fails, return False if the run can continue without it, else raise."""
         failed = {"phase": "end", "willRetry": False, "completed": False}
         before = self._count_fixed_tokens(job.plan) + sum(map(token_count.count_message_tokens, job.past.messages))
         start = {"phase": "start", "reason": str(job.why), "tokensBefore": before, "summarised": len(job.gone)}
@@ -165,7 +166,7 @@ class Compactor:
             await self._publish_step(events=[end])
             if not can_wait:
                 raise
-            log.warning("run %d could not summarise its conversation (%s) and goes on with all of it", self._claimed.pk, error.kind)
+            log.warning("run %d could not summarize its history (%s); continuing with all of it", self._claimed.pk, error.kind)
             return False
         await self._store(job, summary, usages, before, will_retry=will_retry)
         self._open.closing = ()
@@ -175,17 +176,19 @@ class Compactor:
         messages = [part.message for part in job.gone]
         before = _previous_summary(job.past)
         if not job.asks_model:
-            return summarize.summarize_without_model(messages, before, "nobody was asked to")
+            return summarize.summarize_without_model(messages, before, "no model was used")
 
         async def ask(request: str) -> str:
             return await self._ask(job.plan, request, usages)
 
-        return await summarize.summarize_messages(messages, before=before, wish=job.wish, ask=ask, window=job.window)
+        return await summarize.summarize_messages(
+            messages, before=before, instructions=job.instructions, ask=ask, window=job.window
+        )
 
-    async def _ask(self, plan: RunPlan, words: str, usages: list[Usage]) -> str:
-        # What the caller wished for its answer, such as a form or a length, is not meant for this one.
+    async def _ask(self, plan: RunPlan, prompt: str, usages: list[Usage]) -> str:
+        # The caller's parameters, such as response format or length, apply to its own answer only.
         request = replace(
-            plan.request, messages=(UserMessage(words),), system=SUMMARY_SYSTEM_PROMPT, tools=(), parameters={}, thinking=""
+            plan.request, messages=(UserMessage(prompt),), system=SUMMARY_SYSTEM_PROMPT, tools=(), parameters={}, thinking=""
         )
         watch = ModelInstrumentation(plan.model, self._span)
         answer = ask_model(plan.provider, request, new_id=new_message_id, sleep=asyncio.sleep, watch=watch)
@@ -216,14 +219,14 @@ class Compactor:
         costs = [calculate_cost_microusd(plan.model.display_name, usage) or 0 for usage in usages]
         last = max(job.past.parts[: job.cut], key=lambda part: part.position)
         meta = {SUMMARIZED_THROUGH_KEY: last.id, "reason": str(job.why), **numbers, **facts.to_meta()}
-        # The originals leave the history with their envelopes: what is said of them must have one as well.
+        # The originals leave the history together with their envelopes, so their summary needs one too.
         meta |= {INCLUDES_OTHERS_KEY: True} if job.is_untrusted else {}
         if usages:
             meta |= {"provider": plan.model.provider, "model": plan.model.model}
             meta["usage"] = {"input": used.input_tokens, "output": used.output_tokens, "costMicroUsd": sum(costs)}
         message_id = new_message_id()
-        told_end = {"phase": "end", "willRetry": will_retry, "completed": True, "reason": str(job.why), **numbers}
-        end = NewEvent("compaction", {**told_end, "messageId": message_id, "text": text})
+        end_data = {"phase": "end", "willRetry": will_retry, "completed": True, "reason": str(job.why), **numbers}
+        end = NewEvent("compaction", {**end_data, "messageId": message_id, "text": text})
         ending: dict[str, Any] = {"events": [end]}
         if job.why is CompactionTrigger.MANUAL:
             ending = {"events": [end, self._last_event(COMPACTED)], "to": Run.Status.COMPLETED, "reason": COMPACTED}
@@ -235,13 +238,13 @@ class Compactor:
             cost_microusd=sum(costs),
             **ending,
         )
-        log.info("run %d summarised %d messages (%s, %d model calls)", claimed.pk, len(job.gone), job.why, len(usages))
+        log.info("run %d summarized %d messages (%s, %d model calls)", claimed.pk, len(job.gone), job.why, len(usages))
 
-    async def _publish_step(self, **what: Any) -> None:
-        await db.write(queue.write_step, self._claimed, key=str(self._claimed.session_id), **what)
+    async def _publish_step(self, **step: Any) -> None:
+        await db.write(queue.write_step, self._claimed, key=str(self._claimed.session_id), **step)
 
     async def _read_history(self, plan: RunPlan) -> History:
-        """The past as it is stored now: with everything this run has done."""
+        """Read the stored history, including everything this run has done."""
         claimed = self._claimed
         reader = reader_origin(claimed.options, claimed.session_key)
         entries = await db.read(read_model_history, claimed.session_id, claimed.generation, claimed.pk, reader)
@@ -264,7 +267,7 @@ def _context_window(plan: RunPlan) -> int:
 
 
 def _previous_summary(past: History) -> str:
-    """The summary before, without the lists that were appended to it: they are kept apart."""
+    """Return the previous summary without the appended fact lists, which are stored separately."""
     if past.summary is None:
         return ""
     first = past.summary.content[0] if past.summary.content else {}
@@ -274,5 +277,5 @@ def _previous_summary(past: History) -> str:
 def _still_too_long_error(refused: ProviderError, times: int) -> ProviderError:
     if not times:
         return refused
-    words = f"{refused.message} (the conversation was summarised {times} times and is still too long)"
-    return ProviderError(refused.kind, words, status=refused.status)
+    message = f"{refused.message} (the history was summarized {times} times and is still too long)"
+    return ProviderError(refused.kind, message, status=refused.status)

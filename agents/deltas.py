@@ -1,6 +1,6 @@
-"""Streamed text on its way into the event log: the deltas of all runs of this process, written together.
+"""Write streamed text to the event log, batching the deltas of all runs of this process.
 
-The first delta of an answer goes out at once; later ones are merged and leave with the next commit, at most every 20 ms.
+The first delta of an answer is written immediately; later ones are merged and written with the next commit, at most every 20 ms.
 A row per token would cost 40-50 % of a core at 1,000 tokens a second, merged rows 5-6 %.
 """
 
@@ -19,15 +19,15 @@ from sessions_app.runs.queue import ClaimedRun
 
 log = logging.getLogger(__name__)
 
-COMMIT_INTERVAL_S = 0.020  # 25 ms put the slowest of 300 watchers at 39-41 ms, 20 ms at 34-35
-# Before an answer's first delta: not zero, so that many answers that begin together share a commit.
+COMMIT_INTERVAL_S = 0.020  # with 300 watchers, the slowest is 39-41 ms behind at 25 ms, 34-35 ms at 20 ms
+# Before an answer's first delta. Not zero, so that answers that start together share a commit.
 FIRST_COMMIT_DELAY_S = 0.003
-MAX_DELTA_LENGTH = 8_192  # characters: an event stays well below what the bus carries whole
+MAX_DELTA_LENGTH = 8_192  # characters; keeps an event well below the bus message limit
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaSource:
-    """Where a delta belongs: the text, the thinking, or one of the tool calls being written."""
+    """What a delta belongs to: the text, the thinking, or one of the tool calls being streamed."""
 
     stream: str
     call: int | None = None
@@ -39,37 +39,37 @@ TEXT, THINKING = DeltaSource("assistant"), DeltaSource("thinking")
 
 @dataclass(slots=True, eq=False)
 class OpenMessage:
-    """The answer being streamed by one run. `text` and `thinking` are what was told so far, in this attempt."""
+    """The answer being streamed by one run. `text` is what this attempt has streamed so far."""
 
     claimed: ClaimedRun
     message_id: str = ""
     attempt: int = 1
     text: list[str] = field(default_factory=list)
-    told: dict[DeltaSource, int] = field(default_factory=dict)  # characters already in events
-    unsent: list[tuple[DeltaSource, str]] = field(default_factory=list)  # neighbours of one source merged
-    closing: tuple[NewEvent, ...] = ()  # told first if the run ends or is frozen here: what is under way besides is given up
-    lost: BaseException | None = None  # why nothing can be written any more
+    published: dict[DeltaSource, int] = field(default_factory=dict)  # number of characters already in events
+    unsent: list[tuple[DeltaSource, str]] = field(default_factory=list)  # adjacent deltas of one source are merged
+    closing: tuple[NewEvent, ...] = ()  # published first if the run ends or is frozen now, to close what is in progress
+    lost: BaseException | None = None  # why nothing more can be written
     owner: "asyncio.Task[None] | None" = None
     started_at: float = 0.0
     thought_until: float = 0.0
 
     def begin(self, message_id: str, attempt: int) -> None:
         self.message_id, self.attempt = message_id, attempt
-        self.text, self.told, self.unsent = [], {}, []
+        self.text, self.published, self.unsent = [], {}, []
         self.started_at = self.thought_until = time.monotonic()
 
     @property
     def thinking_ms(self) -> int:
-        """From the beginning of the answer to its last thought; a provider may send all thoughts at once."""
+        """Time from the start of the answer to its last thinking delta; a provider may send all thinking in one delta."""
         return int((self.thought_until - self.started_at) * 1000)
 
     @property
     def is_unpublished(self) -> bool:
-        """Nobody has seen any of this answer yet."""
-        return not self.told
+        """Whether no part of this answer has been published yet."""
+        return not self.published
 
     def void(self) -> list[NewEvent]:
-        """What tells that nothing of this answer counts; nothing if nobody has seen any of it."""
+        """Return the events that discard this answer; none if nothing of it was published."""
         if self.is_unpublished:
             return []
         return [NewEvent("assistant", {"messageId": self.message_id, "attempt": self.attempt + 1, "reset": True})]
@@ -84,17 +84,17 @@ class OpenMessage:
         self.unsent.append((source, text))
 
     def take(self) -> list[NewEvent]:
-        """What was not told yet, as events; it is the caller's to write."""
+        """Return unpublished text as events and mark it as published; the caller writes them."""
         events = []
         for source, text in self.unsent:
             for begin in range(0, len(text), MAX_DELTA_LENGTH):
                 piece = text[begin : begin + MAX_DELTA_LENGTH]
-                offset = self.told.get(source, 0)
+                offset = self.published.get(source, 0)
                 data = {"messageId": self.message_id, "attempt": self.attempt, "delta": piece, "offset": offset}
                 if source.call is not None:
                     data |= {"index": source.call, "name": source.name}
                 events.append(NewEvent(source.stream, data))
-                self.told[source] = offset + len(piece)
+                self.published[source] = offset + len(piece)
         self.unsent = []
         return events
 
@@ -110,7 +110,7 @@ class DeltaWriter:
     def __init__(self) -> None:
         self._waiting: dict[int, OpenMessage] = {}
         self._last_commit = 0.0
-        self._answer_started = asyncio.Event()  # an answer begins
+        self._answer_started = asyncio.Event()
         self._flushing: asyncio.Task[None] | None = None
 
     def add(self, message: OpenMessage, source: DeltaSource, text: str) -> None:
@@ -127,14 +127,14 @@ class DeltaWriter:
                 await self._wait_for_commit()
                 batch = [(message, events) for message in self._waiting.values() if (events := message.take())]
                 self._waiting = {}
-                if batch:  # else everything left with the end of its run
+                if batch:  # else everything was written when its run ended
                     self._last_commit = asyncio.get_running_loop().time()
                     await self._write(batch)
         finally:
             self._flushing = None
 
     async def _wait_for_commit(self) -> None:
-        """Until the next commit is due; sooner when an answer begins meanwhile."""
+        """Wait until the next commit is due, or less if a new answer starts."""
         if not self._answer_started.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(self._last_commit + COMMIT_INTERVAL_S):
@@ -147,9 +147,9 @@ class DeltaWriter:
         began = time.perf_counter()
         try:
             held = await db.write(queue.append_events, [(message.claimed, events) for message, events in batch], alone=True)
-        except Exception as error:  # the database refuses: these runs cannot go on here, and are continued when it is back
+        except Exception as error:  # the database failed: these runs can't continue here and are recovered later
             if len(batch) > 1 and not isinstance(error, Unavailable):
-                for item in batch:  # one of them is at fault: the others are written
+                for item in batch:  # one of them is at fault: write the others
                     await self._write([item])
                 return
             log.warning("could not write the deltas of %d runs: %s", len(batch), error)
@@ -160,4 +160,4 @@ class DeltaWriter:
         metrics.deltas.inc(sum(len(events) for _, events in batch))
         for message, _ in batch:
             if message.claimed.pk not in held:
-                message.fail(queue.LeaseLost(f"run {message.claimed.pk} has another owner"))
+                message.fail(queue.LeaseLost(f"run {message.claimed.pk} is now owned by another worker"))

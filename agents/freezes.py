@@ -1,4 +1,4 @@
-"""Stopping by the name people use: that the agent exists is known here, everything else is sessions_app.runs.freezes."""
+"""Freeze agents by ID. Checks that the agent exists and leaves the rest to `sessions_app.runs.freezes`."""
 
 from agents.selectors import agent_exists
 from clawsite.accounts.models import User
@@ -8,7 +8,7 @@ from sessions_app.runs import freezes
 
 
 def freeze(scope: str, subject: str = "", *, reason: str, by: User | None, by_name: str = "") -> tuple[Freeze, bool]:
-    """As `freezes.freeze`, but a mistyped agent is told instead of stopping nothing."""
+    """Like `freezes.freeze`, but raise NotFound for an unknown agent instead of freezing nothing."""
     if scope == Freeze.Scope.AGENT and subject and not agent_exists(subject):
         raise NotFound(f"there is no agent {subject!r}", details={"code": "UNKNOWN_AGENT_ID"})
     return freezes.freeze(scope, subject, reason=reason, by=by, by_name=by_name)

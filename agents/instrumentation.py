@@ -1,6 +1,6 @@
-"""What is counted and traced of a run while it goes on: the run, each attempt to ask a model, each tool call.
+"""Metrics and traces of a run: the run itself, each model call attempt and each tool call.
 
-Names, numbers and ids only; what was asked and said is never in a span. Without tracing only the figures are kept.
+Spans hold names, numbers and IDs only, never message text. Without tracing, only metrics are recorded.
 """
 
 import time
@@ -13,18 +13,18 @@ from clawsite.infra.observability.tracing import Span
 from sessions_app.runs.queue import ClaimedRun
 from tools_app.core.definition import ToolEnded, ToolEvent, ToolStarted
 
-STOPPED_OUTCOME = "stopped"  # given up by us: the run was stopped, or handed over
+STOPPED_OUTCOME = "stopped"  # canceled by us: the run was stopped or handed over
 
 
 def start_run_span(claimed: ClaimedRun) -> Span:
-    """One for each time that a worker has the run; all of a run belong to the request that started it."""
+    """Start a span for one worker's lease of the run, as a child of the request that started the run."""
     known: dict[str, str | int] = {"clawsite.run": claimed.pk, "clawsite.agent": claimed.agent, "clawsite.lane": claimed.lane}
     parent = tracing.clean_header(claimed.options.get("traceparent"))
     return tracing.start_span("run", parent, known | {"clawsite.rescues": claimed.rescues})
 
 
 class ModelInstrumentation:
-    """Looks on while one question is asked, attempt by attempt."""
+    """Observes the attempts of one model call."""
 
     def __init__(self, model: ResolvedModel, parent: str) -> None:
         self._model, self._parent = model, parent
@@ -32,7 +32,7 @@ class ModelInstrumentation:
         self._began = 0.0
 
     def begin(self, request: ModelRequest, attempt: int) -> ModelRequest:
-        """The request as it is sent: with the header of its span, if there is one."""
+        """Start an attempt; return the request with the trace header of its span, if tracing is enabled."""
         known: dict[str, str | int] = {"gen_ai.provider.name": self._model.provider, "gen_ai.request.model": self._model.model}
         self._span = tracing.start_span("model call", self._parent, known | {"clawsite.attempt": attempt}, kind="client")
         self._began = time.perf_counter()
@@ -52,7 +52,7 @@ class ModelInstrumentation:
         self._end(kind)
 
     async def aclose(self) -> None:
-        """Nobody wants the answer any more; after an end this means nothing."""
+        """Record a canceled attempt; does nothing if the attempt has ended."""
         if self._span:
             self._end(STOPPED_OUTCOME)
 
@@ -66,7 +66,7 @@ class ModelInstrumentation:
 
 
 class ToolInstrumentation:
-    """Looks on while the calls of one turn are carried out."""
+    """Observes the tool calls of one turn."""
 
     def __init__(self, parent: str) -> None:
         self._parent = parent
@@ -86,7 +86,7 @@ class ToolInstrumentation:
 
     def _end(self, call_id: str, outcome: str) -> None:
         span, began = self._open.pop(call_id, (None, 0.0))
-        if span is None:  # refused before it began
+        if span is None:  # denied before it started
             return
         metrics.tool_calls.labels(outcome).inc()
         metrics.tool_seconds.observe(time.perf_counter() - began)

@@ -1,7 +1,7 @@
-"""The conversation itself: ask the model, carry out the tool calls it wants, ask again.
+"""The agent loop: ask the model, run the tool calls it requests, ask again.
 
-It thinks and does nothing else. The model is `ask`, the tools are `use`, what happens leaves as events. It stores nothing:
-given the history stored so far it goes on where that ends, so a run may die and be continued anywhere.
+Pure: the model is `ask`, the tools are `use`, and everything that happens is yielded as an event. The loop stores nothing; it
+continues from the stored history, so any worker can continue a run whose worker died.
 """
 
 import base64
@@ -18,14 +18,14 @@ from tools_app.loop_guard import CompletedCall
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """Nothing is in flight and a call waits for people or children: the conversation goes on in another run of the loop."""
+    """Nothing is in flight and a call waits for approval or subagents; the loop is started again when it can continue."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class HandedOver:
-    """What is left of the last answer is for whoever asked to carry out: the results come with their next message."""
+    """The client has to make the remaining calls of the last answer; it sends the results with its next message."""
 
     calls: tuple[ToolCallRequest, ...]
 
@@ -41,9 +41,9 @@ Ask = Callable[[Sequence[Message]], AsyncGenerator[AskEvent, None]]
 Use = Callable[[Sequence[ToolCallRequest]], AsyncGenerator[UseEvent, None]]
 IsClientTool = Callable[[ToolCallRequest], bool]
 
-# OpenAI refuses longer ids when they come back; others have been seen to hide kilobytes in them.
+# OpenAI rejects longer IDs when they are sent back; some providers put kilobytes into them.
 MAX_CALL_ID_LENGTH = 40
-SHORT_CALL_ID_LENGTH = 16  # a run's number fits behind it
+SHORT_CALL_ID_LENGTH = 16  # leaves room to append the run's number
 MISSING_RESULT_TEXT = "No result was recorded: the run ended before this call did. Whether it had an effect is unknown."
 
 
@@ -56,9 +56,9 @@ async def converse(
     is_callers: IsClientTool = lambda call: False,
     id_mark: str = "",
 ) -> AsyncGenerator[LoopEvent, None]:
-    """Go on from `history` until the model answers without a tool call, a call parks, or the turns are used up.
+    """Continue from `history` until the model answers without a tool call, a call parks, or the turn limit is reached.
 
-    Calls of tools that the caller has are not used here: they end the conversation for now, when all others have their results.
+    Calls to client tools are not run here: once all other calls have results, they end the loop with `HandedOver`.
     """
     messages = normalize_history(history)
     while True:
@@ -86,10 +86,10 @@ async def converse(
             return
         reply = None
         async with aclosing(ask(messages)) as answer:
-            async for said in answer:
-                if isinstance(said, Replied):
-                    said = reply = replace(said, message=make_call_ids_unique(said.message, messages, id_mark))
-                yield said
+            async for ask_event in answer:
+                if isinstance(ask_event, Replied):
+                    ask_event = reply = replace(ask_event, message=make_call_ids_unique(ask_event.message, messages, id_mark))
+                yield ask_event
         if reply is None:
             raise RuntimeError("the model's stream ended without an answer")
         messages = [*messages, reply.message]
@@ -98,15 +98,15 @@ async def converse(
 async def run_single_call(
     history: Sequence[Message], call: ToolCallRequest, *, new_id: Callable[[], str], use: Use, id_mark: str = ""
 ) -> AsyncGenerator[LoopEvent, None]:
-    """One call that a person wants, and no model: written down as an answer that asks for it, then carried out.
+    """Run one tool call requested by a person, without a model: record it as an answer with that call, then run it.
 
-    The history ends with the wish, or, when the run goes on after a death, with the call.
+    The history ends with the request or, if the run was recovered from a dead worker, with the call.
     """
     messages = normalize_history(history)
     if messages and isinstance(messages[-1], UserMessage):
-        asked = make_call_ids_unique(AssistantMessage(text="", tool_calls=(call,)), messages, id_mark)
-        yield Replied(new_id(), 1, asked, Usage(), model="", finish_reason="invoked")
-        messages = [*messages, asked]
+        reply = make_call_ids_unique(AssistantMessage(text="", tool_calls=(call,)), messages, id_mark)
+        yield Replied(new_id(), 1, reply, Usage(), model="", finish_reason="invoked")
+        messages = [*messages, reply]
     if calls := find_unanswered_calls(messages):
         async with aclosing(use(calls)) as events:
             async for event in events:
@@ -114,7 +114,7 @@ async def run_single_call(
 
 
 def find_unanswered_calls(messages: Sequence[Message]) -> list[ToolCallRequest]:
-    """The calls of the last answer that have no result yet, in the model's order."""
+    """Return the calls of the last answer that have no result yet, in the model's order."""
     answered: set[str] = set()
     for message in reversed(messages):
         match message:
@@ -123,17 +123,17 @@ def find_unanswered_calls(messages: Sequence[Message]) -> list[ToolCallRequest]:
             case AssistantMessage(tool_calls=calls):
                 return [call for call in calls if call.id not in answered]
             case UserMessage():
-                return []  # somebody has spoken since: whatever is open belongs to a run that ended
+                return []  # a newer user message: open calls belong to a run that ended
     return []
 
 
 def fill_missing_results(before: Sequence[Message], own: Sequence[Message]) -> list[Message] | None:
-    """The history of a run that begins with results of its caller's tools. A call for which none came is told to have none.
+    """Build the history of a run that starts with client tool results; calls without a result get MISSING_RESULT_TEXT.
 
-    None if they answer nothing: somebody has spoken in between.
+    Return None if the results answer no open call because another message came in between.
     """
     if any(isinstance(message, AssistantMessage) for message in own):
-        return [*before, *own]  # the model has had them already
+        return [*before, *own]  # the model has already seen the results
     history = normalize_history([*before, *own])
     missing = [ToolResultMessage(call.id, call.name, MISSING_RESULT_TEXT, is_error=True) for call in find_unanswered_calls(history)]
     history = normalize_history([*history, *missing])
@@ -141,7 +141,7 @@ def fill_missing_results(before: Sequence[Message], own: Sequence[Message]) -> l
 
 
 def count_turns(messages: Sequence[Message]) -> int:
-    """Answers since the user last spoke. Counted from the history, so that a continued run gets no fresh allowance."""
+    """Count answers since the last user message. Uses the history, so a recovered run doesn't get a fresh limit."""
     turns = 0
     for message in reversed(messages):
         if isinstance(message, UserMessage):
@@ -151,7 +151,7 @@ def count_turns(messages: Sequence[Message]) -> int:
 
 
 def list_steps(messages: Sequence[Message]) -> list[CompletedCall]:
-    """The calls since the user last spoke that have a result, oldest first."""
+    """Return the completed calls since the last user message, oldest first."""
     steps: list[CompletedCall] = []
     results: dict[str, ToolResultMessage] = {}
     for message in reversed(messages):
@@ -167,14 +167,14 @@ def list_steps(messages: Sequence[Message]) -> list[CompletedCall]:
 
 
 def _images(result: ToolResult) -> tuple[Image, ...]:
-    shown = (block for block in result.content if isinstance(block, ImageBlock))
-    return tuple(Image(block.name, block.mime_type, base64.b64decode(block.data)) for block in shown)
+    blocks = (block for block in result.content if isinstance(block, ImageBlock))
+    return tuple(Image(block.name, block.mime_type, base64.b64decode(block.data)) for block in blocks)
 
 
 def make_call_ids_unique(message: AssistantMessage, history: Iterable[Message], mark: str = "") -> AssistantMessage:
-    """The answer with call ids that nothing in the conversation has yet; providers repeat them or send none.
+    """Give the answer's calls IDs that are unique in the session; providers repeat IDs or send none.
 
-    Where the history is not all of the conversation, a `mark` of the run makes ids unique that are too short to be so by chance.
+    If the history is incomplete, `mark`, which identifies the run, is appended to IDs too short to be unique by chance.
     """
     if not message.tool_calls:
         return message
@@ -194,33 +194,33 @@ def make_call_ids_unique(message: AssistantMessage, history: Iterable[Message], 
 
 
 def normalize_history(history: Iterable[Message]) -> list[Message]:
-    """The history as every provider accepts it: behind an answer the results of its calls, in the model's order.
+    """Return the history in the form every provider accepts: each answer is followed by its results, in the model's order.
 
-    Results are stored as they arrive, runs end in the middle of a turn, a window cuts off the beginning. So results are put
-    in order, those without their call are left out, and a call nobody will carry out any more gets a result that says so.
+    Results are stored as they arrive, runs end in mid-turn, and the history window cuts off the beginning. So results are
+    sorted, results without a call are dropped, and calls that will never run get a result that says so.
     """
-    tidy: list[Message] = []
+    normalized: list[Message] = []
     calls: tuple[ToolCallRequest, ...] = ()  # of the last answer
     results: dict[str, ToolResultMessage] = {}
-    said_since: list[Message] = []  # may have been stored between a call and its result, and comes behind them
+    later_messages: list[Message] = []  # user messages, possibly stored between a call and its result; moved after the results
 
     def close(*, finished: bool) -> None:
         for call in calls:
             if call.id in results:
-                tidy.append(results[call.id])
+                normalized.append(results[call.id])
             elif finished:
-                tidy.append(ToolResultMessage(call.id, call.name, MISSING_RESULT_TEXT, is_error=True))
-        tidy.extend(said_since)
+                normalized.append(ToolResultMessage(call.id, call.name, MISSING_RESULT_TEXT, is_error=True))
+        normalized.extend(later_messages)
 
     for message in history:
         match message:
             case ToolResultMessage():
                 results.setdefault(message.call_id, message)
             case UserMessage():
-                said_since.append(message)
+                later_messages.append(message)
             case AssistantMessage():
                 close(finished=True)
-                tidy.append(message)
-                calls, results, said_since = message.tool_calls, {}, []
-    close(finished=bool(said_since))
-    return tidy
+                normalized.append(message)
+                calls, results, later_messages = message.tool_calls, {}, []
+    close(finished=bool(later_messages))
+    return normalized

@@ -1,4 +1,4 @@
-"""What a worker does for the whole installation: seal the audit log, note how far the event log is, forget what is old."""
+"""Server-wide maintenance done by workers: seal the audit log, record the event log position, delete old data."""
 
 import asyncio
 import datetime as dt
@@ -14,11 +14,11 @@ from clawsite.infra.audit import chain as audit_chain
 from sessions_app.events import epoch, retention
 
 INTERVAL_SECONDS = 60.0
-BATCH_PAUSE_SECONDS = 0.05  # between two steps, so that others come first; still 3,000 events a second
+BATCH_PAUSE_SECONDS = 0.05  # between two batches, so that other writers go first; still 3,000 events per second
 
 
 async def seal_audit_log() -> None:
-    """Every second, and any number of workers: one of them does it, and the others find nothing left."""
+    """Seal new audit log entries. All workers run this every second; one does the work, the others find nothing left."""
     while await db.read(audit_chain.has_unsealed):
         if await db.write(audit_chain.seal_entries, alone=True) < audit_chain.BATCH_SIZE:
             return
@@ -31,7 +31,7 @@ async def anchor_audit_log() -> None:
 
 
 async def record_log_position() -> None:
-    """Also at a clean end: what is restored later is then known to be older."""
+    """Record the position, also at a clean shutdown, so that a database restored later is recognized as older."""
     seen = await asyncio.to_thread(epoch.read_note, settings.HOME)
     mark = await db.write(epoch.advance_mark, seen, alone=True)
     await asyncio.to_thread(epoch.write_note, settings.HOME, mark)
@@ -41,13 +41,13 @@ async def delete_old_events() -> None:
     if settings.EVENT_DAYS <= 0:
         return
     before = clock.now() - dt.timedelta(days=settings.EVENT_DAYS)
-    sessions, place = await db.read(retention.list_sessions_with_old_events, before)
+    sessions, position = await db.read(retention.list_sessions_with_old_events, before)
     while sessions:
         for session_id in sessions:
             while cursor := await db.read(retention.find_deletable_cursor, session_id, before):
                 await db.write(retention.delete_events, session_id, cursor, alone=True)
                 await asyncio.sleep(BATCH_PAUSE_SECONDS)
-        sessions, place = await db.read(retention.list_sessions_with_old_events, before, place)
+        sessions, position = await db.read(retention.list_sessions_with_old_events, before, position)
 
 
 async def delete_stateless_sessions() -> None:

@@ -1,6 +1,6 @@
-"""Step 8: what the loop yields becomes rows. Each method is one transaction under the run's fence.
+"""Store what the loop yields. Each method is one transaction under the run's fence.
 
-The functions at the end run on the writer thread and may be run twice, so they change nothing but the database.
+The functions at the end run on the writer thread and may be retried, so they change only the database.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,9 +40,8 @@ class RunStore:
         self._open = message
         self._key = str(claimed.session_id)
         self.may_act_until = 0.0
-        self._supervised: dict[
-            str, tuple[PlannedCommand, Supervision, RunPlan]
-        ] = {}  # permits that are looked at again at their start
+        # Authorizations that are checked again when their call starts.
+        self._supervised: dict[str, tuple[PlannedCommand, Supervision, RunPlan]] = {}
 
     async def _write(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return await db.write(fn, self._claimed, *args, key=self._key, **kwargs)
@@ -52,21 +51,21 @@ class RunStore:
         await self._write(queue.write_step, events=[NewEvent("assistant", data)])
 
     async def retry(self, event: AttemptReset) -> None:
-        """The attempt failed: what was streamed of it is void."""
+        """Discard what a failed attempt has streamed and announce the retry."""
         void = {"messageId": event.message_id, "attempt": event.attempt, "reset": True}
         pause = {"phase": "retry", "kind": str(event.kind), "attempt": event.attempt, "delayMs": int(event.delay_s * 1000)}
         self._open.begin(event.message_id, event.attempt)
         await self._write(queue.write_step, events=[NewEvent("assistant", void), NewEvent("lifecycle", pause)])
 
     async def reply(self, event: Replied, turn: ProposedCalls, plan: RunPlan) -> dict[str, Authorization]:
-        """Store an answer, decide its tool calls as they will run, and end the run if it has none: all at once."""
+        """Store an answer, authorize its tool calls, and end the run if it has none, all in one transaction."""
         streamed, thinking_ms = self._open.take(), self._open.thinking_ms
         self._open.begin("", 1)
         decided = await self._write(_store_reply, event, turn, plan, streamed, thinking_ms)
         return self._remember_supervised(decided, turn, plan)
 
     async def decide(self, turn: ProposedCalls, plan: RunPlan) -> dict[str, Authorization]:
-        """Decide calls that an earlier owner left undone: the policy may have changed, people may have answered since."""
+        """Authorize calls left by an earlier worker again: policies or approvals may have changed since."""
         return self._remember_supervised(await self._write(decide_calls_again, turn, plan), turn, plan)
 
     def _remember_supervised(
@@ -79,12 +78,12 @@ class RunStore:
         return decided
 
     async def record_not_run(self, call: ToolCallRequest, result: ToolResult) -> None:
-        """The result of a call that was allowed and for another reason not made."""
+        """Store the result of a call that was allowed but not run for another reason."""
         await self.started(CallRef(call.id, call.name, call.arguments))
         await self.ended(CallRef(call.id, call.name, call.arguments), result)
 
     async def hand_over(self, call_ids: Sequence[str]) -> None:
-        """The run has ended with calls that are its caller's to make."""
+        """End the run with calls that the client has to make."""
         last = lifecycle.build_end_event(
             Run.Status.COMPLETED, HANDED_OVER, startedAt=self._claimed.started_ms, toolCallIds=list(call_ids)
         )
@@ -93,14 +92,14 @@ class RunStore:
     async def park(self, reason: str) -> None:
         await self._write(_park_run, reason)
 
-    async def freeze(self, words: str) -> None:
-        """People stopped the run. What was streamed of an answer is void, what is stored stays, calls that did not begin wait."""
+    async def freeze(self, reason: str) -> None:
+        """Freeze the run: discard a partly streamed answer, keep what is stored, leave calls that haven't started pending."""
         void = [*self._open.closing, *self._open.void()]
         self._open.begin("", 1)
-        await self._write(_freeze_run, words, void)
+        await self._write(_freeze_run, reason, void)
 
     async def end(self, to: Run.Status, reason: str, error: str) -> None:
-        """End without a further answer. Text that was already shown stays: it is stored as an unfinished answer."""
+        """End the run without another answer. Text already shown is stored as an unfinished answer."""
         text = "".join(self._open.text)
         streamed = [*self._open.closing, *self._open.take()]
         unfinished = (self._open.message_id, self._open.attempt, text) if text else None
@@ -108,20 +107,20 @@ class RunStore:
         await self._write(_end_run, to, reason, error, streamed, unfinished)
 
     def may_act(self) -> bool:
-        """A commit proves the lease at its moment only. A worker that was frozen since then must not act any more."""
+        """Whether the lease still holds. A commit proves it only at that moment; a worker paused since then must not act."""
         return boot_time() <= self.may_act_until
 
     async def started(self, call: CallRef) -> None:
-        if refused := await self._write(_start_call, call, self._supervised.get(call.id)):
-            raise CallNotStarted(refused)
+        if denial := await self._write(_start_call, call, self._supervised.get(call.id)):
+            raise CallNotStarted(denial)
         if not self.may_act():
-            raise LeaseLost(f"the lease of run {self._claimed.pk} may have run out before call {call.id} could begin")
+            raise LeaseLost(f"the lease of run {self._claimed.pk} may have expired before call {call.id} could start")
 
     async def updated(self, call: CallRef, partial: ToolResult) -> None:
         await self._write(queue.write_step, events=[tool_calls.build_update_event(call.id, call.name, partial.text)])
 
     async def ended(self, call: CallRef, result: ToolResult) -> None:
-        """Images leave the result here: their bytes are kept as attachments, and rows and events only name them."""
+        """Store a result. Images are stored as attachments; rows and events only refer to them by ID."""
         images = [block for block in result.content if isinstance(block, ImageBlock)]
         stored = await db.read(tool_images.store_images, images) if images else []
         await self._write(_store_result, call, result, stored)
@@ -145,11 +144,11 @@ def _store_reply(
     for call in message.tool_calls:
         block = {"type": "toolCall", "id": call.id, "name": call.name, "arguments": call.arguments}
         content.append(block | ({"error": call.error} if call.error else {}))
-    told_usage: dict[str, Any] = {"input": usage.input_tokens, "output": usage.output_tokens, "cacheRead": usage.cache_read}
+    usage_data: dict[str, Any] = {"input": usage.input_tokens, "output": usage.output_tokens, "cacheRead": usage.cache_read}
     meta: dict[str, Any] = {"stopReason": event.finish_reason}
-    if event.model:  # a person's own call has none behind it
-        told_usage |= {"cacheWrite": usage.cache_write, "costMicroUsd": cost}
-        meta = {"provider": plan.model.provider, "model": plan.model.model, "usage": told_usage, **meta}
+    if event.model:  # empty for a call invoked by a person
+        usage_data |= {"cacheWrite": usage.cache_write, "costMicroUsd": cost}
+        meta = {"provider": plan.model.provider, "model": plan.model.model, "usage": usage_data, **meta}
     entry = NewEntry("message", "assistant", content, message.text, event.message_id, meta)
     wire = {"role": "assistant", "content": content, "timestamp": clock.now_ms(), "messageId": event.message_id, **meta}
     final = NewEvent("assistant", {"messageId": event.message_id, "attempt": event.attempt, "final": True, "message": wire})
@@ -170,47 +169,47 @@ def _store_reply(
 
 
 def _start_call(claimed: ClaimedRun, call: CallRef, supervised: tuple[PlannedCommand, Supervision, RunPlan] | None) -> str:
-    """Mark a call as begun; -> why it must not begin after all. What allowed a command is looked at again, and used up."""
+    """Mark a call as started and return why it must not run, if so. Checks a command's approval or grants again and uses them."""
     freezes.check_not_frozen(claimed.agent, claimed.pk)
-    refused = "stopped: somebody has asked for the end of this run. It did not run." if _find_stop_request(claimed) else ""
-    if supervised and not refused:
+    denial = "stopped: a stop of this run was requested. It did not run." if _find_stop_request(claimed) else ""
+    if supervised and not denial:
         planned, decided, plan = supervised
         now = read_current_offer(plan.toolset.query.tools)
-        refused = find_current_denial(call, toolset=plan.toolset, rules=current_rules(), now=now)
-        refused = refused or use_approval_or_grants(claimed, planned, decided)
+        denial = find_current_denial(call, toolset=plan.toolset, rules=current_rules(), now=now)
+        denial = denial or use_approval_or_grants(claimed, planned, decided)
     tool_calls.mark_started(claimed, call.id, call.name, call.arguments)
-    return refused
+    return denial
 
 
 def _find_stop_request(claimed: ClaimedRun) -> str:
-    """Why somebody wants the run stopped; empty while nobody does."""
-    wished = Run.objects.filter(pk=claimed.pk, abort_requested_at__isnull=False).values_list("abort_reason", flat=True).first()
-    return "" if wished is None else wished or "rpc"
+    """Return the reason of a stop request for this run, or an empty string if there is none."""
+    stop_reason = Run.objects.filter(pk=claimed.pk, abort_requested_at__isnull=False).values_list("abort_reason", flat=True).first()
+    return "" if stop_reason is None else stop_reason or "rpc"
 
 
 def _park_run(claimed: ClaimedRun, reason: str) -> None:
-    """Wait for people. Whoever answered a moment ago found the run at work, so it is looked for their answers here."""
-    if wished := _find_stop_request(claimed):  # a moment ago, when the run was still at work: nobody else looks there any more
-        _end_run(claimed, Run.Status.ABORTED, wished, "", (), None)
+    """Park the run for approval. A decision made a moment ago saw a running run, so check for decisions here."""
+    if stop_reason := _find_stop_request(claimed):  # made while the run was active; nothing checks it once the run is parked
+        _end_run(claimed, Run.Status.ABORTED, stop_reason, "", (), None)
         return
     queue.park_run(claimed, reason)
     if not approval_requests.has_open_approval(claimed.pk):
         lifecycle.make_runs_ready([claimed.pk])
 
 
-def _freeze_run(claimed: ClaimedRun, words: str, void: Sequence[NewEvent]) -> None:
-    if wished := _find_stop_request(claimed):  # somebody asked for more than a pause
-        _end_run(claimed, Run.Status.ABORTED, wished, "", void, None)
+def _freeze_run(claimed: ClaimedRun, reason: str, void: Sequence[NewEvent]) -> None:
+    if stop_reason := _find_stop_request(claimed):  # a stop takes precedence over a freeze
+        _end_run(claimed, Run.Status.ABORTED, stop_reason, "", void, None)
         return
-    tool_calls.interrupt_frozen(claimed, words)
+    tool_calls.interrupt_frozen(claimed, reason)
     queue.park_frozen_run(claimed, before=void)
 
 
 def _store_result(claimed: ClaimedRun, call: CallRef, result: ToolResult, stored: Sequence[StoredFile | None]) -> None:
-    told = result.to_json()
+    data = result.to_json()
     if stored:
-        told["content"] = tool_images.replace_images_with_ids(told["content"], stored, claimed.session_id, claimed.session_owner_id)
-    tool_calls.record_result(claimed, call.id, call.name, told, text=result.text, is_error=result.is_error)
+        data["content"] = tool_images.replace_images_with_ids(data["content"], stored, claimed.session_id, claimed.session_owner_id)
+    tool_calls.record_result(claimed, call.id, call.name, data, text=result.text, is_error=result.is_error)
 
 
 def _end_run(
@@ -224,12 +223,12 @@ def _end_run(
     tool_calls.close_started(claimed, reason)
     undecided, entries = tool_calls.close_waiting(claimed.pk, reason)
     approval_requests.void_for_run(claimed.pk, f"the run ended ({reason})")
-    told = [*streamed, *undecided]
+    events = [*streamed, *undecided]
     if unfinished:
         message_id, attempt, text = unfinished
         content = [{"type": "text", "text": text}]
         entries.append(NewEntry("message", "assistant", content, text, message_id, {"stopReason": reason}))
         wire = {"role": "assistant", "content": content, "timestamp": clock.now_ms(), "messageId": message_id, "stopReason": reason}
-        told.append(NewEvent("assistant", {"messageId": message_id, "attempt": attempt, "final": True, "message": wire}))
+        events.append(NewEvent("assistant", {"messageId": message_id, "attempt": attempt, "final": True, "message": wire}))
     last = lifecycle.build_end_event(to, reason, error, startedAt=claimed.started_ms)
-    queue.write_step(claimed, to=to, reason=reason, error=error, entries=entries, events=[*told, last])
+    queue.write_step(claimed, to=to, reason=reason, error=error, entries=entries, events=[*events, last])

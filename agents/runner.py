@@ -1,12 +1,12 @@
-"""One run, claim to end.
+"""Work on one run, from claim to end.
 
-    1 resolve model   2 choose credentials   3 take the session   4 build tools   5 load history     (prepare.py)
+    1 resolve model   2 choose credentials   3 take the session   4 build tools   5 load history     (prepare/run_plan.py)
     6 stream          7 execute tools                                              (loop.py, tool_turns.py, tools_app)
-    8 persist                                                                      (here, through storing.py)
+    8 persist                                                                      (here, through run_store.py)
 
-A conversation that is too long for the model is summarised between two steps (compacting.py), and the loop begins again.
+A history that is too long for the model is summarized between two steps (compactor.py), and the loop starts again.
 
-Whatever the loop yields is committed before the loop goes on, so a run whose worker died continues after its last step.
+Everything the loop yields is committed before the loop continues, so a run whose worker died continues after its last step.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class Runner:
-    """Works on one claimed run. `stop(reason)` ends it from outside; the way it ended is in the rows."""
+    """Works on one claimed run. `stop()` ends it from outside; the outcome is stored in the database."""
 
     def __init__(self, claimed: ClaimedRun, deltas: DeltaWriter) -> None:
         self.claimed = claimed
@@ -52,8 +52,8 @@ class Runner:
         self._deltas = deltas
         self._store = RunStore(claimed, self.open)
         self._stop_reason: tuple[Run.Status | None, str] | None = None
-        self._end_stored = False  # ended or parked in the rows
-        self.abandoned = False  # the database refused a write: the run is to be given back once it does not
+        self._end_stored = False  # the run is stored as ended or parked
+        self.abandoned = False  # a database write failed: the run is released once the database works again
         self._plan: RunPlan
         self._span = start_run_span(claimed)
         self._tools = ToolTurns(claimed, self._store, self._span.header)
@@ -64,11 +64,11 @@ class Runner:
         return self.open.owner
 
     def extend_lease(self, until: float) -> None:
-        """Tools may be started until then, by `clock.boot_time`."""
+        """Allow tool calls to start until this `clock.boot_time`."""
         self._store.may_act_until = until
 
     def stop(self, to: Run.Status | None, reason: str) -> None:
-        """End the run as `to`, or let it wait as people stopped it; None leaves it to another worker (drained, lease lost)."""
+        """End the run as `to`, or freeze it if `to` is WAITING; None leaves it to another worker (drained, lease lost)."""
         if self._stop_reason is None and self.open.owner and not self.open.owner.done():
             self._stop_reason = (to, reason)
             self._tools.abort.set()
@@ -95,7 +95,7 @@ class Runner:
         except asyncio.CancelledError:
             if self.open.lost is not None:
                 self.abandoned = isinstance(self.open.lost, Unavailable)
-                log.warning("run %d cannot be written any more and is left for another worker: %s", claimed.pk, self.open.lost)
+                log.warning("run %d can't be written and is left for another worker: %s", claimed.pk, self.open.lost)
             elif self._stop_reason is None:
                 raise
             else:
@@ -104,13 +104,13 @@ class Runner:
                     await self._settle(self._store.freeze(reason))
                 elif to is not None:
                     await self._end(to, reason)
-        except RunFrozen as stopped:  # before the hint of it came
-            await self._settle(self._store.freeze(str(stopped)))
+        except RunFrozen as frozen:  # noticed before the bus hint arrived
+            await self._settle(self._store.freeze(str(frozen)))
         except ProviderError as error:
             await self._end(Run.Status.FAILED, error.kind, f"the model did not answer: {error.message}")
         except LeaseLost as error:
-            log.warning("%s; stopped working on it", error)
-        except Unavailable as error:  # the database, not the run: it goes on where it was once the rows can be written again
+            log.warning("%s; stopped working on the run", error)
+        except Unavailable as error:  # the database failed, not the run: it continues once rows can be written again
             self.abandoned = True
             log.warning("run %d is left for another worker: %s", claimed.pk, error)
         except ClawError as error:
@@ -122,21 +122,21 @@ class Runner:
         if not self.claimed.first:
             await self._void_open_answer()
         self._plan = await prepare_run(self.claimed)
-        # Only running counts: what earlier leases used is gone, waiting for people costs nothing.
+        # Only running time counts, including earlier leases; waiting for approval doesn't.
         left = self._plan.timeout_seconds - self.claimed.running_seconds
         limit.reschedule(asyncio.get_running_loop().time() + max(left, 0))
-        if wish := compaction_options_in(self.claimed.options):
-            await self._compactor.run_compaction(self._plan, wish)
+        if compaction := compaction_options_in(self.claimed.options):
+            await self._compactor.run_compaction(self._plan, compaction)
             return
         await self._converse()
         if self._plan.invoked_call and not self._end_stored:
             await self._end(Run.Status.COMPLETED, "invoked")
         elif not self._end_stored:
-            # An answer and the end of its run are one commit, so it was stored by whoever took the run over.
+            # An answer and the end of its run are one commit, so another worker has taken over the run and stored both.
             raise LeaseLost(f"run {self.claimed.pk} was answered by another worker")
 
     async def _converse(self) -> None:
-        """Until the loop comes to an end. A conversation that is too long is shortened, and goes on after its last stored step."""
+        """Run the loop to its end. If the history gets too long, compact it and continue after the last stored step."""
         while True:
             self._tools.plan, self._tools.messages = self._plan, self._plan.past.messages
             try:
@@ -157,11 +157,11 @@ class Runner:
         return loop(max_turns=turns, is_callers=self._is_client_tool, id_mark=mark)
 
     def _is_client_tool(self, call: ToolCallRequest) -> bool:
-        """A call for whoever asked to carry out. One that nobody could read goes back to the model, like ours."""
+        """Whether the client has to make this call. Calls with unreadable arguments go back to the model instead."""
         return call.name in self._plan.toolset.client_tools and not call.error
 
     async def _void_open_answer(self) -> None:
-        """The last owner died in mid-answer: its text is told to be void, and asked for again."""
+        """Discard the text of an answer that the previous worker died in the middle of; the model is asked again."""
         view = await db.read(build_live_view, self.claimed.pk)
         if view.open_message:
             await self._store.reset(view.open_message, view.attempt + 1)
@@ -196,7 +196,7 @@ class Runner:
                 self._end_stored = True
                 await self._store.park(reason)
             case _:
-                pass  # tool events were stored by the journal below, before they were told
+                pass  # tool events were stored by the journal before they were yielded
 
     async def _ask(self, messages: Sequence[Message]) -> AsyncGenerator[AskEvent, None]:
         self._tools.messages = messages
@@ -204,7 +204,7 @@ class Runner:
         shown = limit_images(messages, takes_images=takes_images(self._plan.model.display_name))
         request = replace(self._plan.request, messages=tuple(shown))
         watch = ModelInstrumentation(self._plan.model, self._span.header)
-        # Each attempt has a span of its own, which its HTTP request names.
+        # Each attempt has its own span, whose ID is sent with the HTTP request.
         answer = ask_model(self._plan.provider, request, new_id=new_message_id, sleep=asyncio.sleep, watch=watch)
         async with aclosing(watch), aclosing(answer) as events:
             async for event in events:
@@ -221,13 +221,13 @@ class Runner:
         await self._settle(self._store.end(to, reason, error))
 
     async def _settle(self, writing: Awaitable[None]) -> None:
-        """Store how it ended or why it waits; whoever cancels us a second time does not keep it from being written."""
+        """Store how the run ended or why it waits, even if the task is canceled a second time."""
         ending = asyncio.ensure_future(writing)
-        ending.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, also when nobody waits any more
+        ending.add_done_callback(lambda done: done.cancelled() or done.exception())  # mark the exception as retrieved
         try:
             await asyncio.shield(ending)
         except LeaseLost as lost:
-            log.info("%s; it had ended already", lost)
+            log.info("%s; the run had already ended", lost)
         except ClawError as fault:
             self.abandoned = isinstance(fault, Unavailable)
-            log.warning("the end of run %d could not be written (%s); the worker that takes it over will", self.claimed.pk, fault)
+            log.warning("could not write the end of run %d (%s); the worker that recovers it will", self.claimed.pk, fault)

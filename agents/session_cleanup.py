@@ -1,7 +1,7 @@
-"""Sessions that programs made for a single request (`/v1` without a session), forgotten for good some days after their last run.
+"""Permanently delete sessions created for a single API request (`/v1` without a session) some days after their last run.
 
-Kept are those that anybody made a conversation of their own: pinned, shared, or with sessions that came of them; and those in
-which people were asked about a command, since what was asked and answered would go with them.
+Sessions that are pinned, shared or have child sessions are kept, and so are those with approval requests, whose history would
+be lost with them.
 """
 
 import datetime as dt
@@ -17,25 +17,25 @@ from sessions_app.models import Event, Run, Session, SessionMark, SessionMember,
 from sessions_app.models.session import SessionQuerySet
 from tools_app.models import Approval, Command
 
-MAX_SESSIONS = 1000  # looked at in one round
-BATCH_SIZE = 200  # rows in one transaction, for which other writers wait
+MAX_SESSIONS = 1000  # per round
+BATCH_SIZE = 200  # rows per transaction; other writers wait for it
 
 
 def list_expired(before: dt.datetime) -> list[uuid.UUID]:
-    """Those whose last run ended before that moment, oldest first."""
+    """Return sessions whose last run ended before `before`, oldest first."""
     return list(_expired_sessions(before).order_by("updated_at").values_list("pk", flat=True)[:MAX_SESSIONS])
 
 
 def _expired_sessions(before: dt.datetime) -> SessionQuerySet:
-    """A run moves `updated_at` when it is accepted and when it ends."""
+    """Filter by `updated_at`, which a run updates when it is accepted and when it ends."""
     this = OuterRef("pk")
     unfinished = Run.objects.filter(session=this).exclude(status__in=Run.ENDED)
-    going_on = Command.objects.filter(session=this, status=Command.Status.RUNNING)
-    asked = Approval.objects.filter(session=this)
+    running_commands = Command.objects.filter(session=this, status=Command.Status.RUNNING)
+    approvals = Approval.objects.filter(session=this)
     return Session.objects.filter(channel=OPENAI_CHANNEL, updated_at__lt=before).exclude(
         Exists(unfinished)
-        | Exists(going_on)
-        | Exists(asked)
+        | Exists(running_commands)
+        | Exists(approvals)
         | Exists(Session.objects.filter(parent=this))
         | Exists(SessionMember.objects.filter(session=this))
         | Exists(SessionMark.objects.filter(session=this, pinned_at__isnull=False))
@@ -44,14 +44,14 @@ def _expired_sessions(before: dt.datetime) -> SessionQuerySet:
 
 @transaction.atomic
 def hide_session(session_id: uuid.UUID, before: dt.datetime) -> bool:
-    """From here on nobody finds it; -> whether it may go. Looked at again, since a message may have come meanwhile."""
+    """Hide a session and return whether it can be deleted. Checks again, because a new message may have arrived."""
     Session.objects.select_for_update().filter(pk=session_id).first()
     still = _expired_sessions(before).filter(pk=session_id)
     return bool(still.update(deleted_at=Coalesce("deleted_at", clock.now())))
 
 
 def delete_batch(session_id: uuid.UUID) -> bool:
-    """Delete some of a hidden session's rows, in the end the session itself; -> whether there is more."""
+    """Delete some of a hidden session's rows, finally the session itself; return whether there is more to delete."""
     for rows in (Event.objects, TranscriptEntry.objects):
         some = list(rows.filter(session=session_id).order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE])
         if some:

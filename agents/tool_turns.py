@@ -1,6 +1,6 @@
-"""The tool calls of one run, turn by turn: looked at before anybody decides about them, and cleared before they are made.
+"""Prepare, authorize and run the tool calls of one run, turn by turn.
 
-Hooks of plugins, the loop guard and the plan of a command come first; the decision itself and every row are agents.run_store's.
+Plugin hooks, the loop guard and command planning come first; `agents.run_store` makes and stores the decisions.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from tools_app.schemas.argument_aliases import apply_aliases
 
 
 class ToolTurns:
-    """Of one claimed run. `plan` and `messages` are the runner's, as they are at this moment; `abort` stops what is being made."""
+    """Tool calls of one claimed run. The runner keeps `plan` and `messages` current; `abort` stops running calls."""
 
     plan: RunPlan
     messages: Sequence[Message] = ()
@@ -38,29 +38,29 @@ class ToolTurns:
         self.abort = asyncio.Event()
 
     async def use(self, calls: Sequence[ToolCallRequest]) -> AsyncGenerator[UseEvent, None]:
-        """Carry out the calls of one turn that have no result yet."""
-        opinions = self._check_loops(calls)
+        """Run the calls of one turn that have no result yet."""
+        verdicts = self._check_loops(calls)
         undecided = [call for call in calls if call.id not in self.decided]
-        if undecided:  # the run was rescued or parked between the decision and the result: the policy may have changed
+        if undecided:  # the run was recovered or parked between decision and result: the policy may have changed
             self.decided |= await self._store.decide(await self.propose_calls(undecided), self.plan)
         permits: list[AuthorizedCall] = []
         waiting = False
         for call in calls:
             if waiting := self.decided[call.id].effect == "ask":
-                break  # in the model's order: what comes behind may build on it
-            cleared = await self._authorize_call(call, opinions[call.id])
+                break  # keep the model's order: later calls may depend on this one
+            cleared = await self._authorize_call(call, verdicts[call.id])
             if isinstance(cleared, ToolResult):
                 yield ToolEnded(CallRef(call.id, call.name, call.arguments), cleared)
             else:
                 permits.append(cleared)
-        notes = {call_id: opinion.note for call_id, opinion in opinions.items()}
+        notes = {call_id: verdict.note for call_id, verdict in verdicts.items()}
         watch = ToolInstrumentation(self._span)
         async with aclosing(run_tool_calls(permits, journal=self._store, abort=self.abort, notes=notes)) as events, aclosing(watch):
             async for event in events:
                 watch.observe(event)
                 yield event
         if waiting and permits and self._runs_scripts(call):
-            # What was done just now may have written what the command runs: people are asked about what is there.
+            # The calls made just now may have changed the scripts this command runs, so plan and request approval again.
             del self.decided[call.id]
             async with aclosing(self.use(calls[calls.index(call) :])) as rest:
                 async for later in rest:
@@ -69,18 +69,18 @@ class ToolTurns:
             yield Parked("approval")
 
     def _runs_scripts(self, call: ToolCallRequest) -> bool:
-        asked = self.decided[call.id].supervision
-        return bool(asked and isinstance(asked.plan, ExecPlan) and asked.plan.scripts)
+        supervision = self.decided[call.id].supervision
+        return bool(supervision and isinstance(supervision.plan, ExecPlan) and supervision.plan.scripts)
 
     async def propose_calls(self, calls: Sequence[ToolCallRequest]) -> ProposedCalls:
-        """Everything that is known about the calls of one turn before the transaction that decides about them."""
-        opinions = self._check_loops(calls)
-        hooked = await self._apply_hooks(calls)
-        plans = {call.id: plan for call in hooked if (plan := await self._plan_call(call, opinions[call.id]))}
-        return ProposedCalls(hooked, plans, opinions)
+        """Collect everything needed to authorize the calls of one turn, before the transaction that does so."""
+        verdicts = self._check_loops(calls)
+        changed_calls = await self._apply_hooks(calls)
+        plans = {call.id: plan for call in changed_calls if (plan := await self._plan_call(call, verdicts[call.id]))}
+        return ProposedCalls(changed_calls, plans, verdicts)
 
-    async def _plan_call(self, call: ToolCallRequest, opinion: LoopVerdict) -> PlannedCommand | Supervision | None:
-        """What a supervised call would do. What will not run anyway is not planned, so that nobody is asked about it."""
+    async def _plan_call(self, call: ToolCallRequest, verdict: LoopVerdict) -> PlannedCommand | Supervision | None:
+        """Plan a supervised call. Calls that won't run anyway are denied here, so that no approval is requested for them."""
         tool = self.plan.toolset.get(call.name)
         if tool is None or tool.plan is None:
             return None
@@ -88,41 +88,41 @@ class ToolTurns:
             return Supervision("deny", _unreadable_arguments_text(call.error), code="invalid_arguments")
         if blocked := self._blocked.get(call.id):
             return Supervision("deny", blocked.result.text, code="blocked_by_hook")
-        if opinion.refuse:
-            return Supervision("deny", build_loop_denial(call.name, opinion).text, code="loop_detected")
-        made: PlannedCommand | Supervision = await plan_call(tool, CallRef(call.id, call.name, call.arguments))
-        return made
+        if verdict.refuse:
+            return Supervision("deny", build_loop_denial(call.name, verdict).text, code="loop_detected")
+        plan: PlannedCommand | Supervision = await plan_call(tool, CallRef(call.id, call.name, call.arguments))
+        return plan
 
     def _check_loops(self, calls: Sequence[ToolCallRequest]) -> dict[str, LoopVerdict]:
-        """What the loop guard thinks of the calls of one turn, as the model made them, whether they will run or not."""
-        steps, judged = list_steps(self.messages), {}
+        """Return the loop guard's verdict on each call of one turn as the model made it, whether it will run or not."""
+        steps, verdicts = list_steps(self.messages), {}
         for call in calls:
             tool = self.plan.toolset.get(call.name)
-            judged[call.id] = check_repetition(call.name, call.arguments, steps, polls=bool(tool and tool.polls))
+            verdicts[call.id] = check_repetition(call.name, call.arguments, steps, polls=bool(tool and tool.polls))
             steps.append(to_pending_call(call.name, call.arguments, steps))
-        return judged
+        return verdicts
 
     async def _apply_hooks(self, calls: Sequence[ToolCallRequest]) -> list[ToolCallRequest]:
-        """The calls as the plugins' hooks leave them, which is how they are judged, recorded and run. Blocks are remembered."""
-        hooked = []
+        """Return the calls as changed by plugin hooks, which is how they are authorized, recorded and run. Remember blocks."""
+        changed_calls = []
         for call in calls:
             tool = self.plan.toolset.get(call.name)
             if call.error or tool is None:
-                hooked.append(call)
+                changed_calls.append(call)
                 continue
-            # Under the names that the tool knows: a hook that looks for `path` must not miss a `file_path`.
+            # Resolve argument aliases first: a hook that checks `path` must not miss a `file_path`.
             call = replace(call, arguments=apply_aliases(call.name, call.arguments, tool.parameters))
-            asked = HookCall(call.name, call.arguments, self.plan.agent.slug, self._claimed.session_key)
-            match await run_hooks(asked, self.plan.hooks):
+            hook_call = HookCall(call.name, call.arguments, self.plan.agent.slug, self._claimed.session_key)
+            match await run_hooks(hook_call, self.plan.hooks):
                 case ArgumentsChanged(arguments):
                     call = replace(call, arguments=arguments)
                 case CallBlocked() as blocked:
                     self._blocked[call.id] = blocked
-            hooked.append(call)
-        return hooked
+            changed_calls.append(call)
+        return changed_calls
 
-    async def _authorize_call(self, call: ToolCallRequest, opinion: LoopVerdict) -> AuthorizedCall | ToolResult:
-        """The permit for a call; or what is told in place of its result, and stored."""
+    async def _authorize_call(self, call: ToolCallRequest, verdict: LoopVerdict) -> AuthorizedCall | ToolResult:
+        """Return the permit for a call, or the stored result that replaces its execution."""
         authorization = self.decided[call.id]
         if authorization.permit is None:
             return authorization.refusal
@@ -130,11 +130,11 @@ class ToolTurns:
             result = text_result(_unreadable_arguments_text(call.error), is_error=True)
         elif blocked := self._blocked.get(call.id):
             result = blocked.result
-        elif opinion.refuse:
-            result = build_loop_denial(call.name, opinion)
+        elif verdict.refuse:
+            result = build_loop_denial(call.name, verdict)
         else:
             return authorization.permit
-        result = build_denied_result(call.name, result, opinion)
+        result = build_denied_result(call.name, result, verdict)
         await self._store.record_not_run(call, result)
         return result
 

@@ -1,6 +1,6 @@
-"""The worker process: claims runs, works on them, renews its leases, takes over what dead workers left, drains on request.
+"""The worker process: claims runs, works on them, renews their leases, recovers runs of dead workers, drains on request.
 
-Woken by hints from the bus, with a poll behind each: a lost hint costs a second, never a run.
+Bus hints wake it up and polling backs up every hint: a lost hint costs a second, never a run.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ class Worker:
         self._process = metrics.process_name("worker")
         self._concurrency = concurrency or settings.WORKER_CONCURRENCY
         self._runners: dict[int, Runner] = {}
-        self._abandoned: list[ClaimedRun] = []  # given back with the next heartbeat: an outage is no death
-        self._lane = ""  # served last
+        self._abandoned: list[ClaimedRun] = []  # released with the next heartbeat; an outage is not a dead worker
+        self._lane = ""  # last lane served
         self._late_lanes = lanes.LaneDelayMonitor()
         self._deltas = DeltaWriter()
         self._wake = asyncio.Event()
@@ -59,7 +59,7 @@ class Worker:
         self._commands = CommandManager(self.id)
 
     def drain(self) -> None:
-        """Take nothing new, let runs finish for a while, then hand them over."""
+        """Claim no more runs, give running ones time to finish, then hand over the rest."""
         self._draining.set()
         self._wake.set()
 
@@ -111,7 +111,7 @@ class Worker:
             await _wait_for_hint(self._wake, settings.POLL_SECONDS)
 
     async def _claim(self) -> None:
-        """Fill up: lane after lane, beginning after the one served last."""
+        """Claim runs up to the concurrency limit, lane by lane, starting after the lane served last."""
         others: Sequence[str] = ()
         while (room := self._concurrency - len(self._runners)) > 0:
             turn = await db.write(queue.claim_runs, self.id, room, lanes=others, after=self._lane, alone=True)
@@ -122,10 +122,10 @@ class Worker:
             if not others:
                 return
 
-    def _start_runs(self, taken: Sequence[ClaimedRun]) -> None:
+    def _start_runs(self, runs: Sequence[ClaimedRun]) -> None:
         until = boot_time() + settings.LEASE_SECONDS - settings.HEARTBEAT_SECONDS
-        for claimed in taken:
-            if lapsed := self._runners.get(claimed.pk):  # held up for longer than its own lease: taken over by this very worker
+        for claimed in runs:
+            if lapsed := self._runners.get(claimed.pk):  # stalled past its lease and was recovered by this same worker
                 lapsed.stop(None, "lease lost")
             if claimed.first:
                 metrics.queue_seconds.labels(claimed.lane).observe((clock.now() - claimed.accepted_at).total_seconds())
@@ -159,18 +159,18 @@ class Worker:
                 self._wake.set()
 
     async def _renew(self) -> None:
-        """Prolong what is held; stop what was lost meanwhile or shall be aborted."""
+        """Renew the leases of running runs; stop runs whose lease was lost or that should be aborted."""
         if abandoned := self._abandoned[:]:
             await db.write(queue.release_runs, abandoned, alone=True)
             del self._abandoned[: len(abandoned)]
         held = list(self._runners.values())
         asked_at = boot_time()
-        wishes = await db.write(_send_heartbeat, self.id, [runner.claimed for runner in held], alone=True)
+        abort_reasons = await db.write(_send_heartbeat, self.id, [runner.claimed for runner in held], alone=True)
         for runner in held:
             pk = runner.claimed.pk
-            if pk not in wishes:
+            if pk not in abort_reasons:
                 runner.stop(None, "lease lost")
-            elif (reason := wishes[pk]) is not None:
+            elif (reason := abort_reasons[pk]) is not None:
                 runner.stop(Run.Status.ABORTED, reason)
             else:
                 runner.extend_lease(asked_at + settings.LEASE_SECONDS)
@@ -184,46 +184,46 @@ class Worker:
                 runner.stop(Run.Status.ABORTED, reason)
 
     async def _check_freezes(self) -> None:
-        """What people have stopped is parked; it goes on, here or elsewhere, when they say so."""
+        """Park frozen runs; they continue on any worker once they are resumed."""
         if not self._runners:
             return
-        for stop in await db.read(freezes.list_active):
+        for freeze in await db.read(freezes.list_active):
             for runner in list(self._runners.values()):
-                if stop.covers(runner.claimed.agent, runner.claimed.pk):
-                    runner.stop(Run.Status.WAITING, stop.words)
+                if freeze.covers(runner.claimed.agent, runner.claimed.pk):
+                    runner.stop(Run.Status.WAITING, freeze.words)
 
     async def _save_metrics(self) -> None:
-        """A worker has no port to be asked at."""
+        """Write metrics to a file, because a worker has no port to scrape."""
         await asyncio.to_thread(metrics.write_snapshot, settings.HOME, self._process)
 
     async def _sweep(self) -> None:
-        """Take over what dead workers left, and warn of long waits."""
+        """Recover runs of dead workers and warn about long waits."""
         for dead in await db.read(workers.find_dead_on_this_host, own_identity(), is_alive):
             count = await db.write(queue.expire_leases, dead, alone=True)
-            log.warning("worker %s is gone; %d of its runs are taken over", dead, count)
+            log.warning("worker %s is gone; recovering %d of its runs", dead, count)
         await self._commands.sweep()
         room = self._concurrency - len(self._runners)
         if room > 0 and not self._draining.is_set():
-            rescued = await db.write(queue.recover_runs, self.id, room, alone=True)
-            await self._commands.end_commands_of_runs([claimed.pk for claimed in rescued])
-            self._start_runs(rescued)
+            recovered = await db.write(queue.recover_runs, self.id, room, alone=True)
+            await self._commands.end_commands_of_runs([claimed.pk for claimed in recovered])
+            self._start_runs(recovered)
         await db.write(workers.remove_silent)
         await db.write(freezes.close_freezes_of_ended_runs)
         await db.read(self._late_lanes.look)
 
     async def _check_approvals(self) -> None:
-        """Expire what nobody answered, warn of what will."""
+        """Expire overdue approval requests and warn about those that will expire soon."""
         if await db.read(expiry.has_due_approvals):
             await db.write(expiry.expire_and_warn, alone=True)
 
     async def _clean_up(self) -> None:
-        """Delete attachments that nobody sent, and what old commands printed. Any number of workers may do so."""
+        """Delete unsent attachments and the output of old commands. Safe to run on any number of workers."""
         await db.write(attachments.delete_unsent)
         await db.read(attachments.sweep_files)
         await db.write(commands.delete_old_output)
 
     async def _every(self, seconds: float, chore: Callable[[], Awaitable[None]], hint: asyncio.Event | None = None) -> None:
-        """Do it again and again, and at once when hinted at."""
+        """Repeat a chore at this interval, and immediately when hinted."""
         hint = hint or asyncio.Event()
         while True:
             await self._guarded(chore)
@@ -234,16 +234,16 @@ class Worker:
         try:
             await chore()
         except ClawError as error:
-            log.warning("the worker could not %s: %s", _chore_label(chore), error)
+            log.warning("worker chore failed: %s: %s", _chore_label(chore), error)
         except Exception:
-            log.exception("the worker could not %s", _chore_label(chore))
+            log.exception("worker chore failed: %s", _chore_label(chore))
 
     async def _hand_over(self) -> None:
-        """Let runs end by themselves for a while; the rest is continued by the next worker."""
+        """Give runs time to finish; another worker continues the rest."""
         await db.write(workers.mark_draining, self.id)
         tasks = [runner.open.owner for runner in self._runners.values() if runner.open.owner]
         if tasks:
-            log.info("stopping: %d runs have up to %g s to end", len(tasks), settings.DRAIN_SECONDS)
+            log.info("stopping: %d runs have up to %g s to finish", len(tasks), settings.DRAIN_SECONDS)
             await asyncio.wait(tasks, timeout=settings.DRAIN_SECONDS)
         left = list(self._runners.values())
         for runner in left:
@@ -256,21 +256,21 @@ class Worker:
 
 
 def _chore_label(chore: Callable[[], Awaitable[None]]) -> str:
-    """_look_for_aborts -> look for aborts"""
-    return getattr(chore, "__name__", "do a chore").strip("_").replace("_", " ")
+    """_check_aborts -> check aborts"""
+    return getattr(chore, "__name__", "chore").strip("_").replace("_", " ")
 
 
 async def _wait_for_hint(hint: asyncio.Event, seconds: float) -> None:
-    """Wait for the hint, but no longer. Not `wait_for`: until Python 3.12 it swallows a cancellation that meets the hint."""
+    """Wait for the hint or the timeout. Not `wait_for`: before Python 3.12 it can swallow a simultaneous cancellation."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await hint.wait()
 
 
 def _import_litellm_early() -> None:
-    """Begin the slow import of litellm now, in the background, if a configured model will need it."""
-    wished = {selectors.choose_model_name(agent) for agent in selectors.list_agents()}
-    if any(catalog.needs_litellm(model) for model in wished):
+    """Start the slow import of litellm in the background if a configured model needs it."""
+    models = {selectors.choose_model_name(agent) for agent in selectors.list_agents()}
+    if any(catalog.needs_litellm(model) for model in models):
         from agents.llm.providers import litellm_provider
 
         litellm_provider.import_in_background()

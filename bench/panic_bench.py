@@ -47,7 +47,7 @@ def claims() -> Result:
             claim_sql.NOT_FROZEN = condition
             with transaction.atomic():
                 began = time.perf_counter()
-                taken = claim_sql.claim_runs(worker="bench", lane="main", most=1, lease_seconds=20)
+                taken = claim_sql.claim_runs(worker="bench", lane="main", max_runs=1, lease_seconds=20)
                 took = time.perf_counter() - began
                 transaction.set_rollback(True)
             assert len(taken) == 1

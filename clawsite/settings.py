@@ -42,6 +42,7 @@ INSTALLED_APPS = [
     "sessions_app",
     "tools_app",
     "agents",
+    "clawsite.connectors",
     "clawsite.gateway",
     "clawsite.cli",
 ]
@@ -49,7 +50,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "clawsite.web.middleware.instrumentation.observing_middleware",
     "django.middleware.security.SecurityMiddleware",
-    "clawsite.web.middleware.security_headers.ContentSecurityPolicyMiddleware",  # before the next, so that files carry the headers too
+    # Before static files, so that they carry the headers too.
+    "clawsite.web.middleware.security_headers.ContentSecurityPolicyMiddleware",
     "clawsite.web.middleware.static_files.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",

@@ -4,7 +4,6 @@ from django.contrib import admin
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
-from clawsite.api.hooks import receive_webhook
 from clawsite.api.metrics import metrics
 from clawsite.api.openai.chat_completions import chat_completions
 from clawsite.api.openai.models import get_model, list_models
@@ -13,6 +12,7 @@ from clawsite.api.protocol_schema import protocol_json
 from clawsite.api.rest.docs import docs
 from clawsite.api.rest.mount import handle_request, openapi_json
 from clawsite.api.tools_invoke import invoke_tool
+from clawsite.connectors.webhook.views import receive_webhook
 from clawsite.web import freezes, health, manifest, preferences
 from clawsite.web.account import devices, profile, webhooks
 from clawsite.web.admin import audit_link, dashboard

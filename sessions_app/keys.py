@@ -1,12 +1,12 @@
-"""Session keys: the address of a conversation within one owner's sessions. Pure.
+"""Session keys: the address of a session among one owner's sessions. Pure.
 
 agent:{agent}:main                        the agent's main session
 agent:{agent}:{channel}:dm:{peer}         a direct chat on a channel
 agent:{agent}:{channel}:group:{id}        a group, optionally …:thread:{id}
-agent:{agent}:subagent:{uuid}             a child
-agent:{agent}:{anything else}             a session somebody named
-cron:{job} and hook:{id}                  as `agent:{default}:cron:…`, `…:hook:…`
-session:{id}                              somebody else's, which is shared; no key of one's own begins so
+agent:{agent}:subagent:{uuid}             a subagent session
+agent:{agent}:{anything else}             a session named by its user
+cron:{job} and hook:{id}                  short for `agent:{default}:cron:…`, `…:hook:…`
+session:{id}                              another user's shared session; own keys never start with this
 """
 
 import re
@@ -19,10 +19,10 @@ KeyKind = Literal["main", "dm", "group", "subagent", "cron", "hook", "named"]
 
 DEFAULT_AGENT = "main"
 SHARED_PREFIX = "session:"
-OPENAI_CHANNEL = "openai"  # channel of a session made for one request of a program that keeps its conversation itself
+OPENAI_CHANNEL = "openai"  # channel of a session created for a single request of a program that keeps its own history
 MAX_KEY_LENGTH = 512
 _AGENT_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-# Printable, no white space: keys stand in log lines and addresses.
+# Printable, no whitespace: keys appear in log lines and URLs.
 _PART_PATTERN = re.compile(r"[^\s\x00-\x1f\x7f]+")
 
 
@@ -58,7 +58,7 @@ class SessionKey:
 
     @property
     def group(self) -> str:
-        """Its id, which may have colons of its own."""
+        """The group ID, which may contain colons."""
         if self.kind != "group":
             return ""
         parts = self.rest[2:-2] if self.thread else self.rest[2:]
@@ -70,7 +70,7 @@ class SessionKey:
 
     @property
     def hook(self) -> str:
-        """The webhook that the conversation is with: its limits are those of every run there."""
+        """The webhook this session belongs to; its limits apply to every run here."""
         return self.rest[1] if self.kind == "hook" else ""
 
     @property
@@ -79,41 +79,39 @@ class SessionKey:
 
 
 def parse_key(text: str, *, default_agent: str = DEFAULT_AGENT) -> SessionKey:
-    """Read a key; `main`, `cron:x`, `hook:x` and plain names belong to the default agent."""
+    """Parse a key; `main`, `cron:x`, `hook:x` and plain names belong to the default agent."""
     if not text or len(text) > MAX_KEY_LENGTH:
-        raise InvalidRequest(f"a session key has 1 to {MAX_KEY_LENGTH} characters")
+        raise InvalidRequest(f"a session key must have 1 to {MAX_KEY_LENGTH} characters")
     parts = text.strip().split(":")
     if parse_shared_key(text) is not None:
-        raise InvalidRequest(f"session key {text!r} is the name of a session that somebody shares; it cannot be used here")
+        raise InvalidRequest(f"session key {text!r} names a shared session and can't be used here")
     if parts[0].lower() == "agent":
         if len(parts) < 3:
-            raise InvalidRequest(
-                f"session key {text!r} lacks its last part: write agent:<agent>:<name>, for example agent:main:main"
-            )
+            raise InvalidRequest(f"session key {text!r} is incomplete: use agent:<agent>:<name>, for example agent:main:main")
         agent, rest = parts[1].lower(), parts[2:]
     else:
         agent, rest = default_agent, parts
     if not _AGENT_PATTERN.fullmatch(agent):
-        raise InvalidRequest(f"session key {text!r} names the agent {agent!r}: use a-z, 0-9, - and _, at most 64 characters")
+        raise InvalidRequest(f"invalid agent ID {agent!r} in session key {text!r}: use a-z, 0-9, - and _, at most 64 characters")
     if not all(_PART_PATTERN.fullmatch(part) for part in rest):
-        raise InvalidRequest(f"session key {text!r} has an empty part or white space")
-    # Words of the grammar are lower case; peer and group ids keep theirs, since they are other systems' names.
-    words = {"main", "dm", "group", "thread", "subagent", "cron", "hook"}
-    return SessionKey(agent, tuple(part.lower() if part.lower() in words else part for part in rest))
+        raise InvalidRequest(f"session key {text!r} has an empty part or whitespace")
+    # Grammar words are lowercased; peer and group IDs keep their case because other systems define them.
+    grammar = {"main", "dm", "group", "thread", "subagent", "cron", "hook"}
+    return SessionKey(agent, tuple(part.lower() if part.lower() in grammar else part for part in rest))
 
 
 def is_agent_name(text: str) -> bool:
-    """Whether an agent can have this id."""
+    """Return whether this is a valid agent ID."""
     return bool(_AGENT_PATTERN.fullmatch(text))
 
 
 def make_shared_key(session_id: object) -> str:
-    """How others than its owner call a session: among their own, its key may be another one's."""
+    """Return the name users other than the owner use for a session; its key may clash with one of theirs."""
     return f"{SHARED_PREFIX}{session_id}"
 
 
 def parse_shared_key(key: str) -> str | None:
-    """The id in such a name; None if it is none."""
+    """Return the session ID in a shared key; None if it isn't one."""
     key = key.strip()
     return key[len(SHARED_PREFIX) :] if key.lower().startswith(SHARED_PREFIX) else None
 

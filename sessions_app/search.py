@@ -1,4 +1,4 @@
-"""Searching what was said: messages and titles of the sessions somebody may see, newest first, titles before messages."""
+"""Search messages and titles of the sessions a user can see: titles before messages, newest first."""
 
 import uuid
 from dataclasses import dataclass
@@ -16,29 +16,29 @@ from sessions_app.sessions.members import filter_shared_with
 from sessions_app.sessions.selectors import list_visible_sessions, order_by_last_use
 from sessions_app.transcript.rewinds import visible_condition
 
-MAX_TITLES = 5  # of the results; a title is a message's beginning most of the time
-MAX_CANDIDATES = 2_000  # messages looked at before an answer with fewer results is given
+MAX_TITLES = 5  # in the results; a title is usually the beginning of a message
+MAX_CANDIDATES = 2_000  # messages examined before returning fewer results than requested
 MAX_ENTRY_ID = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A message, or a title when there is no message id."""
+    """A message, or a title if there is no message ID."""
 
     session: Session
     snippet: Snippet
     message_id: str | None
     role: str | None
     timestamp: int
-    sender: str = ""  # who wrote it, of a user's message
+    sender: str = ""  # author of a user message
 
 
 def search_sessions(
     user: User, query: str, *, limit: int, own: bool = False, within: SessionQuerySet | None = None
 ) -> list[SearchHit]:
-    """Whatever holds all words of the query, in all sessions somebody may see, only their own, or only those given.
+    """Find messages and titles with all words of the query in the user's visible sessions, only their own, or only those given.
 
-    The words are data: no sign in them has a meaning.
+    The query is plain text: no character has a special meaning.
     """
     terms = parse_query(query)
     if not terms:
@@ -51,11 +51,11 @@ def search_sessions(
 
 
 def _search_titles(user: User, covered: SessionQuerySet, terms: list[SearchTerm], limit: int) -> list[SearchHit]:
-    asked = Q()
+    condition = Q()
     for word, is_prefix in (part for term in terms for part in term.indexed):
-        asked &= Q(title_words__contains=f" {word}" if is_prefix else f" {word} ")
+        condition &= Q(title_words__contains=f" {word}" if is_prefix else f" {word} ")
     hits = []
-    for session in order_by_last_use(user, covered.filter(asked))[: limit * 4]:
+    for session in order_by_last_use(user, covered.filter(condition))[: limit * 4]:
         text = " · ".join(dict.fromkeys(part for part in (session.label, session.title) if part))
         if contains_terms(text, terms):
             hits.append(SearchHit(session, make_snippet(text, terms), None, None, clock.to_ms(session.updated_at)))
@@ -63,7 +63,7 @@ def _search_titles(user: User, covered: SessionQuerySet, terms: list[SearchTerm]
 
 
 def _build_condition(user: User, own: bool, terms: list[SearchTerm]) -> str:
-    """The index's condition: the words, and whose messages they are in."""
+    """Build the index condition: the words, and whose messages to search."""
     if user.is_service:
         return build_condition(terms, owner_id=user.pk)
     if user.has_perm("accounts.view_any_session") and not own:
@@ -77,7 +77,7 @@ def _search_messages(covered: SessionQuerySet, condition: str, terms: list[Searc
     hits: list[SearchHit] = []
     below, read = MAX_ENTRY_ID, 0
     while len(hits) < limit and read < MAX_CANDIDATES:
-        page = find_candidates(condition, below=below, most=limit * 2, where=f"AND {visible_condition('e')}")
+        page = find_candidates(condition, below=below, limit=limit * 2, where=f"AND {visible_condition('e')}")
         hits += _filter_visible(covered, page, terms)
         read += len(page)
         if len(page) < limit * 2:
@@ -87,9 +87,9 @@ def _search_messages(covered: SessionQuerySet, condition: str, terms: list[Searc
 
 
 def _filter_visible(covered: SessionQuerySet, page: list[tuple[Any, ...]], terms: list[SearchTerm]) -> list[SearchHit]:
-    """The index proposes; who may see a session is decided by its rows."""
-    wanted: set[uuid.UUID] = {sql.as_uuid(row[1]) for row in page}
-    sessions = covered.in_bulk(list(wanted))
+    """Check access on the session rows; the index only proposes candidates."""
+    session_ids: set[uuid.UUID] = {sql.as_uuid(row[1]) for row in page}
+    sessions = covered.in_bulk(list(session_ids))
     return [
         SearchHit(session, make_snippet(text, terms), message_id, role, clock.to_ms(sql.as_datetime(moment)), sender or "")
         for _, session_id, text, message_id, role, moment, sender in page

@@ -1,7 +1,7 @@
-"""The index of the full-text search: the words of each message, in a table as both databases have it (word_table.py).
+"""The full-text search index: the words of each message, in a table that works on both databases (clawsite.infra.fulltext.table).
 
-With them stand two words that no text can contain: whose session it is in, and which one. They keep a search in one's own
-sessions from reading everybody's.
+Each row also has two words that no text can contain: the session's owner and the session. They let a search of the user's own
+sessions skip everyone else's rows.
 """
 
 import uuid
@@ -39,23 +39,23 @@ def index_entries(entries: Sequence[tuple[int, uuid.UUID, str]]) -> None:
         return
     values: list[Any] = []
     for entry_id, session_id, text in entries:
-        found = [*tokenize(text), SESSION_PREFIX + session_id.hex]
-        values += [entry_id, sql.uuid_value(session_id), to_db_value(found)]
+        tokens = [*tokenize(text), SESSION_PREFIX + session_id.hex]
+        values += [entry_id, sql.uuid_value(session_id), to_db_value(tokens)]
     rows = ", ".join([_ROW[connection.vendor]] * len(entries))
     sql.execute(_INSERT[connection.vendor].format(rows=rows), values)
 
 
 def build_condition(terms: Iterable[SearchTerm], *, owner_id: int | None, session_ids: Iterable[uuid.UUID] = ()) -> str:
-    """The condition as each database reads it, of words in quotes only. Without an owner: everybody's messages."""
+    """Build the condition in the database's syntax, from quoted words only. Without an owner, all messages match."""
     parts = [quote_word(word, is_prefix) for term in terms for word, is_prefix in term.indexed]
     if owner_id is not None:
-        places = [f"{OWNER_PREFIX}{owner_id}", *(SESSION_PREFIX + session_id.hex for session_id in session_ids)]
-        parts.append(match_any(quote_word(place) for place in places))
+        markers = [f"{OWNER_PREFIX}{owner_id}", *(SESSION_PREFIX + session_id.hex for session_id in session_ids)]
+        parts.append(match_any(quote_word(marker) for marker in markers))
     return match_all(parts)
 
 
-def find_candidates(condition: str, *, below: int, most: int, where: str = "") -> list[tuple[Any, ...]]:
-    """(id, session id, text, message id, role, moment, who asked) of matching messages, newest first, with ids below a number."""
+def find_candidates(condition: str, *, below: int, limit: int, where: str = "") -> list[tuple[Any, ...]]:
+    """Return (id, session id, text, message id, role, time, author) of matching messages below an id, newest first."""
     return sql.fetch_rows(
         f"""
         SELECT e.id, e.session_id, e.text, e.message_id, e.role, e.created_at,
@@ -64,10 +64,10 @@ def find_candidates(condition: str, *, below: int, most: int, where: str = "") -
         WHERE {TABLE.matches} AND {TABLE.id} < %s AND s.deleted_at IS NULL AND e.generation = s.generation {where}
         ORDER BY {TABLE.id} DESC LIMIT %s
         """,
-        [condition, below, most],
+        [condition, below, limit],
     )
 
 
 def install_trigger(**_: Any) -> None:
-    """After every migration."""
+    """Install the trigger; runs after every migration."""
     TABLE.install_trigger()

@@ -1,4 +1,4 @@
-"""Table names for SQL written by hand, and locks on several rows of these tables."""
+"""Table names for hand-written SQL, and locks on several rows of these tables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,6 +23,6 @@ def lock_sessions(ids: Sequence[Any]) -> None:
 
 
 def lock_runs(ids: Sequence[Any]) -> None:
-    """Lock several run rows in the order of their sessions, the order in which sessions are locked too."""
+    """Lock several run rows in the order of their sessions, which is also the order of session locks."""
     if connection.vendor == "postgresql":
         fetch_rows(f"SELECT id FROM {RUN} WHERE id IN ({placeholders(ids)}) ORDER BY session_id, id FOR UPDATE", ids)

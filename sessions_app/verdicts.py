@@ -1,16 +1,16 @@
-"""Why a tool call was allowed or refused, from the trace stored with it. For programs; pages say it in the reader's language."""
+"""Explain why a tool call was allowed or denied, from the trace stored with it. For programs; pages translate it for the reader."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from sessions_app.models import ToolCall
 
-# Of a command: behind the nine layers people, a grant of theirs or the exec rules let it through (tools_app.approvals.allowed_by).
+# For commands: after the nine layers, a person, a grant or the exec rules allowed it (tools_app.approvals).
 ADMISSION_KEY = "admission"
 
 
 def build_verdict(call: Mapping[str, Any]) -> dict[str, Any]:
-    """{allowed, layer?, rule?, admission?, why}, from the columns name, status, refused_by and verdict."""
+    """Return {allowed, layer?, rule?, admission?, why} from the columns name, status, refused_by and verdict."""
     if call["status"] != ToolCall.Status.REFUSED:
         if call["verdict"].get("caller"):
             return {"allowed": True, "why": "a tool of the caller: the call was returned to it and not run here"}
@@ -18,11 +18,11 @@ def build_verdict(call: Mapping[str, Any]) -> dict[str, Any]:
         if admission := call["verdict"].get(ADMISSION_KEY):
             return {**allowed, ADMISSION_KEY: admission, "why": f"{_describe_admission(admission)}; {allowed['why']}"}
         return allowed
-    if said := call["verdict"].get("exec"):  # behind the nine layers: what it would do was judged by itself
-        return {"allowed": False, "layer": call["refused_by"], "rule": said, "why": f"refused by layer exec: {said}"}
+    if rule_text := call["verdict"].get("exec"):  # after the nine layers, the command itself was evaluated
+        return {"allowed": False, "layer": call["refused_by"], "rule": rule_text, "why": f"refused by layer exec: {rule_text}"}
     refused = next((step for step in _read_steps(call["verdict"], call["name"]) if step["effect"] == "deny"), None)
     if refused is None:
-        rule = call["verdict"].get("not_offered", "")  # nothing is known of calls older than this field
+        rule = call["verdict"].get("not_offered", "")  # calls older than this field have no value
         why = f"not offered in this run: {rule}" if rule else "not offered in this run"
         return {"allowed": False, "layer": call["refused_by"], **({"rule": rule} if rule else {}), "why": why}
     why = f"refused by layer {refused['layer']}: {refused['rule']}"
@@ -46,7 +46,7 @@ def _describe_admission(admission: Mapping[str, Any]) -> str:
 
 
 def find_allowing_step(verdict: Mapping[str, Any], name: str) -> dict[str, str] | None:
-    """The narrowest layer that names the tool; None when no layer limits it."""
+    """Return the narrowest layer that names the tool; None if no layer limits it."""
     return next((step for step in reversed(_read_steps(verdict, name)) if step["effect"] == "allow"), None)
 
 

@@ -17,8 +17,9 @@ from agents.context.workspace import ensure_workspace
 from agents.selectors import find_agent
 from clawsite.accounts import tokens
 from clawsite.accounts.models import BrowserSession, User
+from clawsite.connectors.models import Hook
 from clawsite.gateway.devices import tokens as device_tokens
-from clawsite.gateway.models import Device, Hook, PairingRequest
+from clawsite.gateway.models import Device, PairingRequest
 from clawsite.infra import clock
 from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Attachment, Freeze, Outbox, Run, Session, ToolCall, TranscriptEntry

@@ -66,7 +66,7 @@ NUMBER = itertools.count(1)
 DECODER = json.JSONDecoder()
 STAMP = "\0stamp"
 SUMMARISES = "You summarise the earlier part of a conversation"  # how the instructions for a summary begin
-WAS_SUMMARISED = "[The earlier part of this conversation was summarised"
+WAS_SUMMARISED = "[The earlier part of this conversation was summarized"
 FAULTS = (
     "error",
     "context_overflow",

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from clawsite.accounts.models import User
-from clawsite.gateway.hooks import consent, deliver, log, rows
-from clawsite.gateway.hooks.deliver import DeliveryResult
-from clawsite.gateway.hooks.log import IncomingDelivery
-from clawsite.gateway.hooks.signatures import sign_body
-from clawsite.gateway.models import Hook
+from clawsite.connectors.models import Hook
+from clawsite.connectors.webhook import consent, delivery_log, inbound, service
+from clawsite.connectors.webhook.delivery_log import IncomingDelivery
+from clawsite.connectors.webhook.inbound import DeliveryResult
+from clawsite.connectors.webhook.signatures import sign_body
 from clawsite.infra import clock
 
 SECRET = "It's a Secret to Everybody"
@@ -40,10 +40,10 @@ class Made:
 
 
 def send(came: IncomingDelivery) -> DeliveryResult:
-    log.check_failure_limit(came.address)
-    hook = deliver.find_webhook(came.path)
-    signed = deliver.authenticate_delivery(hook, came)
-    return deliver.accept_delivery(hook, came, signed, deliver.build_request(hook, came))
+    delivery_log.check_failure_limit(came.address)
+    hook = inbound.find_webhook(came.path)
+    signed = inbound.authenticate_delivery(hook, came)
+    return inbound.accept_delivery(hook, came, signed, inbound.build_request(hook, came))
 
 
 def make_hook(
@@ -51,9 +51,9 @@ def make_hook(
 ) -> Made:
     """Enabled, with a token, with a signature if one is named, and with the yes of the person it acts for."""
     action = slug if slug in ("wake", "agent") else "agent"
-    fields = {"name": "News", "enabled": True, "action": action, "owner": rows.find_default_owner(), **fields}
+    fields = {"name": "News", "enabled": True, "action": action, "owner": service.find_default_owner(), **fields}
     hook = Hook(slug=slug, **fields)
-    made = rows.save_webhook(hook, by=by, secret=secret if hook.signature else "", makes_token=token)
+    made = service.save_webhook(hook, by=by, secret=secret if hook.signature else "", makes_token=token)
     if agreed and not hook.is_agreed:
         hook = consent.give_consent(hook.pk, by=hook.owner, seen=hook.updated_at)
     return Made(hook, made)

@@ -100,7 +100,7 @@ class Names:
     async def resolve(self, host: str, port: int) -> list[IpAddress]:
         self.asked.append(host)
         if host not in self._answers:
-            raise FetchFailed(f"the name {host} cannot be resolved")
+            raise FetchFailed(f"the name {host} can't be resolved")
         answers = self._answers[host]
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         return [ip_address(text) for text in answer.split()]

@@ -21,7 +21,7 @@ TAIL = 6_000  # characters of a log that are shown when a test fails
 # Runs a program that knows nothing of parents, so that it ends with the tests even if those are killed.
 ENDS_WITH_US = (
     "-c",
-    "import os, sys; from clawsite.infra import process; process.end_with_parent(); os.execvp(sys.argv[1], sys.argv[1:])",
+    "import os, sys; from clawsite.infra.process import child; child.end_with_parent(); os.execvp(sys.argv[1], sys.argv[1:])",
 )
 
 

@@ -19,7 +19,7 @@ class ToolsAppConfig(AppConfig):
 
 
 def _install_policies(**signal: Any) -> None:
-    """Imported when it is needed: it brings along pydantic, 0.3 s that most commands of the command line do without."""
+    """Import lazily: the module pulls in pydantic (0.3 s), which most management commands don't need."""
     from tools_app.policy_store.policies import install_policies
 
     install_policies(**signal)

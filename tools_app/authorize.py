@@ -1,7 +1,7 @@
-"""The one door to every tool. Whoever wants a tool to run, from chat, HTTP or a schedule, comes through here.
+"""Authorize tool calls. Every tool call, from chat, HTTP or a schedule, goes through here.
 
-Only an `AuthorizedCall` can be executed and only `authorize_tool_call` makes one. It decides and stores nothing:
-the caller writes the `Authorization`, question, answer and policy version, with the call's row.
+Only an `AuthorizedCall` can be executed and only `authorize_tool_call` creates one. It decides but stores nothing: the caller
+saves the `Authorization` (query, verdict and policy version) with the call's row.
 """
 
 import copy
@@ -20,32 +20,32 @@ from tools_app.toolset import Toolset
 
 _PERMIT_KEY = object()
 NO_TOOLS_GONE: Mapping[str, str] = {}
-EXEC = "exec"  # the layer behind the nine: what a supervised tool would do is judged by itself
-MAX_NAME_SHOWN = 128  # characters of a name that the model made up
+EXEC = "exec"  # the layer after the nine policy layers: it judges the plan of a supervised tool
+MAX_NAME_SHOWN = 128  # characters; the model may have invented the name
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizedCall:
-    """A permit for exactly this call of exactly this tool; of a supervised one, for exactly this plan."""
+    """A permit for exactly this call of this tool and, if the tool is supervised, for exactly this plan."""
 
     ref: CallRef
     tool: Tool
     permit_key: InitVar[object]
     plan: Plan | None = None
 
-    def __post_init__(self, door: object) -> None:
-        if door is not _PERMIT_KEY:
-            raise TypeError("an AuthorizedCall is made by authorize_tool_call only")
+    def __post_init__(self, permit_key: object) -> None:
+        if permit_key is not _PERMIT_KEY:
+            raise TypeError("only authorize_tool_call can create an AuthorizedCall")
 
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """The decision about one call, with all that is needed to ask years later why it was made."""
+    """The decision about one call, with everything needed to explain it years later."""
 
     effect: Literal["allow", "ask", "deny", "hand_over"]
-    layer: str  # that refused; empty when allowed
+    layer: str  # the layer that denied the call; empty when allowed
     rule: str
-    reason: str  # in words, as the model is told when refused
+    reason: str  # English text; sent to the model when denied
     query: dict[str, Any]
     verdict: dict[str, Any]
     policy_version: int
@@ -55,7 +55,7 @@ class Authorization:
 
     @property
     def refusal(self) -> ToolResult:
-        """The result of a refused call, in place of the tool's."""
+        """The result the model gets instead of the tool's when the call is denied."""
         return text_result(self.reason, details={"code": self.code, "layer": self.layer, "rule": self.rule}, is_error=True)
 
 
@@ -67,9 +67,9 @@ def authorize_tool_call(
     now: CurrentOffer | None = None,
     supervise: Callable[[], Supervision] | None = None,
 ) -> Authorization:
-    """Judge a call by the rules and the plugins of this moment, which may be others than those the tool set was built with.
+    """Evaluate a call against the current rules and plugins, which may differ from those the toolset was built with.
 
-    What no layer refuses and is supervised is judged by its plan too: `supervise` is asked then, and only then.
+    If no layer denies a supervised call, its plan is judged too. `supervise` is called only in that case.
     """
     if call.name in toolset.client_tools:
         return _hand_over(call, toolset, rules)
@@ -82,14 +82,12 @@ def authorize_tool_call(
     )
     supervision = None
     if tool and tool.plan and not layer:
-        supervision = (
-            supervise() if supervise else Supervision("deny", "exec_denied: nobody has looked at what it would do. It did not run.")
-        )
+        supervision = supervise() if supervise else Supervision("deny", "exec_denied: its plan was not reviewed. It did not run.")
         if supervision.effect == "deny":
             layer, rule, reason = EXEC, supervision.code, supervision.words
     permit = None
     if tool and not layer and (supervision is None or supervision.effect == "allow"):
-        # A copy: what runs is what was judged, whatever happens to the caller's dict meanwhile.
+        # A copy, so that later changes to the caller's dict can't change what was judged.
         ref = CallRef(call.id, call.name, copy.deepcopy(call.arguments))
         permit = AuthorizedCall(ref, tool, _PERMIT_KEY, supervision.plan if supervision else None)
     return Authorization(
@@ -98,7 +96,7 @@ def authorize_tool_call(
         rule=rule,
         reason=reason,
         query=query.to_json(),
-        # No layer has said these, so the trace does not hold them.
+        # These don't come from a layer, so they aren't in the trace.
         verdict=verdict.to_json() | ({"not_offered": rule} if layer == NOT_OFFERED else {EXEC: reason} if layer == EXEC else {}),
         policy_version=rules.version,
         permit=permit,
@@ -108,7 +106,7 @@ def authorize_tool_call(
 
 
 def _hand_over(call: CallRef, toolset: Toolset, rules: PolicyRules) -> Authorization:
-    """A tool of whoever asked. There is no permit, so nothing here can run it; no layer is asked, for it is not ours to allow."""
+    """Hand a call of the client's own tool back. No permit, so it can't run here; no layer is evaluated."""
     query = toolset.query.about(())
     return Authorization(
         effect="hand_over",
@@ -123,7 +121,7 @@ def _hand_over(call: CallRef, toolset: Toolset, rules: PolicyRules) -> Authoriza
 
 
 def find_current_denial(call: CallRef, *, toolset: Toolset, rules: PolicyRules, now: CurrentOffer | None = None) -> str:
-    """The words of the layer that refuses a call in this moment; empty when none does."""
+    """Return why a layer currently denies the call; empty if none does."""
     _query, _verdict, layer, rule = _evaluate_layers(call, toolset, rules, now)
     return _describe_denial(call, layer, rule, toolset, now.gone if now else NO_TOOLS_GONE) if layer else ""
 
@@ -131,13 +129,13 @@ def find_current_denial(call: CallRef, *, toolset: Toolset, rules: PolicyRules, 
 def _evaluate_layers(
     call: CallRef, toolset: Toolset, rules: PolicyRules, now: CurrentOffer | None
 ) -> tuple[PolicyQuery, Verdict, str, str]:
-    """The question, every layer's answer, and the first that refuses with its rule."""
-    asked = [facts for facts in toolset.query.tools if facts.name == call.name]
+    """Return the query, the verdict of all layers, and the first layer that denies with its rule."""
+    matching = [facts for facts in toolset.query.tools if facts.name == call.name]
     query = replace(toolset.query, plugins=now.plugins) if now else toolset.query
-    query, gone = query.about(asked), now.gone if now else NO_TOOLS_GONE
+    query, gone = query.about(matching), now.gone if now else NO_TOOLS_GONE
     verdict = evaluate(query, rules)
     layer = rule = ""
-    if not asked:
+    if not matching:
         layer, rule = NOT_OFFERED, "there is no such tool in this run"
     elif refused := verdict.refused_by(call.name):
         layer, rule = refused.layer, refused.rule
@@ -146,7 +144,7 @@ def _evaluate_layers(
     elif call.name in toolset.unavailable:
         layer, rule = NOT_OFFERED, toolset.unavailable[call.name]
     elif toolset.get(call.name) is None:
-        # Allowed since the run began. The model was not shown it, so it acts on a guess.
+        # Allowed only since the run began. The model was never shown this tool, so the call is a guess.
         layer, rule = NOT_OFFERED, "the policy refused it when this run began"
     return query, verdict, layer, rule
 

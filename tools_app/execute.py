@@ -1,7 +1,7 @@
-"""Authorised calls, run in the model's order, told as started, updated, ended. For the loop and for single calls alike.
+"""Run authorized calls in the model's order and yield started, updated and ended events. Used by the loop and for single calls.
 
-Read-only calls that stand next to each other run together; any other call runs alone. Nothing is told before the
-journal has it: the caller commits there, so that a call found `started` after a crash is known to have begun.
+Adjacent read-only calls run concurrently; any other call runs alone. Events are journaled before they are yielded: the
+journal commits, so a call found `started` after a crash is known to have begun.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from tools_app.core.definition import (
 from tools_app.core.supervision import Supervision
 from tools_app.schemas.argument_aliases import apply_aliases
 
-MAX_CONCURRENT_CALLS = 8  # file work runs on threads, of which a process has few
+MAX_CONCURRENT_CALLS = 8  # file access runs on threads, and a process has few
 
 NO_NOTES: Mapping[str, str] = {}
 
@@ -42,11 +42,11 @@ ToolEventQueue = asyncio.Queue[ToolEvent | asyncio.Task[None]]
 
 
 class CallNotStarted(Exception):
-    """Between its permit and its start something changed. The words are told in place of a result."""
+    """Something changed between the permit and the start of the call. The message replaces the result."""
 
 
 class CallJournal(Protocol):
-    """Where a call is written down before it is told. An exception here stops everything that still runs."""
+    """Records calls before their events are published. An exception here stops all calls still running."""
 
     def may_act(self) -> bool: ...
     async def started(self, call: CallRef) -> None: ...
@@ -57,22 +57,22 @@ class CallJournal(Protocol):
 async def run_tool_calls(
     calls: Sequence[AuthorizedCall], *, journal: CallJournal, abort: asyncio.Event, notes: Mapping[str, str] = NO_NOTES
 ) -> AsyncGenerator[ToolEvent, None]:
-    """Run the calls to their ends. Closing the iterator or cancelling its reader stops what is in flight.
+    """Run the calls to completion. Closing the iterator or cancelling its reader stops calls in flight.
 
-    `notes`, by call id, are words of ours for the model that are put behind a call's result.
+    `notes` maps call IDs to text for the model that is appended to the call's result.
     """
-    for together in _split_batches(calls):
-        told: ToolEventQueue = asyncio.Queue()
-        tasks = [asyncio.create_task(_run_call(each, journal, abort, told, notes.get(each.ref.id, ""))) for each in together]
+    for batch in _split_batches(calls):
+        events: ToolEventQueue = asyncio.Queue()
+        tasks = [asyncio.create_task(_run_call(each, journal, abort, events, notes.get(each.ref.id, ""))) for each in batch]
         for task in tasks:
-            task.add_done_callback(told.put_nowait)
-        left = len(tasks)
+            task.add_done_callback(events.put_nowait)
+        pending = len(tasks)
         try:
-            while left:
-                event = await told.get()
+            while pending:
+                event = await events.get()
                 if isinstance(event, asyncio.Task):
-                    event.result()  # raises what the journal raised in `started`
-                    left -= 1
+                    event.result()  # re-raises an exception from journal.started
+                    pending -= 1
                     continue
                 await _record_event(event, journal)
                 yield event
@@ -91,30 +91,30 @@ def _split_batches(calls: Sequence[AuthorizedCall]) -> Iterator[Sequence[Authori
 
 
 async def _run_call(
-    authorized: AuthorizedCall, journal: CallJournal, abort: asyncio.Event, told: ToolEventQueue, note: str
+    authorized: AuthorizedCall, journal: CallJournal, abort: asyncio.Event, events: ToolEventQueue, note: str
 ) -> None:
     ref = authorized.ref
     running = True
 
     def update(partial: ToolResult) -> None:
-        if running:  # what a tool says after its end would come after its result
-            told.put_nowait(ToolUpdated(ref, clean_tool_result(partial)))
+        if running:  # an update after the end would follow the result
+            events.put_nowait(ToolUpdated(ref, clean_tool_result(partial)))
 
     try:
         await journal.started(ref)
-    except CallNotStarted as refused:
-        told.put_nowait(ToolEnded(ref, text_result(str(refused), details={"code": "exec_denied"}, is_error=True)))
+    except CallNotStarted as reason:
+        events.put_nowait(ToolEnded(ref, text_result(str(reason), details={"code": "exec_denied"}, is_error=True)))
         return
-    told.put_nowait(ToolStarted(ref))
+    events.put_nowait(ToolStarted(ref))
     result = await perform_call(authorized, CallContext(ref.id, update, abort, authorized.plan, journal.may_act))
     running = False
     if note:
         result = replace(result, content=(*result.content, TextBlock(note)))
-    told.put_nowait(ToolEnded(ref, result))
+    events.put_nowait(ToolEnded(ref, result))
 
 
 async def _record_event(event: ToolEvent, journal: CallJournal) -> None:
-    """Updates and ends are journalled in the one place that tells them, so that an update never follows its end."""
+    """Journal updates and ends in one place, so that an update never follows the end."""
     match event:
         case ToolUpdated(call, partial):
             await journal.updated(call, partial)
@@ -128,7 +128,7 @@ logger = logging.getLogger(__name__)
 async def perform_call(authorized: AuthorizedCall, call: CallContext) -> ToolResult:
     """Run one call to its result."""
     if not isinstance(authorized, AuthorizedCall):
-        raise TypeError("only an authorised call can run")
+        raise TypeError("only an authorized call can run")
     tool = authorized.tool
     try:
         args = tool.check(apply_aliases(tool.name, authorized.ref.arguments, tool.parameters))
@@ -142,12 +142,12 @@ async def perform_call(authorized: AuthorizedCall, call: CallContext) -> ToolRes
         return clean_tool_result(text_result(str(failure), is_error=True))
     except Exception as error:
         logger.exception("tool %s failed in call %s", tool.name, authorized.ref.id)
-        # The class helps a person who reads along; the message may hold paths or secrets.
+        # The class name helps people debug; the message may contain paths or secrets.
         return text_result(f"the tool failed unexpectedly ({type(error).__name__})", details={"code": "tool_failed"}, is_error=True)
 
 
 async def plan_call(tool: Tool, ref: CallRef) -> Any:
-    """What a supervised call would do; a Supervision that denies it, in words, where no plan can be made."""
+    """Return the plan of a supervised call, or a denying Supervision if no plan can be made."""
     if tool.plan is None:
         raise TypeError(f"{tool.name} is not supervised")
     try:
@@ -158,18 +158,18 @@ async def plan_call(tool: Tool, ref: CallRef) -> Any:
         return Supervision("deny", str(failure), code="tool_failed")
     except Exception as error:
         logger.exception("tool %s could not plan call %s", tool.name, ref.id)
-        words = f"exec_denied: what it would do could not be found out ({type(error).__name__}). It did not run."
-        return Supervision("deny", words)
+        message = f"exec_denied: planning the call failed ({type(error).__name__}). It did not run."
+        return Supervision("deny", message)
 
 
 def clean_tool_result(result: ToolResult) -> ToolResult:
-    """The result within the limits of this installation, and without its secrets."""
+    """Apply the server's limits to the result and remove its secrets."""
     secrets = host_secrets([settings.SECRET_KEY, settings.GATEWAY_TOKEN])
     return cleaning.clean_result(result, cleaning.ResultLimits(int(settings.TOOL_RESULT_KB * 1024), secrets))
 
 
 async def _run_with_timeout(tool: Tool, args: Any, call: CallContext) -> ToolResult:
-    """The tool's result, or words about its time-out. What is declared idempotent gets a second try."""
+    """Return the tool's result, or a timeout message. Idempotent tools get a second attempt."""
     seconds = tool.timeout_s or settings.TOOL_TIMEOUT_SECONDS
     if seconds == NO_TIMEOUT:
         return await tool.perform(args, call)
@@ -182,12 +182,12 @@ async def _run_with_timeout(tool: Tool, args: Any, call: CallContext) -> ToolRes
             if not limit.expired():
                 raise
     if tool.idempotent:
-        words = f"was stopped after {seconds:g} s, and once more when it was tried again"
+        message = f"was stopped after {seconds:g} s, and again after a retry"
     elif tool.read_only:
-        words = f"was stopped after {seconds:g} s; it only reads, so nothing was changed"
+        message = f"was stopped after {seconds:g} s. It is read-only, so nothing changed"
     else:
-        words = f"was stopped after {seconds:g} s. It may have done part of its work: look before you try again"
-    return text_result(f"tool_timeout: `{tool.name}` {words}.", details={"code": "tool_timeout"}, is_error=True)
+        message = f"was stopped after {seconds:g} s. It may have done part of its work: check before you try again"
+    return text_result(f"tool_timeout: `{tool.name}` {message}.", details={"code": "tool_timeout"}, is_error=True)
 
 
 def _describe_argument_errors(tool: Tool, error: BadArguments) -> str:

@@ -1,4 +1,4 @@
-"""The tools of one run, on one page: owner gate → nine layers → create → adapt. What is left out, the model never sees."""
+"""Build the toolset of a run: owner gate → nine layers → create → adapt. The model never sees tools left out here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,23 +14,23 @@ from tools_app.sources.registry import ToolRegistry
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """`query` names every tool there is. Why one is not among `tools` is said by `verdict`, or, if that keeps it, by `declined`."""
+    """`query` lists every tool. `verdict` says why one is not in `tools`, or, if the policy allows it, `unavailable`."""
 
     tools: dict[str, Tool]
     query: PolicyQuery
     verdict: Verdict
     unavailable: dict[str, str] = field(default_factory=dict)
-    client_tools: dict[str, dict[str, Any]] = field(default_factory=dict)  # specs of tools that whoever asked has: never run here
+    client_tools: dict[str, dict[str, Any]] = field(default_factory=dict)  # specs of the client's own tools: never run here
 
     def get(self, name: str) -> Tool | None:
         return self.tools.get(name)
 
     def specs(self) -> list[dict[str, Any]]:
-        """What the model is told: name, description and parameters of each tool."""
+        """The specs for the model: name, description and parameters of each tool."""
         return [*(tool.spec() for tool in self.tools.values()), *self.client_tools.values()]
 
     def with_client_tools(self, specs: Sequence[dict[str, Any]]) -> "Toolset":
-        """With the caller's own tools beside ours. Under a name of ours it is always ours that is meant, also if it is refused."""
+        """Add the client's own tools. If a name is also one of our tools, ours wins, even if it is denied."""
         if not specs:
             return self
         ours = {facts.name for facts in self.query.tools}
@@ -44,13 +44,13 @@ class Toolset:
 
 
 def build_toolset(env: ToolEnv, query: PolicyQuery, rules: PolicyRules, known: ToolRegistry) -> Toolset:
-    """Ask the policy about every tool, and make those that no layer refuses."""
+    """Evaluate the policy for every tool, and create those that no layer denies."""
     query = replace(query, tools=tuple(each.facts for each in known.tools.values()), plugins=known.plugin_names)
     verdict = evaluate(query, rules)
-    made, declined = known.create(verdict.kept, replace(env, tools=frozenset(verdict.kept)))
-    return Toolset({name: _adapt_tool(tool, query) for name, tool in made.items()}, query, verdict, declined)
+    created, unavailable = known.create(verdict.kept, replace(env, tools=frozenset(verdict.kept)))
+    return Toolset({name: _adapt_tool(tool, query) for name, tool in created.items()}, query, verdict, unavailable)
 
 
 def _adapt_tool(tool: Tool, query: PolicyQuery) -> Tool:
-    """With the parameters as the model's provider takes them; its arguments are checked against the tool's own."""
+    """Adapt the parameters for the model's provider; arguments are still validated against the tool's own schema."""
     return replace(tool, parameters=adapt_parameters(tool.parameters, query.provider, query.model))

@@ -1,3 +1,3 @@
-"""Agents in the admin. Django imports `<app>.admin` only, so every module that registers a page is imported here."""
+"""Agents in the admin. Django imports only `<app>.admin`, so this imports every module that registers a page."""
 
 from agents.admin import agents  # noqa: F401  # registers its page

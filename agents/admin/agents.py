@@ -1,4 +1,4 @@
-"""Agents on one form: who it is, model, instructions, workspace, tools, limits. The policy's own pages are tools_app.admin."""
+"""The agent admin: one form for identity, model, instructions, workspace, tools and limits."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -84,14 +84,14 @@ class AgentAdmin(ServiceAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Agent | None = None) -> list[str]:
         fixed = ["model_used", "effective_tools"]
-        return [*fixed, "slug"] if obj else fixed  # the key sessions go by
+        return [*fixed, "slug"] if obj else fixed  # sessions refer to it
 
     def get_form(self, request: HttpRequest, obj: Agent | None = None, change: bool = False, **kwargs: Any) -> Any:
         form = AgentToolsForm if self._may_change_tools(request, obj) else AgentForm
         return super().get_form(request, obj, change, form=form, **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: Agent | None = None) -> list[tuple[Any, Any]]:
-        """Who may not change the policy sees its effect, and not its fields."""
+        """Show users who can't change policies the effective tools, but not the policy fields."""
         hidden = () if self._may_change_tools(request, obj) else (*TOOL_FIELDS, "seen_version")
         return [
             (title, {**rest, "fields": [name for name in rest["fields"] if name not in hidden]}) for title, rest in self.fieldsets
@@ -102,7 +102,7 @@ class AgentAdmin(ServiceAdmin):
         return may_save and request.user.has_perm("tools_app.change_toolpolicy")
 
     def get_actions(self, request: HttpRequest) -> Any:
-        """Several can be deleted at once: no service has a say in it, and the admin asks about each of them first."""
+        """Allow bulk deletion: no service is involved, and the admin asks for confirmation."""
         return super(ServiceAdmin, self).get_actions(request)
 
     def has_delete_permission(self, request: HttpRequest, obj: Agent | None = None) -> bool:
@@ -121,7 +121,7 @@ class AgentAdmin(ServiceAdmin):
             return "missing", _("no credentials")
         return "ready", _("ready")
 
-    readiness.label = {"ready": "success", "missing": "danger"}  # type: ignore[attr-defined]  # unfold's coloured words
+    readiness.label = {"ready": "success", "missing": "danger"}  # type: ignore[attr-defined]  # unfold's label colors
 
     @admin.display(description=gettext_lazy("tool profile"), ordering="own_profile")
     def tool_profile(self, agent: Any) -> str:
@@ -129,31 +129,31 @@ class AgentAdmin(ServiceAdmin):
 
     @admin.display(description=gettext_lazy("Tool access"))
     def effective_tools(self, agent: Agent) -> str:
-        """What the nine layers leave of the installed tools for the owner of a session, and why the rest is missing."""
+        """Render which installed tools the nine policy layers allow a session's owner, and why the rest is missing."""
         if not agent.slug:
             return _("Shown once the agent is saved.")
         rules = policies.current_rules()
         known = load_tools()
         facts = [each.facts for each in known.tools.values()]
-        asked = PolicyQuery(agent=agent.slug, is_owner=True, plugins=known.plugin_names)
-        query = with_agent_model(asked, agent).about(facts)
+        base_query = PolicyQuery(agent=agent.slug, is_owner=True, plugins=known.plugin_names)
+        query = with_agent_model(base_query, agent).about(facts)
         verdict, missing = evaluate(query, rules), find_unavailable_tools(query, owner_id=0, known=known, agent=agent)
         lines = []
         for tool in sorted(facts, key=lambda each: (each.groups, each.name)):
             step = verdict.refused_by(tool.name)
             if step:
-                told = _("layer %(layer)s: %(rule)s") % {"layer": step.layer, "rule": translate_rule(step.rule)}
-                word, mark = _("denied"), "refused"
+                reason_text = _("layer %(layer)s: %(rule)s") % {"layer": step.layer, "rule": translate_rule(step.rule)}
+                result, css_class = _("denied"), "refused"
             elif reason := missing.get(tool.name, ""):
-                told, word, mark = translate_rule(reason), _("allowed, unavailable"), "missing"
+                reason_text, result, css_class = translate_rule(reason), _("allowed, unavailable"), "missing"
             else:
-                told, word, mark = "", _("allowed"), "allowed"
-            lines.append((mark, tool.name, tool.plugin or tool.groups[0], word, told))
+                reason_text, result, css_class = "", _("allowed"), "allowed"
+            lines.append((css_class, tool.name, tool.plugin or tool.groups[0], result, reason_text))
         body = format_html_join("", '<tr class="{}"><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>', lines)
         head = (_("Tool"), _("Tool group"), _("Result"), _("Reason"))
         titles = format_html_join("", '<th scope="col">{}</th>', ((each,) for each in head))
-        words = _("Policy version %(version)d with %(model)s, for a user in their own session.")
-        note = words % {"version": rules.version, "model": query.model_label}
+        note_text = _("Policy version %(version)d with %(model)s, for a user in their own session.")
+        note = note_text % {"version": rules.version, "model": query.model_label}
         return format_html('<table class="tools"><thead><tr>{}</tr></thead><tbody>{}</tbody></table><p>{}</p>', titles, body, note)
 
     def around(self, row: Agent) -> Iterable[RelatedRows]:
@@ -161,13 +161,13 @@ class AgentAdmin(ServiceAdmin):
         yield RelatedRows(_("Tool policy"), ToolPolicy, {"scope": "agent", "subject": row.slug})
 
     def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
-        """The agent and its row of the policy, both or neither: the admin's transaction is around them."""
+        """Save the agent and its policy rule; the admin's transaction covers both."""
         super().save_model(request, obj, form, change)
         rule = form.changed_policy_row() if isinstance(form, AgentToolsForm) else None
         if rule is None:
             return
         seen = form.cleaned_data.get("seen_version")
-        doubts = list(find_warnings(rule, policies.current_rules()))
+        warnings = list(find_warnings(rule, policies.current_rules()))
         policies.save_policy(**rule.to_json(), changed_by=cast(User, request.user), expected_version=seen)
-        for doubt in doubts:
-            self.message_user(request, doubt.words, messages.WARNING)
+        for warning in warnings:
+            self.message_user(request, warning.words, messages.WARNING)

@@ -1,6 +1,6 @@
-"""The form of an agent: its own fields and, since people think of them as one, its tool policy.
+"""The agent form: the agent's own fields together with its tool policy.
 
-Checks what would otherwise fail in the middle of somebody's conversation. Tools are saved by tools_app.policy_store.policies.
+Validates what would otherwise fail during a run. `tools_app.policy_store.policies` saves the tool policy.
 """
 
 import os
@@ -52,7 +52,7 @@ THINKING_LEVEL_LABELS = {
 
 
 class ModelInput(TextInput):
-    """A text field with suggestions: any model may be typed, those we know of can be chosen."""
+    """A text field that suggests known models and accepts any."""
 
     def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> Any:
         listed = f"{(attrs or {}).get('id', name)}_models"
@@ -80,7 +80,9 @@ class AgentForm(AgentModelForm):
 
     def clean_model(self) -> str:
         name = str(self.cleaned_data["model"]).strip()
-        if name and name != self.initial.get("model"):  # a key may be gone since; that is no reason not to save the rest
+        if name and name != self.initial.get(
+            "model"
+        ):  # an unchanged model is not checked: a missing key must not block saving other fields
             validate_model(name)
         return name
 
@@ -96,7 +98,7 @@ class AgentForm(AgentModelForm):
 
 
 class AgentToolsForm(AgentForm):
-    """With the agent's row of the tool policy, for those who may change policies. The others never get these fields."""
+    """Adds the agent's tool policy rule, for users who can change policies."""
 
     profile = forms.ChoiceField(
         label=gettext_lazy("Tool profile"),
@@ -150,13 +152,13 @@ class AgentToolsForm(AgentForm):
         return cleaned
 
     def changed_policy_row(self) -> RuleRow | None:
-        """The agent's row of the policy, if it is another one than before."""
+        """Return the agent's policy rule if it was changed."""
         rule: RuleRow | None = self.cleaned_data.get("rule")
         return rule
 
 
 def validate_model(name: str) -> None:
-    """ValidationError for a model that no run could use: nobody knows its provider, or there is no key for it."""
+    """Raise ValidationError for a model no run could use: unknown provider or missing API key."""
     provider, slash, _model = name.removeprefix(LITELLM_PREFIX).partition("/")
     if not slash and prices.find_model_info(name) is None:
         raise ValidationError(_("Use the form provider/model, for example openai/gpt-5 or %(demo)s.") % {"demo": DEMO_MODEL})
@@ -177,7 +179,7 @@ def validate_model(name: str) -> None:
 
 
 def validate_workspace(given: str) -> Path:
-    """An absolute directory that an agent can work in and that holds nothing of ours. It need not exist yet."""
+    """Check that this is an absolute, writable directory without server files. It need not exist yet."""
     path = Path(given).expanduser()
     if not path.is_absolute():
         raise ValidationError(_("Enter an absolute path, or a path that starts with ~."))
@@ -186,11 +188,11 @@ def validate_workspace(given: str) -> Path:
         raise ValidationError(_("This directory contains the state directory, with its secrets and database. Choose another one."))
     if home in real.parents:
         raise ValidationError(_("This directory is inside the state directory. Choose one outside it."))
-    if held := [place for place in (*secret_paths(), *code_paths()) if place.is_relative_to(real)]:
+    if held := [protected for protected in (*secret_paths(), *code_paths()) if protected.is_relative_to(real)]:
         raise ValidationError(
             _("This directory contains %(path)s, which belongs to this server. Choose another one.") % {"path": held[0]}
         )
-    if any(real.is_relative_to(place) for place in code_paths()):
+    if any(real.is_relative_to(code) for code in code_paths()):
         raise ValidationError(_("This directory is part of the server’s code. Choose one outside it."))
     if real.exists() and not real.is_dir():
         raise ValidationError(_("This is a file, not a directory."))

@@ -1,7 +1,7 @@
-"""What people attached, as a model gets it: images as images, short texts in full, everything else by its name and place.
+"""Attachments as a model gets them: images as images, short texts in full, everything else by name and path.
 
-Files are copied to `uploads/` in the run's workspace, where tools can read them. What is attached is data: its words are fenced
-off from the person's own.
+Files are copied to `uploads/` in the run's workspace, where tools can read them. Attached text is data, so it is fenced off from
+the person's own text.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ from tools_app.builtin.files import tree
 log = logging.getLogger(__name__)
 
 UPLOADS_DIR = "uploads"
-MAX_INLINE_TEXT_BYTES = 64 << 10  # bytes of a file that is put into the message
-MAX_IMAGE_BYTES = 5 << 20  # what the providers take
+MAX_INLINE_TEXT_BYTES = 64 << 10  # files up to this size are included in the message
+MAX_IMAGE_BYTES = 5 << 20  # limit of the providers
 
 AttachedContent = Mapping[str, Image | AttachedFile]  # by attachment id
 NO_ATTACHMENTS: AttachedContent = {}
@@ -38,7 +38,7 @@ NO_ATTACHMENTS: AttachedContent = {}
 async def load_attachments(
     claimed: ClaimedRun, entries: Sequence[HistoryEntry], workspace: Path, *, takes_images: bool
 ) -> AttachedContent:
-    """Everything that the history refers to; what this run's own message brought is copied to the workspace first."""
+    """Load all attachments of the history. Those of this run's own message are copied to the workspace first."""
     ids = [one for entry in reversed(entries) for one in _list_attachment_ids(entry)]
     if not ids:
         return NO_ATTACHMENTS
@@ -54,13 +54,13 @@ async def load_attachments(
     return await db.read(_read_contents, rows, shown, takes_images)
 
 
-def tool_result_images(entry: HistoryEntry, brought: AttachedContent) -> tuple[Image, ...]:
-    """The images of a tool's result; one that cannot be shown any more is only named in its words."""
-    return tuple(image for one in _list_attachment_ids(entry) if isinstance(image := brought.get(one), Image))
+def tool_result_images(entry: HistoryEntry, contents: AttachedContent) -> tuple[Image, ...]:
+    """Return the images of a tool result; one that can no longer be shown is only named in its text."""
+    return tuple(image for one in _list_attachment_ids(entry) if isinstance(image := contents.get(one), Image))
 
 
 def _list_attachment_ids(entry: HistoryEntry) -> list[str]:
-    """Of an entry that may come from an import: only what has the right shape."""
+    """List attachment IDs; ignores malformed values, because the entry may be imported."""
     if entry.role == "user":
         return list_attachment_ids(entry.content)
     named = entry.meta.get("imageIds")
@@ -68,11 +68,11 @@ def _list_attachment_ids(entry: HistoryEntry) -> list[str]:
 
 
 def _find_visible(owner_id: int, ids: Sequence[str]) -> list[Attachment]:
-    """Newest first, as asked for. An imported transcript may name anything: only what the session's owner may see is used."""
+    """Return attachments in the given order. An imported transcript may name any ID, so only the owner's are returned."""
     owner = User.objects.get(pk=owner_id)
     wanted = [one for one in ids if re.fullmatch(r"[0-9a-f-]{36}", one)]
-    found = {str(row.pk): row for row in Attachment.objects.for_user(owner).filter(pk__in=wanted)}
-    return [found[one] for one in dict.fromkeys(wanted) if one in found]
+    by_id = {str(row.pk): row for row in Attachment.objects.for_user(owner).filter(pk__in=wanted)}
+    return [by_id[one] for one in dict.fromkeys(wanted) if one in by_id]
 
 
 def _choose_images(rows: Iterable[Attachment], takes_images: bool) -> set[str]:
@@ -87,19 +87,19 @@ def _choose_images(rows: Iterable[Attachment], takes_images: bool) -> set[str]:
 
 
 def _read_contents(rows: Iterable[Attachment], shown: set[str], takes_images: bool) -> AttachedContent:
-    brought: dict[str, Image | AttachedFile] = {}
+    contents: dict[str, Image | AttachedFile] = {}
     for row in rows:
         try:
             content = path_of(row.sha256).read_bytes() if str(row.pk) in shown or row.size <= MAX_INLINE_TEXT_BYTES else b""
         except OSError as error:
-            log.warning("the bytes of attachment %s cannot be read: %s", row.pk, error.strerror)
-            brought[str(row.pk)] = AttachedFile(row.name, f"[{_file_label(row)} is not there any more]")
+            log.warning("could not read attachment %s: %s", row.pk, error.strerror)
+            contents[str(row.pk)] = AttachedFile(row.name, f"[{_file_label(row)} is no longer available]")
             continue
         if str(row.pk) in shown:
-            brought[str(row.pk)] = Image(row.name, row.mime_type, content)
+            contents[str(row.pk)] = Image(row.name, row.mime_type, content)
         else:
-            brought[str(row.pk)] = AttachedFile(row.name, _describe_file(row, content, takes_images))
-    return brought
+            contents[str(row.pk)] = AttachedFile(row.name, _describe_file(row, content, takes_images))
+    return contents
 
 
 def _file_label(row: Attachment) -> str:
@@ -107,16 +107,16 @@ def _file_label(row: Attachment) -> str:
 
 
 def _describe_file(row: Attachment, content: bytes, takes_images: bool) -> str:
-    place = f", in the workspace as {row.saved_as}" if row.saved_as else ""
+    location = f", in the workspace as {row.saved_as}" if row.saved_as else ""
     if row.is_image:
         why = "too large or too old to be shown again" if takes_images else "this model takes no images"
-        return f"[{_file_label(row)}{place}; not shown: {why}]"
+        return f"[{_file_label(row)}{location}; not shown: {why}]"
     text = decode_text(content) if content else None
     if text is None:
-        return f"[{_file_label(row)}{place}; its content is not shown here]"
+        return f"[{_file_label(row)}{location}; its content is not shown here]"
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"[{_file_label(row)}{place}]\n{fence}\n{text}\n{fence}"
+    return f"[{_file_label(row)}{location}]\n{fence}\n{text}\n{fence}"
 
 
 def _copy_all(rows: Sequence[Attachment], workspace: Path) -> dict[Attachment, str]:
@@ -124,14 +124,14 @@ def _copy_all(rows: Sequence[Attachment], workspace: Path) -> dict[Attachment, s
     for row in rows:
         try:
             saved[row] = copy_to_workspace(workspace, row)
-        except OSError as error:  # a full disk, or an agent that has put something else there: the message still counts
-            log.warning("attachment %s could not be copied to the workspace: %s", row.pk, error.strerror)
+        except OSError as error:  # a full disk, or the agent put something else there: keep the message anyway
+            log.warning("could not copy attachment %s to the workspace: %s", row.pk, error.strerror)
             saved[row] = ""
     return saved
 
 
 def copy_to_workspace(workspace: Path, row: Attachment) -> str:
-    """Put a copy at uploads/<name>, never over another file; -> its path. No link in the workspace is followed."""
+    """Copy to uploads/<name> without overwriting other files, and return the path. Follows no links in the workspace."""
     stem, dot, ending = row.name.rpartition(".")
     other = f"{stem}-{row.sha256[:8]}{dot}{ending}" if dot else f"{row.name}-{row.sha256[:8]}"
     root = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -146,7 +146,7 @@ def copy_to_workspace(workspace: Path, row: Attachment) -> str:
 
 
 def _write_file(directory: int, name: str, row: Attachment) -> bool:
-    """Whole or not at all. A file of that name is left alone; it counts as ours if it has the same bytes."""
+    """Write the file atomically. An existing file is left alone; it counts as written if it has the same content."""
     temporary = f".clawsite-{secrets.token_hex(8)}.tmp"
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -166,5 +166,5 @@ def _write_file(directory: int, name: str, row: Attachment) -> bool:
 
 
 def _mark_saved(saved: Mapping[Attachment, str]) -> None:
-    for row, place in saved.items():
-        Attachment.objects.filter(pk=row.pk).update(saved_as=place)
+    for row, path in saved.items():
+        Attachment.objects.filter(pk=row.pk).update(saved_as=path)

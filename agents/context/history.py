@@ -1,4 +1,4 @@
-"""What was said before, as the loop and the providers know it: stored entries become messages."""
+"""Load the stored transcript entries of a session as messages for the loop and the providers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,29 +21,29 @@ from tools_app.core.untrusted_text import wrap_untrusted_text
 
 @dataclass(frozen=True, slots=True)
 class History:
-    messages: tuple[Message, ...]  # as the loop begins with them
-    parts: tuple[HistoryItem, ...]  # the same one by one, without the summary
-    summary: HistoryEntry | None  # of what was before them
-    summary_is_untrusted: bool  # words from runs with limits that this one has not
-    # Answers since a user last spoke that are not this run's; less those of this run that only the summary knows.
+    messages: tuple[Message, ...]  # what the loop starts with
+    parts: tuple[HistoryItem, ...]  # the same messages with positions, without the summary
+    summary: HistoryEntry | None  # of the messages before them
+    summary_is_untrusted: bool  # includes text from runs with limits that this run doesn't have
+    # Answers since the last user message that are not this run's, minus those of this run that only the summary has.
     turns_before: int
-    is_complete: bool = True  # nothing that was ever said there is missing
+    is_complete: bool = True  # contains the session's whole history
 
 
 async def load_history(claimed: ClaimedRun, entries: Sequence[HistoryEntry], workspace: Path, *, takes_images: bool) -> History:
-    """The history with everything that is attached to it."""
+    """Build the history with all attachments."""
     reader = reader_origin(claimed.options, claimed.session_key)
     is_whole = len(entries) < MAX_HISTORY_ENTRIES // 2 and not any(entry.origin or entry.role == SUMMARY_KEY for entry in entries)
-    entries = [told for entry in entries if (told := filter_entry(entry, reader)) is not None]
-    brought = await load_attachments(claimed, entries, workspace, takes_images=takes_images)
+    entries = [filtered for entry in entries if (filtered := filter_entry(entry, reader)) is not None]
+    contents = await load_attachments(claimed, entries, workspace, takes_images=takes_images)
     summary = next((entry for entry in entries if entry.role == SUMMARY_KEY), None)
-    messages, turns = _build_messages(claimed, entries, brought)
+    messages, turns = _build_messages(claimed, entries, contents)
     turns -= summary.meta[OWN_ANSWERS_KEY] if summary else 0
-    # Not by the reader, which may have a webhook's name from its session alone: what it writes is not told apart by that elsewhere.
+    # Not `reader`: that may include a webhook only because of its session, which is not recorded with what the run writes.
     own = origin_of_run(claimed.options)
     parts = tuple(
         HistoryItem(
-            to_message(entry, brought),
+            to_message(entry, contents),
             entry.position,
             entry.message_id,
             opens=entry.own and entry.role == "user",
@@ -56,42 +56,42 @@ async def load_history(claimed: ClaimedRun, entries: Sequence[HistoryEntry], wor
 
 
 def _is_untrusted(entry: HistoryEntry, own: Mapping[str, str]) -> bool:
-    """Or holds their words, as a summary of an earlier summary does."""
+    """Whether the entry comes from a run of another origin, or is a summary that includes such text."""
     return (bool(entry.origin) and entry.origin != own) or (entry.role == SUMMARY_KEY and bool(entry.meta.get(INCLUDES_OTHERS_KEY)))
 
 
 def _build_messages(
-    claimed: ClaimedRun, entries: Sequence[HistoryEntry], brought: AttachedContent
+    claimed: ClaimedRun, entries: Sequence[HistoryEntry], contents: AttachedContent
 ) -> tuple[tuple[Message, ...], int]:
-    """What was said, and how many of the answers since a user last spoke are not this run's."""
+    """Return the messages, and how many answers since the last user message are not this run's."""
     if not client_tools.tool_results_in(claimed.options):
-        return tuple(to_message(entry, brought) for entry in entries), 0
-    before = [to_message(entry, brought) for entry in entries if not entry.own]
-    history = fill_missing_results(before, [to_message(entry, brought) for entry in entries if entry.own])
+        return tuple(to_message(entry, contents) for entry in entries), 0
+    before = [to_message(entry, contents) for entry in entries if not entry.own]
+    history = fill_missing_results(before, [to_message(entry, contents) for entry in entries if entry.own])
     if history is None:
-        raise InvalidRequest("the tool results came too late: the conversation has gone on without them")
+        raise InvalidRequest("the tool results came too late: the session has continued without them")
     return tuple(history), count_turns(before)
 
 
 def format_summary(text: str, *, holds_others: bool) -> str:
-    """As material, where it sums up others' words too."""
+    """Add the heading, and an envelope if the summary includes text of others."""
     return prompts.add_summary_heading(wrap_untrusted_text(text, prompts.UNTRUSTED_SUMMARY_SOURCE) if holds_others else text)
 
 
-def to_message(entry: HistoryEntry, brought: AttachedContent = NO_ATTACHMENTS) -> Message:
-    """A stored entry as the loop knows it."""
+def to_message(entry: HistoryEntry, contents: AttachedContent = NO_ATTACHMENTS) -> Message:
+    """Convert a stored entry to a message."""
     if entry.role == "user":
-        parts = [brought[one] for one in list_attachment_ids(entry.content) if one in brought]
+        parts = [contents[one] for one in list_attachment_ids(entry.content) if one in contents]
         images = tuple(part for part in parts if isinstance(part, Image))
         return UserMessage(entry.text, images, tuple(part for part in parts if isinstance(part, AttachedFile)))
-    if entry.role == "notice":  # in brackets, since nobody has said it
+    if entry.role == "notice":  # in brackets, because no user wrote it
         return UserMessage(f"[{entry.text}]")
     if entry.role == SUMMARY_KEY:
         return UserMessage(format_summary(entry.text, holds_others=bool(entry.meta.get(INCLUDES_OTHERS_KEY))))
     if entry.role == "toolResult":
-        told = entry.meta
-        images = tool_result_images(entry, brought)
-        return ToolResultMessage(told["toolCallId"], told["toolName"], entry.text, bool(told.get("isError")), images)
+        meta = entry.meta
+        images = tool_result_images(entry, contents)
+        return ToolResultMessage(meta["toolCallId"], meta["toolName"], entry.text, bool(meta.get("isError")), images)
     calls = tuple(
         ToolCallRequest(block["id"], block["name"], block["arguments"], block.get("error", ""))
         for block in entry.content

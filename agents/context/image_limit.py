@@ -1,15 +1,15 @@
-"""Which images of a conversation a model is shown: the newest, as far as a request reaches. Pure."""
+"""Choose the images of a history that are sent to the model: the newest that fit in one request. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from agents.llm.messages import AssistantMessage, Image, Message, ToolResultMessage, UserMessage
 
-MAX_IMAGES, MAX_TOTAL_IMAGE_BYTES = 20, 20 << 20  # of one request; providers differ, and refuse the whole of it
+MAX_IMAGES, MAX_TOTAL_IMAGE_BYTES = 20, 20 << 20  # per request; limits differ, and providers reject the whole request
 
 
 def limit_images(messages: Sequence[Message], *, takes_images: bool) -> list[Message]:
-    """The messages with those images that fit, the newest first; in place of any other one stands a note."""
+    """Keep the newest images that fit and replace the others with notes."""
     count = size = 0
     shown: list[Message] = []
     for message in reversed(messages):
@@ -28,7 +28,7 @@ def limit_images(messages: Sequence[Message], *, takes_images: bool) -> list[Mes
 
 
 def _omitted_image_note(image: Image, takes_images: bool) -> str:
-    why = "too many images came after it" if takes_images else "this model takes no images"
+    why = "too many newer images" if takes_images else "this model takes no images"
     return f'[Image "{image.name}" ({image.mime_type}); not shown: {why}]'
 
 

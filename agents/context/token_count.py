@@ -1,7 +1,7 @@
-"""How many tokens something has, roughly and at once. Pure: no tokenizer is loaded, so asking costs a length.
+"""Estimate token counts quickly. Pure: loads no tokenizer and only looks at lengths.
 
-A quarter of the letters is right within a fifth for English and code; what is not ASCII counts by its bytes, since three of them
-(a Chinese character) are about one token. Whoever compares with a limit leaves room for the fifth.
+A quarter of the characters is accurate within 20% for English and code; other text counts by its bytes, because three of them
+(a Chinese character) are about one token. Callers that compare with a limit must allow for the 20%.
 """
 
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ import orjson
 from agents.llm.base import ToolSpec
 from agents.llm.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 
-MESSAGE_OVERHEAD = 8  # what a provider puts around each one
-IMAGE_TOKENS = 1_500  # about the dearest that providers count for one
+MESSAGE_OVERHEAD = 8  # added by the provider to each message
+IMAGE_TOKENS = 1_500  # about the most that providers count for one
 
 
 def count_text_tokens(text: str) -> int:
@@ -22,10 +22,12 @@ def count_text_tokens(text: str) -> int:
 def count_message_tokens(message: Message) -> int:
     match message:
         case UserMessage(images=images):
-            return MESSAGE_OVERHEAD + count_text_tokens(message.words) + IMAGE_TOKENS * len(images)
-        case AssistantMessage(text=text, tool_calls=calls):  # what it thought is not sent back
-            asked = sum(count_text_tokens(call.name) + count_text_tokens(orjson.dumps(call.arguments).decode()) for call in calls)
-            return MESSAGE_OVERHEAD + count_text_tokens(text) + asked
+            return MESSAGE_OVERHEAD + count_text_tokens(message.full_text) + IMAGE_TOKENS * len(images)
+        case AssistantMessage(text=text, tool_calls=calls):  # thinking is not sent back
+            call_tokens = sum(
+                count_text_tokens(call.name) + count_text_tokens(orjson.dumps(call.arguments).decode()) for call in calls
+            )
+            return MESSAGE_OVERHEAD + count_text_tokens(text) + call_tokens
         case ToolResultMessage(text=text, images=images):
             return MESSAGE_OVERHEAD + count_text_tokens(text) + IMAGE_TOKENS * len(images)
 

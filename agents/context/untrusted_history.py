@@ -1,7 +1,7 @@
-"""What a run is told of the past of its session where that is not its owner's: words of limited runs, as material. Pure.
+"""Wrap history entries of limited runs as untrusted content for runs without those limits. Pure.
 
-A run with all of its owner's tools reads what came by webhooks and by limited tokens before it. The envelope tells the model what
-it is. That is a request to the model and not a wall: what it does then is the owner's own run, with the owner's tools.
+A run with all of its owner's tools reads earlier messages from webhooks and limited tokens. The envelope tells the model what
+they are. This is advice to the model, not enforcement: the run still has all of the owner's tools.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from tools_app.core.untrusted_text import wrap_untrusted_text
 
 
 def filter_entry(entry: HistoryEntry, reader: Mapping[str, str]) -> HistoryEntry | None:
-    """An entry as a run of this origin reads it; None for what it is not told.
+    """Return an entry as a run of this origin sees it, or None if it doesn't see it.
 
-    What the model said in a limited run it said about others' words, and may be their words again. So it is not remembered as its
-    own, but told in an envelope; and what tools brought there is not told at all. Of attached files only the names are told: a file
-    would stand behind the envelope. What a webhook brought stands in an envelope already; not all that such a run is asked does.
+    Answers of a limited run may repeat text written by others, so they are shown in an envelope instead of as the model's own.
+    Tool results of such runs are dropped. Attached files are shown by name only, because their content would follow outside the
+    envelope. Webhook payloads already have an envelope, but other prompts of such a run don't.
     """
     if not entry.origin or entry.origin == reader or entry.role in ("notice", SUMMARY_KEY):
         return entry
@@ -36,5 +36,5 @@ def _text_with_file_names(entry: HistoryEntry) -> str:
 
 def _author_label(entry: HistoryEntry) -> str:
     if hook := entry.origin.get(WEBHOOK_KEY):
-        return f"a run for the webhook {hook!r}, which was about words of strangers,"
-    return f"a program with the access token {entry.origin[TOKEN_PREFIX_KEY]}, which may use some tools only,"
+        return f"a run for the webhook {hook!r}, which handled untrusted content,"
+    return f"a program with the access token {entry.origin[TOKEN_PREFIX_KEY]}, which can use only some tools,"

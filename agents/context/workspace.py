@@ -1,4 +1,4 @@
-"""Where an agent's files are: a private directory for each of its users, the one the operator named, or that of a sandbox."""
+"""Locate workspaces: a private directory per user, the agent's configured directory, or an isolated workspace."""
 
 import shutil
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from tools_app.policy.catalog import WEBHOOK_CHANNEL
 
 @dataclass(frozen=True, slots=True)
 class SessionWorkspace:
-    """`directory` is where tools read and write. A sandboxed session may also see the agent's own, which is `beside` it."""
+    """`directory` is where tools read and write. An isolated session may also have access to the agent's own, `beside`."""
 
     directory: Path
     sandboxed: bool = False
@@ -23,21 +23,21 @@ class SessionWorkspace:
 
 
 def workspace_path(agent: Agent, owner_id: int) -> Path:
-    """Where it is, or would be. Names come from our own ids, never from what somebody typed."""
+    """Return the path, whether it exists or not. Directory names use our own IDs, never user input."""
     if agent.workspace:
         return Path(agent.workspace).expanduser()
     return Path(settings.HOME) / "workspaces" / agent.slug / f"user-{owner_id}"
 
 
 def ensure_workspace(agent: Agent, owner_id: int) -> Path:
-    """The directory, made if it is not there."""
+    """Return the workspace directory, creating it if needed."""
     return _make_directory(workspace_path(agent, owner_id))
 
 
 def prepare_session_workspace(
     agent: Agent, owner_id: int, session_id: str, session_key: str, rules: ExecRules, *, from_hook: bool = False
 ) -> SessionWorkspace:
-    """Where a session works by the exec rules. Its directories are made if they are not there."""
+    """Return a session's workspace according to the exec rules, creating its directories if needed."""
     own = ensure_workspace(agent, owner_id)
     if not is_sandboxed(parse_key(session_key), rules, from_hook=from_hook):
         return SessionWorkspace(own)
@@ -49,14 +49,14 @@ def prepare_session_workspace(
 
 
 def delete_sandbox(session_id: object) -> None:
-    """Delete the directory that a session had for itself alone on this host, if it had one."""
+    """Delete the session's isolated workspace on this host, if it has one."""
     shutil.rmtree(Path(settings.HOME) / "sandboxes" / f"session-{session_id}", ignore_errors=True)
 
 
 def is_sandboxed(key: SessionKey, rules: ExecRules, *, from_hook: bool = False) -> bool:
-    """Group chats and webhooks speak with strangers' words, so they are sandboxed unless an operator says otherwise.
+    """Whether the session gets an isolated workspace. Group chats and webhooks carry content from others, so by default they do.
 
-    A run that a webhook woke in another session is too, while it lasts.
+    So does a run in another session that a webhook started, for that run only.
     """
     from_strangers = bool(key.group) or key.kind == WEBHOOK_CHANNEL or from_hook
     return rules.sandbox_mode == "all" or (rules.sandbox_mode == "groups" and from_strangers)

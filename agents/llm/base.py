@@ -1,7 +1,7 @@
-"""What every model provider looks like: a request in, a stream of events out, failures by kind.
+"""The interface of model providers: a request in, a stream of events out, failures by kind.
 
-A provider makes one attempt and keeps no conversation. Trying again is `agents.llm.retry`; who may be asked with which
-key is `agents.llm.catalog`.
+A provider makes one attempt and keeps no state between calls. `agents.llm.retry` retries; `agents.llm.catalog` chooses
+provider and API key.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -13,21 +13,21 @@ from agents.llm.messages import AssistantMessage, Message
 
 
 class FailureKind(StrEnum):
-    """Why a model did not answer, by what can be done about it."""
+    """Why a model did not answer; comments say what can help."""
 
     AUTH = "auth"  # another key
-    RATE_LIMIT = "rate_limit"  # later, or another key
+    RATE_LIMIT = "rate_limit"  # wait, or another key
     BILLING = "billing"  # another account
-    TIMEOUT = "timeout"  # again
+    TIMEOUT = "timeout"  # retry
     CONTEXT_OVERFLOW = "context_overflow"  # a shorter conversation
-    FORMAT = "format"  # the request itself is refused: again would be refused again
-    UNAVAILABLE = "unavailable"  # again, or another model
-    CUT = "cut"  # the stream broke off: again
+    FORMAT = "format"  # the request itself was rejected: a retry would be too
+    UNAVAILABLE = "unavailable"  # retry, or another model
+    CUT = "cut"  # the stream was interrupted: retry
     EMPTY = "empty"  # a complete answer with nothing in it
 
 
 class ProviderError(Exception):
-    """The model did not answer. The message holds the provider's own words, shortened and without secrets."""
+    """The model did not answer. The message is the provider's, shortened and without secrets."""
 
     def __init__(self, kind: FailureKind, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds. A model that thinks may be silent for long before its first byte, hardly ever after it."""
+    """Timeouts in seconds. A thinking model may send nothing for long before its first byte, but rarely after it."""
 
     connect: float = 10.0
     first_byte: float = 120.0
@@ -67,17 +67,17 @@ class ModelRequest:
     messages: tuple[Message, ...]
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
-    parameters: Mapping[str, Any] = field(default_factory=dict)  # temperature and the like, by their names in chat completions
-    thinking: str = ""  # minimal, low, medium, high, …; empty or "off": the model's own default
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # temperature etc., named as in chat completions
+    thinking: str = ""  # minimal, low, medium, high, …; empty or "off" for the model's default
     credentials: Credentials = field(default_factory=Credentials)
     timeouts: Timeouts = field(default_factory=Timeouts)
     run_id: str = ""  # for the raw log only; never sent
-    traceparent: str = ""  # sent as a header: the span of this call, where spans are sent anywhere
+    traceparent: str = ""  # header with the span of this call, if tracing is enabled
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens. `input_tokens` is the whole prompt: what was read from or written to a cache is part of it."""
+    """Token counts. `input_tokens` is the whole prompt, including tokens read from or written to a cache."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -97,7 +97,7 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True)
 class CallDelta:
-    """A piece of a tool call that is still being written: JSON text of its arguments, to be shown and not to be acted on."""
+    """A part of a tool call that is still being streamed: JSON text of its arguments, for display only."""
 
     index: int  # which call of this answer
     name: str
@@ -106,7 +106,7 @@ class CallDelta:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last event of a stream that worked; `message` repeats the deltas and adds the tool calls."""
+    """The last event of a successful stream; `message` repeats the deltas and adds the tool calls."""
 
     message: AssistantMessage
     usage: Usage
@@ -118,9 +118,9 @@ StreamEvent = TextDelta | ThinkingDelta | CallDelta | Finished
 
 class ModelProvider(Protocol):
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
-        """Ask once. Ends with `Finished` or raises `ProviderError`; closing the generator closes the connection."""
+        """Make one attempt. Ends with `Finished` or raises `ProviderError`; closing the generator closes the connection."""
         ...
 
     async def aclose(self) -> None:
-        """Give back connections. The provider may be used again afterwards."""
+        """Close connections. The provider can be used again afterwards."""
         ...

@@ -1,8 +1,8 @@
-"""From a model's name in the settings to the provider, wire name and credentials it needs.
+"""Resolve a model name from the settings to its provider, wire name and credentials.
 
-`openai/gpt-5` is litellm's way of writing it. Names whose prefix stands in ENDPOINTS go straight to that endpoint,
-`demo/…` to the built-in demo, everything else through litellm, and so does any name behind `litellm:`. What to try after a
-failure is not decided here.
+Names are written as in litellm, such as `openai/gpt-5`. Names with a prefix in ENDPOINTS go directly to that endpoint, `demo/…`
+to the built-in demo, everything else through litellm, as does any name after `litellm:`. What to try after a failure is not
+decided here.
 """
 
 import logging
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 DEMO_MODEL = "demo/clawsite"
 LITELLM_PREFIX = "litellm:"
-# Dated copies of a model, fine-tuning bases and models for other media: right to use, wrong to offer in a list.
+# Dated snapshots, fine-tuning bases and models for other media: usable, but not listed.
 UNLISTED_MODELS = re.compile(r"^ft:|/accounts/|-\d{4}-\d\d-\d\d$|-\d{8}$|-\d{4}$|audio|search-preview|computer-use|robotics")
 
 
@@ -48,7 +48,7 @@ class ResolvedModel:
 
 
 class ModelRow(TypedDict):
-    """One model in a list for people to choose from."""
+    """One model in a list to choose from."""
 
     id: str
     name: str
@@ -66,10 +66,10 @@ def resolve_model(
     *,
     will_be_asked: bool = True,
 ) -> ResolvedModel:
-    """How to reach a model. `overrides` are credentials by provider that win over the environment's.
+    """Resolve a model. `overrides` are credentials by provider that take precedence over the environment's.
 
-    ProviderError(auth) names the variable to set when a key is missing. One that will not be asked needs none: what goes with
-    it, tools and rules, can be said all the same.
+    If an API key is missing, ProviderError(auth) names the variable to set. A model that will not be asked needs none: its tools
+    and rules can be determined without.
     """
     via_litellm = name.startswith(LITELLM_PREFIX)
     provider, model = _split_name(name.removeprefix(LITELLM_PREFIX).strip())
@@ -84,7 +84,7 @@ def resolve_model(
     credentials = Credentials(
         credentials.api_key or _first_set(endpoint.keys, environ), credentials.base_url or endpoint.find_base_url(environ)
     )
-    # At another address than the provider's own nobody knows whether a key is needed; the server will say so.
+    # At a custom address it is unknown whether a key is needed; the server will say so.
     at_home = credentials.base_url == endpoint.base_url
     if will_be_asked and endpoint.keys and not endpoint.is_local and at_home and not credentials.api_key:
         raise _missing_key_error(provider, endpoint.keys)
@@ -93,19 +93,19 @@ def resolve_model(
 
 
 def needs_litellm(name: str) -> bool:
-    """Whether a model is reached through litellm, whose import is slow. Asks for no key."""
+    """Whether a model is reached through litellm, whose import is slow. Needs no API key."""
     provider, _ = _split_name(name.removeprefix(LITELLM_PREFIX).strip())
     return name.startswith(LITELLM_PREFIX) or (provider != "demo" and provider not in ENDPOINTS)
 
 
 def get_default_model(environ: Mapping[str, str] = os.environ) -> str:
-    """The installation's model: the one that is set, else one whose key is found, else the demo."""
+    """Return the server's default model: the one that is set, else one whose API key is found, else the demo."""
     if chosen := environ.get("CLAWSITE_MODEL", "").strip():
         return chosen
     for provider, model in DEFAULT_MODELS.items():
         endpoint = ENDPOINTS.get(provider)
         if endpoint is not None and endpoint.find_base_url(environ) != endpoint.base_url:
-            continue  # a server of one's own has models of its own
+            continue  # a custom server has its own models
         variables = endpoint.keys if endpoint else LITELLM_KEYS[provider]
         if found := next((variable for variable in variables if environ.get(variable)), ""):
             _log_default_model(model, found)
@@ -114,7 +114,7 @@ def get_default_model(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def list_available_models(environ: Mapping[str, str] = os.environ, extra: Iterable[str] = ()) -> list[ModelRow]:
-    """The models to choose from: those in use, the demo, all current ones of each provider with a key, and what a key would add."""
+    """List models in use, the demo, all current ones of providers with an API key, and those another key would add."""
     today = datetime.now(UTC).date().isoformat()
     names = dict.fromkeys([get_default_model(environ), *extra, DEMO_MODEL])
     for provider in [*ENDPOINTS, *LITELLM_KEYS]:
@@ -133,7 +133,7 @@ OPEN_PROVIDERS: dict[ProviderKind, ModelProvider] = {}
 
 
 def open_provider(resolved: ResolvedModel, *, raw_log: str = "") -> ModelProvider:
-    """The one provider of this kind in the process: its connections are shared. `raw_log` is a path, empty for none."""
+    """Return the process-wide provider of this kind, which shares its connections. `raw_log` is a path, empty for none."""
     if resolved.kind not in OPEN_PROVIDERS:
         OPEN_PROVIDERS[resolved.kind] = _create_provider(resolved.kind)
     return with_raw_log(OPEN_PROVIDERS[resolved.kind], raw_log)
@@ -146,7 +146,7 @@ async def close_providers() -> None:
 
 
 def _create_provider(kind: ProviderKind) -> ModelProvider:
-    # Imported here: web processes read this catalogue and ask no model, and aiohttp alone takes 0.2 s.
+    # Imported here: web processes read this catalog but ask no model, and importing aiohttp alone takes 0.2 s.
     match kind:
         case ProviderKind.DEMO:
             from agents.llm.providers.demo.provider import DemoProvider
@@ -163,7 +163,7 @@ def _create_provider(kind: ProviderKind) -> ModelProvider:
 
 
 def _split_name(name: str) -> tuple[str, str]:
-    """(provider, model); for a bare name the provider that the price file knows it under."""
+    """Return (provider, model); for a bare name, the provider comes from the price file."""
     provider, slash, model = name.partition("/")
     if slash:
         return provider, model
@@ -174,7 +174,7 @@ def _split_name(name: str) -> tuple[str, str]:
 def _credentials_for_litellm(
     provider: str, endpoint: ProviderEndpoint | None, environ: Mapping[str, str], *, needed: bool
 ) -> Credentials:
-    """Only what is set: litellm knows the addresses, and the variables of providers we have never heard of."""
+    """Return only what is set: litellm knows the addresses, and the variables of other providers."""
     if endpoint is not None:
         return Credentials(_first_set(endpoint.keys, environ), _first_set(endpoint.base_variables, environ))
     variables = LITELLM_KEYS.get(provider, ())
@@ -189,12 +189,12 @@ def _first_set(variables: Iterable[str], environ: Mapping[str, str]) -> str:
 
 
 def _missing_key_error(provider: str, variables: tuple[str, ...]) -> ProviderError:
-    return ProviderError(FailureKind.AUTH, f"there is no key for {provider}: set {variables[0]}, or choose another model")
+    return ProviderError(FailureKind.AUTH, f"there is no API key for {provider}: set {variables[0]}, or choose another model")
 
 
 @cache
 def _log_default_model(model: str, variable: str) -> None:
-    log.info("CLAWSITE_MODEL is not set; %s is found, so the model is %s", variable, model)
+    log.info("CLAWSITE_MODEL is not set; %s is set, so the default model is %s", variable, model)
 
 
 def _row(name: str, environ: Mapping[str, str]) -> ModelRow:

@@ -1,4 +1,4 @@
-"""The OpenAI-compatible endpoints that are asked directly, and where keys are looked for. Data."""
+"""OpenAI-compatible endpoints that are used directly, and the variables with API keys. Data only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from urllib.parse import urlsplit
 @dataclass(frozen=True, slots=True)
 class ProviderEndpoint:
     base_url: str
-    keys: tuple[str, ...] = ()  # variables, the first is the one to name
+    keys: tuple[str, ...] = ()  # variables; error messages name the first
     base_variables: tuple[str, ...] = ()
     is_local: bool = False  # needs no key
     short_name_prefix: str = ""
 
     def find_base_url(self, environ: Mapping[str, str]) -> str:
-        """The address the environment gives, or the usual one."""
+        """Return the address from the environment, or the default."""
         base = next((environ[name].strip() for name in self.base_variables if environ.get(name, "").strip()), "")
         if not base:
             return self.base_url
         if self.is_local and not urlsplit(base).path.strip("/"):
-            base = f"{base.rstrip('/')}/v1"  # these servers are usually named by host and port alone
+            base = f"{base.rstrip('/')}/v1"  # these servers are usually given as host and port only
         return base.rstrip("/")
 
 
@@ -51,13 +51,13 @@ ENDPOINTS = {
     "hosted_vllm": ProviderEndpoint("http://127.0.0.1:8000/v1", ("HOSTED_VLLM_API_KEY",), ("HOSTED_VLLM_API_BASE",), is_local=True),
 }
 
-# Reached through litellm; their keys are known here only to say early that one is missing.
+# Reached through litellm; listed here only to report a missing key early.
 LITELLM_KEYS = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
 }
 
-# For an installation with a key and no CLAWSITE_MODEL, in order of preference.
+# For a server with an API key and no CLAWSITE_MODEL, in order of preference.
 DEFAULT_MODELS = {
     "anthropic": "anthropic/claude-sonnet-5-5",
     "openai": "openai/gpt-5",

@@ -16,7 +16,7 @@ class MessageStarted:
 
 @dataclass(frozen=True, slots=True)
 class AttemptReset:
-    """An attempt failed: its deltas are void, `attempt` follows after `delay_s` seconds."""
+    """An attempt failed: its deltas are discarded, and `attempt` follows after `delay_s` seconds."""
 
     message_id: str
     attempt: int
@@ -26,7 +26,7 @@ class AttemptReset:
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """The model's whole answer; of all attempts only this one enters the transcript."""
+    """The model's complete answer, the only attempt that is added to the transcript."""
 
     message_id: str
     attempt: int

@@ -1,4 +1,4 @@
-"""From a provider's status and words to a failure kind. Pure; shared by all providers that speak HTTP."""
+"""Map a provider's HTTP status and error text to a failure kind. Pure; shared by all HTTP providers."""
 
 import re
 from collections.abc import Mapping
@@ -45,43 +45,45 @@ SECRET_PATTERN = re.compile(r"\b(?:sk|pk|gsk|xai|pplx|csk|fw|hf|r8|nvapi|AIza)[-
 
 
 def error_from_response(status: int, body: bytes, headers: Mapping[str, str], *, secret: str = "") -> ProviderError:
-    """An HTTP answer that is not a stream, as a failure."""
-    words, codes = _read_body(body)
-    kind = classify_status(status, f"{codes} {words}".lower())
-    shown = shorten_message(words, secret=secret) or "no explanation given"
+    """Turn an HTTP error response into a ProviderError."""
+    text, codes = _read_body(body)
+    kind = classify_status(status, f"{codes} {text}".lower())
+    shown = shorten_message(text, secret=secret) or "no explanation given"
     return ProviderError(kind, f"{shown} (HTTP {status})", status=status, retry_after=parse_retry_after(headers))
 
 
 def error_from_stream(error: Any, *, secret: str = "") -> ProviderError:
-    """An error object that arrived inside the stream; some carry an HTTP status as their code."""
-    words, codes = _read_error(error)
-    haystack = f"{codes} {words}".lower()
+    """Turn an error object inside the stream into a ProviderError; some have an HTTP status as their code."""
+    text, codes = _read_error(error)
+    haystack = f"{codes} {text}".lower()
     status = next((int(word) for word in codes.split() if word.isdigit() and 400 <= int(word) <= 599), None)
     kind = classify_status(status, haystack) if status else classify_text(haystack)
-    return ProviderError(kind, shorten_message(words, secret=secret) or "the model reported an error without words", status=status)
+    return ProviderError(
+        kind, shorten_message(text, secret=secret) or "the model reported an error without a message", status=status
+    )
 
 
-def classify_status(status: int, words: str) -> FailureKind:
-    """`words` are the provider's, in lower case; they decide where one status has several meanings."""
+def classify_status(status: int, text: str) -> FailureKind:
+    """`text` is the provider's message in lower case; it decides if a status has several meanings."""
     match status:
         case 401 | 403:
             return FailureKind.AUTH
         case 402:
             return FailureKind.BILLING
         case 429:
-            return FailureKind.BILLING if _contains_any(words, BILLING_PHRASES) else FailureKind.RATE_LIMIT
+            return FailureKind.BILLING if _contains_any(text, BILLING_PHRASES) else FailureKind.RATE_LIMIT
         case 408 | 504:
             return FailureKind.TIMEOUT
-    # llama.cpp has sent an overflow as 500, Anthropic an empty account as 400.
-    if _contains_any(words, OVERFLOW_PHRASES) or status == 413:
+    # llama.cpp has reported an overflow as 500, Anthropic an empty account as 400.
+    if _contains_any(text, OVERFLOW_PHRASES) or status == 413:
         return FailureKind.CONTEXT_OVERFLOW
-    if _contains_any(words, BILLING_PHRASES):
+    if _contains_any(text, BILLING_PHRASES):
         return FailureKind.BILLING
     return FailureKind.UNAVAILABLE if status >= 500 else FailureKind.FORMAT
 
 
-def classify_text(words: str) -> FailureKind:
-    """Without a status only the words are left; what they do not say is taken for the provider's own trouble."""
+def classify_text(text: str) -> FailureKind:
+    """Classify by text alone, without a status; unknown messages count as a provider outage."""
     table = (
         (OVERFLOW_PHRASES, FailureKind.CONTEXT_OVERFLOW),
         (BILLING_PHRASES, FailureKind.BILLING),
@@ -91,19 +93,19 @@ def classify_text(words: str) -> FailureKind:
         (TIMEOUT_PHRASES, FailureKind.TIMEOUT),
         (("invalid_request", "badrequest", "bad request"), FailureKind.FORMAT),
     )
-    return next((kind for needles, kind in table if _contains_any(words, needles)), FailureKind.UNAVAILABLE)
+    return next((kind for needles, kind in table if _contains_any(text, needles)), FailureKind.UNAVAILABLE)
 
 
-def shorten_message(words: str, *, secret: str = "") -> str:
-    """One line of at most 300 characters without keys: it is shown to users and kept in logs."""
+def shorten_message(text: str, *, secret: str = "") -> str:
+    """Return one line of at most 300 characters without keys, because it is shown to users and logged."""
     if secret:
-        words = words.replace(secret, "[key]")
-    words = SECRET_PATTERN.sub("[key]", " ".join(words.split()))
-    return words if len(words) <= MAX_MESSAGE_LENGTH else words[: MAX_MESSAGE_LENGTH - 1] + "…"
+        text = text.replace(secret, "[key]")
+    text = SECRET_PATTERN.sub("[key]", " ".join(text.split()))
+    return text if len(text) <= MAX_MESSAGE_LENGTH else text[: MAX_MESSAGE_LENGTH - 1] + "…"
 
 
-def _contains_any(words: str, needles: tuple[str, ...]) -> bool:
-    return any(needle in words for needle in needles)
+def _contains_any(text: str, needles: tuple[str, ...]) -> bool:
+    return any(needle in text for needle in needles)
 
 
 def _read_body(body: bytes) -> tuple[str, str]:
@@ -114,19 +116,19 @@ def _read_body(body: bytes) -> tuple[str, str]:
         return ("" if "<html" in text[:500].lower() else text), ""
 
 
-def _read_error(said: Any) -> tuple[str, str]:
-    """(message, codes) of the many shapes an error has: {error: {message}}, {error: text}, {message}, {detail}, [{error}]."""
-    match said:
+def _read_error(error: Any) -> tuple[str, str]:
+    """Return (message, codes) from the known error shapes: {error: {message}}, {error: text}, {message}, {detail}, [{error}]."""
+    match error:
         case str():
-            return said, ""
+            return error, ""
         case [first, *_]:
             return _read_error(first)
         case {"error": dict() | str() | list() as inner}:
             return _read_error(inner)
         case dict():
-            words = next((said[key] for key in ("message", "detail", "msg") if said.get(key)), "")
-            text = words if isinstance(words, str) else orjson.dumps(words, default=str).decode()
-            return text, " ".join(str(said[key]) for key in ("code", "type", "status") if said.get(key))
+            text = next((error[key] for key in ("message", "detail", "msg") if error.get(key)), "")
+            text = text if isinstance(text, str) else orjson.dumps(text, default=str).decode()
+            return text, " ".join(str(error[key]) for key in ("code", "type", "status") if error.get(key))
     return "", ""
 
 

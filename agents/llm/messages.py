@@ -1,4 +1,4 @@
-"""The values a conversation is made of, as the loop and the providers see them. No wire format, no storage."""
+"""The messages of a conversation as the loop and the providers see them. No wire format, no storage."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,29 +13,29 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class AttachedFile:
-    """A file that is told about and not shown: `told` says what and where it is, or all that is in it."""
+    """An attached file as text: `description` names it and its path, or contains all of its content."""
 
     name: str
-    told: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """`text` is the person's own; what they attached stands apart from it."""
+    """`text` is what the user wrote; attachments are separate."""
 
     text: str
     images: tuple[Image, ...] = ()
     files: tuple[AttachedFile, ...] = ()
 
     @property
-    def words(self) -> str:
-        """Everything of it that is text."""
-        return "\n\n".join(part for part in (self.text, *(file.told for file in self.files)) if part)
+    def full_text(self) -> str:
+        """The text with the descriptions of attached files."""
+        return "\n\n".join(part for part in (self.text, *(file.description for file in self.files)) if part)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallRequest:
-    """A call the model wants. `error` says why its arguments could not be read; they are empty then."""
+    """A tool call requested by the model. If its arguments could not be read, they are empty and `error` says why."""
 
     id: str
     name: str

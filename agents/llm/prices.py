@@ -1,7 +1,7 @@
-"""What a model costs and how much it can read, from the price file that ships inside litellm.
+"""Model prices and context windows, from the price file that ships with litellm.
 
-The file is read without importing litellm (3.4 s, 173 MB): 30 ms once, on first use, and only what is needed is kept. A model
-that is not in it has no price: None, never a guess.
+The file is read without importing litellm (3.4 s, 173 MB): 30 ms once, on first use, keeping only what is needed. The price of
+a model that is not in it is None, never a guess.
 """
 
 import importlib.util
@@ -39,8 +39,8 @@ class ModelInfo:
     tools: bool
     retired_on: str  # ISO date, or empty
     rates: TokenPrices | None
-    long_context_prices: tuple[tuple[int, TokenPrices], ...]  # (above so many prompt tokens, rates), largest first
-    images: bool = False  # whether it can look at them
+    long_context_prices: tuple[tuple[int, TokenPrices], ...]  # (above this number of prompt tokens, rates), largest first
+    images: bool = False  # accepts images
 
 
 DEMO_MODEL_INFO = ModelInfo("demo", "chat", None, False, True, "", TokenPrices(0, 0, 0, 0), (), True)
@@ -65,13 +65,13 @@ def find_context_window(model: str) -> int | None:
 
 
 def takes_images(model: str) -> bool:
-    """One that is not in the file is asked: its refusal tells."""
+    """Whether the model accepts images. Unknown models are assumed to; the provider rejects images if not."""
     facts = find_model_info(model)
     return facts is None or facts.images
 
 
 def calculate_cost_microusd(model: str, usage: Usage) -> int | None:
-    """Millionths of a dollar for one answer, or None when the price is not known."""
+    """Return the cost of one answer in millionths of a dollar, or None if the price is unknown."""
     facts = find_model_info(model)
     if facts is None or facts.rates is None:
         return None
@@ -87,7 +87,7 @@ def calculate_cost_microusd(model: str, usage: Usage) -> int | None:
 
 
 def list_provider_models(provider: str) -> list[str]:
-    """The chat models of a provider that can use tools, in the file's order and spelling."""
+    """List a provider's chat models that support tools, in the file's order and spelling."""
     return [name for name, facts in _load_table().items() if facts.provider == provider and facts.mode == "chat" and facts.tools]
 
 
@@ -122,7 +122,7 @@ def _parse_row(row: Mapping[str, Any]) -> ModelInfo:
 
 
 def _parse_prices(row: Mapping[str, Any], suffix: str, usual: TokenPrices | None = None) -> TokenPrices | None:
-    """Rates of one tier; without a cache price of its own a cached token costs what a fresh one does."""
+    """Parse the rates of one tier; without a cache price, cached tokens cost as much as fresh ones."""
     fresh, out = row.get(f"input_cost_per_token{suffix}"), row.get(f"output_cost_per_token{suffix}")
     if usual is not None:
         out = usual.output if out is None else out

@@ -1,7 +1,7 @@
-"""Optional JSONL of what providers streamed, for hunting a provider's bug. Off unless a path is configured.
+"""Optional JSONL log of provider streams, for debugging providers. Off unless a path is configured.
 
-One line per event: time, run, model and the event. Never headers, keys or prompts. A log that cannot be written is given up
-and reported once; it never hurts a run.
+One line per event: time, run, model and the event. Never headers, keys or prompts. If the log can't be written, it is
+disabled with one warning; runs are not affected.
 """
 
 import logging
@@ -35,15 +35,15 @@ class RawLog:
             with self._lock:
                 if self._descriptor is None:
                     self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-                    os.fchmod(self._descriptor, 0o600)  # also when the file was there before
-                os.write(self._descriptor, data)  # one write: lines of several processes do not mix
+                    os.fchmod(self._descriptor, 0o600)  # even if the file already existed
+                os.write(self._descriptor, data)  # a single write, so that lines of several processes don't mix
         except (OSError, TypeError) as error:
             self._broken = True
-            log.warning("the raw stream log %s cannot be written and is off until the next start: %s", self._path, error)
+            log.warning("can't write the raw stream log %s; disabled until the next start: %s", self._path, error)
 
 
 class LoggedProvider:
-    """A provider whose events are written down as they pass."""
+    """Wraps a provider and logs its events."""
 
     def __init__(self, provider: ModelProvider, raw: RawLog) -> None:
         self._provider = provider
@@ -66,7 +66,7 @@ class LoggedProvider:
 
 
 def with_raw_log(provider: ModelProvider, path: str) -> ModelProvider:
-    """The provider itself when no path is configured."""
+    """Wrap the provider if a path is configured."""
     return LoggedProvider(provider, _open_log(path)) if path else provider
 
 

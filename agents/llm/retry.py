@@ -1,7 +1,7 @@
-"""One question to one model, with the retries that need no other key and no other model.
+"""Ask one model, with the retries that need no other API key or model.
 
-Between the provider's stream and the loop: tries again what broke, takes thinking tags out of the text, and names messages
-and attempts. Nothing of a failed attempt is left in the answer.
+Sits between the provider's stream and the loop: retries failures, extracts thinking tags from the text, and assigns message IDs
+and attempt numbers. Nothing of a failed attempt remains in the answer.
 """
 
 import random
@@ -26,14 +26,14 @@ from agents.llm.events import AskEvent, AttemptReset, MessageStarted, Replied
 from agents.llm.thinking_tags import TagFilter
 from clawsite.infra.text import make_storable
 
-EARLY_RETRIES = 2  # for a provider that is busy or slow before it said anything
-INTERRUPTED_RETRIES = 1  # for a stream that broke; a second break is no accident
-FIRST_DELAY_S = 0.5  # then 2 s, each give or take a quarter, so that many runs do not come back at once
-MAX_RETRY_AFTER_S = 10.0  # who asks for more than that is not waited for: another key or model is quicker
+EARLY_RETRIES = 2  # for a provider that fails before sending anything
+INTERRUPTED_RETRIES = 1  # for an interrupted stream; a second interruption is no coincidence
+FIRST_DELAY_S = 0.5  # then 2 s, each ±25%, so that many runs don't retry at the same time
+MAX_RETRY_AFTER_S = 10.0  # for longer delays, another key or model is faster
 
 
 class AttemptObserver(Protocol):
-    """Somebody who looks on: for each attempt one beginning, and one end unless it was given up."""
+    """Observes attempts: `begin` once per attempt, then `answered` or `failed` unless it was canceled."""
 
     def begin(self, request: ModelRequest, attempt: int) -> ModelRequest: ...
     def answered(self, usage: Usage) -> None: ...
@@ -48,15 +48,15 @@ async def ask_model(
     sleep: Callable[[float], Awaitable[object]],
     watch: AttemptObserver | None = None,
 ) -> AsyncGenerator[AskEvent, None]:
-    """Begins with MessageStarted and ends with Replied, or raises the last ProviderError with what was tried."""
+    """Yield events from MessageStarted to Replied, or raise the last ProviderError with a list of the attempts."""
     message_id, attempt = new_id(), 1
     failures: list[ProviderError] = []
     yield MessageStarted(message_id, attempt)
     while True:
         spoke = False
         try:
-            asked = watch.begin(request, attempt) if watch else request
-            async with aclosing(_stream_attempt(provider, asked)) as events:
+            traced = watch.begin(request, attempt) if watch else request
+            async with aclosing(_stream_attempt(provider, traced)) as events:
                 async for event in events:
                     if isinstance(event, Finished):
                         if watch:
@@ -79,7 +79,7 @@ async def ask_model(
 
 
 def _delay_before_retry(failures: list[ProviderError], *, spoke: bool) -> float | None:
-    """Seconds to wait before the next attempt; None to give up."""
+    """Return the seconds to wait before the next attempt, or None to give up."""
     last = failures[-1]
     match last.kind:
         case FailureKind.CUT:
@@ -104,12 +104,12 @@ def _summarize_failures(failures: list[ProviderError]) -> ProviderError:
 
 
 async def _stream_attempt(provider: ModelProvider, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
-    """The provider's stream with the thinking that was written as text turned into thinking."""
+    """Stream from the provider, turning thinking that was written as text into thinking deltas."""
     tags = TagFilter()
     texts: list[str] = []
     thoughts: list[str] = []
 
-    def told(visible: str, thinking: str) -> list[TextDelta | ThinkingDelta]:
+    def to_deltas(visible: str, thinking: str) -> list[TextDelta | ThinkingDelta]:
         deltas: list[TextDelta | ThinkingDelta] = []
         if thinking:
             thoughts.append(thinking)
@@ -123,21 +123,21 @@ async def _stream_attempt(provider: ModelProvider, request: ModelRequest) -> Asy
         async for event in events:
             match event:
                 case TextDelta(text):
-                    for delta in told(*tags.feed(make_storable(text))):
+                    for delta in to_deltas(*tags.feed(make_storable(text))):
                         yield delta
                 case ThinkingDelta(text):
-                    for delta in told("", make_storable(text)):
+                    for delta in to_deltas("", make_storable(text)):
                         yield delta
                 case CallDelta(text=text):
                     yield replace(event, text=make_storable(text))
                 case Finished(message=message):
-                    for delta in told(*tags.flush()):
+                    for delta in to_deltas(*tags.flush()):
                         yield delta
                     calls = tuple(replace(call, arguments=make_storable(call.arguments)) for call in message.tool_calls)
                     message = replace(message, text="".join(texts), thinking="".join(thoughts), tool_calls=calls)
                     if not message.text.strip() and not message.tool_calls:
                         raise ProviderError(
-                            FailureKind.EMPTY, f"the model only thought, and did not answer ({event.finish_reason})"
+                            FailureKind.EMPTY, f"the model returned only thinking and no answer ({event.finish_reason})"
                         )
                     yield replace(event, message=message)
                     return

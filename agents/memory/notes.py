@@ -1,6 +1,6 @@
-"""An agent's notes as files: MEMORY.md and memory/**/*.md of its workspace, listed, read and cut into pieces. Blocking; no rows.
+"""List, read and split an agent's note files: MEMORY.md and memory/**/*.md in its workspace. Blocking; no database.
 
-Everything is opened through the workspace's guard, so no link leads out of it.
+All files are opened through `Workspace`, so no link leads out of it.
 """
 
 import hashlib
@@ -21,15 +21,15 @@ NOTE_FILES = FilePattern("{MEMORY.md,memory.md,memory/**/*.md}")
 MAX_FILES = 1_000
 MAX_FILE_BYTES = 1024 * 1024
 MAX_PATH_LENGTH = 1_000  # bytes; the index has a column of that size
-# A token is about four bytes of UTF-8, in English as in Chinese: 400 tokens, of which 80 stand in the next piece too.
+# A token is about four bytes of UTF-8, in English as in Chinese: 400 tokens, of which 80 are repeated in the next chunk.
 CHUNK_BYTES, OVERLAP_BYTES = 1_600, 320
-# A file may change twice within one tick of its clock. What changed so lately is read again the next time.
+# A file can change twice within one tick of its timestamp, so recently changed files are read again next time.
 SETTLE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class NoteListing:
-    """path -> stamp of the notes that are searched, and in words those that are not."""
+    """path -> stamp of the notes that are searched, and descriptions of those that are not."""
 
     stamps: dict[str, str]
     left_out: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ class NoteChunk(NamedTuple):
 
 class Note(NamedTuple):
     stamp: str
-    digest: str  # empty: it is no text
+    digest: str  # empty if the file is not text
     chunks: list[NoteChunk]
 
 
@@ -52,8 +52,8 @@ def is_note(workspace: Workspace, path: str) -> bool:
 
 
 def list_notes(workspace: Workspace) -> NoteListing:
-    """The notes there are: those in the directory itself, then the newest."""
-    found: list[tuple[bool, float, str, str]] = []
+    """List the notes: those in the top directory, then the newest."""
+    listed: list[tuple[bool, float, str, str]] = []
     left_out: list[str] = []
     walk = tree.FileWalk(NOTE_FILES, max_entries=MAX_WALKED)
     with workspace.directory(".") as top:
@@ -65,18 +65,18 @@ def list_notes(workspace: Workspace) -> NoteListing:
             if why := _explain_skip(file.path, seen):
                 left_out.append(f"{_display_path(file.path)} {why}")
             else:
-                found.append(("/" in file.path, -seen.st_mtime, file.path, _stamp(seen)))
-    found.sort()
-    if len(found) > MAX_FILES:
-        left_out.append(f"the {len(found) - MAX_FILES} oldest notes: only {MAX_FILES} are searched")
+                listed.append(("/" in file.path, -seen.st_mtime, file.path, _stamp(seen)))
+    listed.sort()
+    if len(listed) > MAX_FILES:
+        left_out.append(f"the {len(listed) - MAX_FILES} oldest notes: only {MAX_FILES} are searched")
     if not walk.complete:
-        left_out.append(f"what lies too deep or behind the first {MAX_WALKED} entries of the directory")
-    return NoteListing({path: stamp for _, _, path, stamp in found[:MAX_FILES]}, left_out)
+        left_out.append(f"files nested too deeply or beyond the first {MAX_WALKED} directory entries")
+    return NoteListing({path: stamp for _, _, path, stamp in listed[:MAX_FILES]}, left_out)
 
 
 def _explain_skip(path: str, seen: os.stat_result) -> str:
     if seen.st_size > MAX_FILE_BYTES:
-        return f"has {seen.st_size} bytes; notes of at most {MAX_FILE_BYTES} are searched"
+        return f"has {seen.st_size} bytes; the limit is {MAX_FILE_BYTES}"
     try:
         too_long = len(path.encode()) > MAX_PATH_LENGTH
     except UnicodeEncodeError:
@@ -93,7 +93,7 @@ def _stamp(seen: os.stat_result) -> str:
 
 
 def read_note(workspace: Workspace, path: str) -> Note | None:
-    """None when it is gone or cannot be opened any more."""
+    """Read a note; return None if it can't be opened."""
     now = time.time()
     try:
         content, seen = workspace.read(path)
@@ -110,12 +110,12 @@ def read_note(workspace: Workspace, path: str) -> Note | None:
 
 
 def split_lines(text: str) -> list[str]:
-    """As `read` counts them too."""
+    """Split into lines the same way the `read` tool does."""
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
 class _LinePart(NamedTuple):
-    """A line, or some of one that is longer than an overlap."""
+    """A line, or a part of a line that is longer than the overlap."""
 
     line: int
     text: str
@@ -123,20 +123,20 @@ class _LinePart(NamedTuple):
 
 
 def split_chunks(text: str) -> list[NoteChunk]:
-    """The lines of a text in pieces of about 400 tokens, each beginning with the end of the one before."""
-    pieces: list[NoteChunk] = []
-    parts: list[_LinePart] = []  # of the piece that grows
-    size = begun_with = 0
+    """Split a text into chunks of about 400 tokens, each starting with the end of the previous one."""
+    chunks: list[NoteChunk] = []
+    parts: list[_LinePart] = []  # of the current chunk
+    size = overlap_parts = 0
     for part in _split_parts(text):
-        if len(parts) > begun_with and size + part.size > CHUNK_BYTES:
-            pieces.append(_join_parts(parts))
+        if len(parts) > overlap_parts and size + part.size > CHUNK_BYTES:
+            chunks.append(_join_parts(parts))
             parts = _tail(parts)
-            size, begun_with = sum(each.size for each in parts), len(parts)
+            size, overlap_parts = sum(each.size for each in parts), len(parts)
         parts.append(part)
         size += part.size
-    if len(parts) > begun_with:
-        pieces.append(_join_parts(parts))
-    return [piece for piece in pieces if piece.text.strip()]
+    if len(parts) > overlap_parts:
+        chunks.append(_join_parts(parts))
+    return [chunk for chunk in chunks if chunk.text.strip()]
 
 
 def _split_parts(text: str) -> Iterator[_LinePart]:
@@ -151,7 +151,7 @@ def _split_parts(text: str) -> Iterator[_LinePart]:
 
 
 def _tail(parts: list[_LinePart]) -> list[_LinePart]:
-    """The last parts that fit the overlap."""
+    """Return the last parts that fit in the overlap."""
     room, start = OVERLAP_BYTES, len(parts)
     while start > 0 and (room := room - parts[start - 1].size) >= 0:
         start -= 1
@@ -159,7 +159,7 @@ def _tail(parts: list[_LinePart]) -> list[_LinePart]:
 
 
 def _join_parts(parts: list[_LinePart]) -> NoteChunk:
-    """What belongs to one line is joined without a break: a word may stand across two parts."""
+    """Join parts of one line without a break: a word may be split between two parts."""
     breaks = ["" if before.line == part.line else "\n" for before, part in pairwise(parts)]
-    text = "".join(words + end for (_, words, _), end in zip(parts, [*breaks, ""], strict=True))
+    text = "".join(part_text + end for (_, part_text, _), end in zip(parts, [*breaks, ""], strict=True))
     return NoteChunk(parts[0].line, parts[-1].line, text)

@@ -1,4 +1,4 @@
-"""The tables of the agents layer, one file a noun."""
+"""Models of the agents app."""
 
 from agents.models.agent import MAIN_AGENT, Agent, install_main_agent
 from agents.models.memory import MemoryChunk, MemoryFile

@@ -10,7 +10,7 @@ MAIN_AGENT = "main"
 
 
 class Agent(models.Model):
-    """Who answers: its model, its instructions, where it works. What it may use is the policy's business."""
+    """An agent: model, instructions and workspace. The tool policy decides which tools it may use."""
 
     slug = models.CharField(
         _("ID"),
@@ -57,5 +57,5 @@ class Agent(models.Model):
 
 
 def install_main_agent(**_kwargs: Any) -> None:
-    """After every migration: the agent everybody starts with exists."""
+    """Create the default agent after a migration if it doesn't exist."""
     Agent.objects.get_or_create(slug=MAIN_AGENT, defaults={"name": "Main"})

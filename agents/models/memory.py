@@ -1,4 +1,4 @@
-"""The index of an agent's notes. Derived from files: any row may be deleted, and comes back with the next search."""
+"""The index of an agent's notes. Derived from files: deleted rows are recreated by the next search."""
 
 from django.db import models
 from django.db.models import UniqueConstraint
@@ -6,17 +6,17 @@ from django.utils.translation import gettext_lazy as _
 
 
 class MemoryFile(models.Model):
-    """A note as it was last read. `workspace` is the SHA-256 of the directory's real path, so one never answers for another."""
+    """A note as it was last read. `workspace` is the SHA-256 of the directory's real path, to keep workspaces apart."""
 
     workspace = models.CharField(max_length=64)
     path = models.CharField(max_length=1000)
-    stamp = models.CharField(max_length=80)  # of the file: while it stays the same, the file is not read again
-    digest = models.CharField(max_length=64)  # of its content; empty: it was no text
+    stamp = models.CharField(max_length=80)  # of the file; while it is unchanged, the file is not read again
+    digest = models.CharField(max_length=64)  # of its content; empty if it is not text
 
     class Meta:
         verbose_name = _("note")
         verbose_name_plural = _("notes")
-        default_permissions = ()  # nobody administers this, and it holds what people told their agents
+        default_permissions = ()  # not managed in the admin: it contains users' private notes
         constraints = [UniqueConstraint(fields=["workspace", "path"], name="one_row_per_note")]
 
     def __str__(self) -> str:
@@ -24,7 +24,7 @@ class MemoryFile(models.Model):
 
 
 class MemoryChunk(models.Model):
-    """Some lines of a note; their words are in the table of agents.memory.index."""
+    """Some lines of a note; their index terms are in the full-text table (`agents.memory.table`)."""
 
     file = models.ForeignKey(MemoryFile, on_delete=models.CASCADE, related_name="chunks")
     start_line = models.PositiveIntegerField()

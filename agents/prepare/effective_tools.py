@@ -1,4 +1,4 @@
-"""Which tools a run would have, and why not the others: asked without one, of a session or of the policy's own question."""
+"""Find the tools a run would have, and why others are missing, without starting one: for a session or a policy query."""
 
 import os
 from collections.abc import Mapping
@@ -35,9 +35,9 @@ class EffectiveTools:
 
 
 def find_effective_tools(user: User, session: Session) -> EffectiveTools:
-    """For a message of this user in this session now. Reads only, apart from making the workspace's directory."""
+    """Return the tools for a message of this user in this session now. Creates the workspace directory, otherwise only reads."""
     agent, rules, known = selectors.find_agent(session.agent), current_rules(), load_tools()
-    occasion = ToolContext(
+    context = ToolContext(
         agent=agent,
         model=resolve_model(selectors.choose_model_name(agent, session.model), os.environ, will_be_asked=False),
         workplace=prepare_session_workspace(
@@ -50,18 +50,18 @@ def find_effective_tools(user: User, session: Session) -> EffectiveTools:
         sender=_sender_names(user, session),
         key_limits=user.key_limits,
     )
-    return EffectiveTools(agent, occasion.toolset(rules, known), rules, known)
+    return EffectiveTools(agent, context.toolset(rules, known), rules, known)
 
 
 def _sender_names(user: User, session: Session) -> Mapping[str, str]:
-    """What the channel called them when they last wrote here; a page or a program has no such names."""
+    """Return the sender names the channel reported with the user's last message here; pages and API clients have none."""
     last = Run.objects.filter(session=session, owner=user).order_by("-pk").values_list("options", flat=True).first()
     names: Mapping[str, str] = (last or {}).get("sender", {})
     return names
 
 
 def with_agent_model(query: PolicyQuery, agent: Agent | None = None) -> PolicyQuery:
-    """The question with the agent's own model where it names none: a run always has one, and three layers go by it."""
+    """Fill in the agent's model if the query names none: a run always has one, and three policy layers depend on it."""
     if query.provider:
         return query
     used = resolve_model(selectors.choose_model_name(agent or _find_query_agent(query)), os.environ, will_be_asked=False)
@@ -71,13 +71,13 @@ def with_agent_model(query: PolicyQuery, agent: Agent | None = None) -> PolicyQu
 def find_unavailable_tools(
     query: PolicyQuery, owner_id: int, *, known: ToolRegistry | None = None, agent: Agent | None = None
 ) -> dict[str, str]:
-    """Which of the tools that a question is about would be missing whatever the policy says, and why.
+    """Return the queried tools that are unavailable regardless of policy, with reasons.
 
-    The question may leave the model open: then it is the agent's own. Nothing is made, no directory either.
+    If the query names no model, the agent's is used. Creates nothing, not even a directory.
     """
     known, gone = known or load_tools(), read_current_offer(query.tools).gone
     here = [facts.name for facts in query.tools if facts.name in known.tools and facts.name not in gone]
-    _made, declined = known.create(here, _build_hypothetical_env(query, owner_id, agent))
+    _tools, declined = known.create(here, _build_hypothetical_env(query, owner_id, agent))
     return {facts.name: NOT_INSTALLED for facts in query.tools if facts.name not in known.tools} | declined | gone
 
 
@@ -86,7 +86,7 @@ def _find_query_agent(query: PolicyQuery) -> Agent:
 
 
 def _build_hypothetical_env(query: PolicyQuery, owner_id: int, agent: Agent | None) -> ToolEnv:
-    """A run of which no more is known than the question says."""
+    """Build the environment of a hypothetical run from nothing but the query."""
     agent = agent or _find_query_agent(query)
     query = with_agent_model(query, agent)
     model = f"{query.provider}/{query.model or '*'}"

@@ -1,4 +1,4 @@
-"""The models people may choose, and which one they mean by what they type."""
+"""List the models users can choose and match what they type."""
 
 import difflib
 import os
@@ -11,12 +11,12 @@ MAX_SUGGESTIONS = 3
 
 
 def list_offered_models() -> list[ModelRow]:
-    """Those in use, those whose key is there, and what a further key would add."""
+    """Return models in use, models with an API key, and models that another key would add."""
     return list_available_models(os.environ, [agent.model for agent in list_agents() if agent.model])
 
 
 def find_model(typed: str) -> ModelRow | None:
-    """By its whole id, or by its name alone if only one provider has it."""
+    """Find a model by its full ID, or by its name alone if only one provider has it."""
     wanted = typed.strip().lower()
     rows = list_offered_models()
     named = [row for row in rows if row["name"].lower() == wanted]
@@ -25,18 +25,18 @@ def find_model(typed: str) -> ModelRow | None:
 
 
 def choose_model(typed: str) -> str:
-    """The id of the model somebody typed; InvalidRequest with what may have been meant."""
+    """Return the ID of the model a user typed, or raise InvalidRequest with suggestions."""
     row = find_model(typed)
     if row is None:
         ids = [row["id"] for row in list_offered_models() if row["available"]]
         near = difflib.get_close_matches(typed.lower(), ids, MAX_SUGGESTIONS, cutoff=0.4) or ids[:MAX_SUGGESTIONS]
         raise InvalidRequest(
-            f"there is no model {typed!r} to choose here; for example {', '.join(near)}",
+            f"unknown model {typed!r}; try for example {', '.join(near)}",
             details={"code": "UNKNOWN_MODEL", "model": typed, "near": near},
         )
     if not row["available"]:
         raise InvalidRequest(
-            f"the model {row['id']} cannot be used: its provider's key is missing",
+            f"the model {row['id']} can't be used: its provider's API key is missing",
             details={"code": "MODEL_WITHOUT_KEY", "model": row["id"]},
         )
     return row["id"]

@@ -1,4 +1,4 @@
-"""Everything a run needs, gathered before the first model call and frozen: steps 1 to 5 of the runner."""
+"""Collect everything a run needs before the first model call (steps 1 to 5 of the runner)."""
 
 import os
 from collections.abc import Sequence
@@ -42,20 +42,20 @@ class RunPlan:
     timeout_seconds: float
     request: ModelRequest  # without messages: the loop adds them turn by turn
     workspace: Path
-    hooks: tuple[PluginHook, ...] = ()  # asked before every call
-    invoked_call: ToolCallRequest | None = None  # a person's own call, which no model is asked about
+    hooks: tuple[PluginHook, ...] = ()  # run before every tool call
+    invoked_call: ToolCallRequest | None = None  # a tool call made by a person, without a model
 
 
 async def prepare_run(claimed: ClaimedRun) -> RunPlan:
-    """Gather what the run needs; NotFound when its agent is gone, ProviderError when its model cannot be used."""
+    """Collect what the run needs. Raise NotFound if its agent is gone, ProviderError if its model can't be used."""
     agent, workplace, offer, entries = await db.read(_load_inputs, claimed)
     # 1 resolve model, 2 choose credentials
     wanted = selectors.choose_model_name(agent, claimed.options.get("model", ""), claimed.session_model)
     invoked = _find_invoked_call(claimed)
     model = resolve_model(wanted, os.environ, will_be_asked=invoked is None and not skips_model(claimed.options))
-    # 3 take the session: done by the claim, whose lease every later write names
+    # 3 take the session: done by the claim; every later write checks its lease
     # 4 build tools
-    occasion = ToolContext(
+    context = ToolContext(
         agent=agent,
         model=model,
         workplace=workplace,
@@ -69,7 +69,7 @@ async def prepare_run(claimed: ClaimedRun) -> RunPlan:
         through=forwarded_through(claimed.options),
         key_limits=claimed.options.get(TOKEN_LIMITS_KEY),
     )
-    toolset = occasion.toolset(offer.rules, offer.known).with_client_tools(client_tools.client_tools_in(claimed.options))
+    toolset = context.toolset(offer.rules, offer.known).with_client_tools(client_tools.client_tools_in(claimed.options))
     # 5 load history
     past = await load_history(claimed, entries, workplace.directory, takes_images=takes_images(model.display_name))
     request = ModelRequest(
@@ -89,7 +89,7 @@ async def prepare_run(claimed: ClaimedRun) -> RunPlan:
 
 @dataclass(frozen=True, slots=True)
 class ToolSnapshot:
-    """The tools and the rules of this moment."""
+    """The tools and policy rules at one moment."""
 
     rules: PolicyRules
     known: ToolRegistry
@@ -100,7 +100,7 @@ def _load_inputs(claimed: ClaimedRun) -> tuple[Agent, SessionWorkspace, ToolSnap
     agent, any_exec_rules = selectors.find_agent_to_run(claimed.agent)
     session_id = str(claimed.session_id)
     rules = rules_for_run(claimed) if any_exec_rules else ExecRules()
-    # Touches the disk, so it belongs on this thread too.
+    # Uses the disk, so it runs on the reader thread too.
     owner, from_hook = claimed.session_owner_id, WEBHOOK_KEY in claimed.options
     workplace = prepare_session_workspace(agent, owner, session_id, claimed.session_key, rules, from_hook=from_hook)
     offer = ToolSnapshot(current_rules(), *tools_and_hooks())
@@ -109,5 +109,5 @@ def _load_inputs(claimed: ClaimedRun) -> tuple[Agent, SessionWorkspace, ToolSnap
 
 
 def _find_invoked_call(claimed: ClaimedRun) -> ToolCallRequest | None:
-    wish = claimed.options.get("invoke")
-    return ToolCallRequest(f"invoke_{claimed.pk}", wish["name"], wish["args"]) if wish else None
+    invocation = claimed.options.get("invoke")
+    return ToolCallRequest(f"invoke_{claimed.pk}", invocation["name"], invocation["args"]) if invocation else None

@@ -1,4 +1,4 @@
-"""For whom the tools of a run are made and what the policy is asked about them. One answer for runs and for looks ahead at one."""
+"""Build the toolset for a message: the tools' environment and the policy query. Shared by runs and previews of runs."""
 
 import uuid
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from tools_app.toolset import Toolset, build_toolset
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Somebody's message in a session, and the agent and model that take it up."""
+    """A message in a session, and the agent and model that handle it."""
 
     agent: Agent
     model: ResolvedModel
@@ -28,12 +28,12 @@ class ToolContext:
     session_id: uuid.UUID
     session_key: str
     session_owner_id: int
-    sender_id: int  # whose message it is, which may be a guest's
-    sender: Mapping[str, str]  # what the channel calls them
-    run_pk: int = 0  # none yet: it is only being thought of
-    hook: str = ""  # the webhook whose words it is about, if any
-    through: tuple[tuple[str, str], ...] = ()  # agent and session of those that passed the message on
-    key_limits: Mapping[str, Any] | None = None  # of the access token with which they came
+    sender_id: int  # may be a guest
+    sender: Mapping[str, str]  # the sender's names in the channel
+    run_pk: int = 0  # 0 for a preview
+    hook: str = ""  # the webhook whose content it contains, if any
+    through: tuple[tuple[str, str], ...] = ()  # agent and session of each hop that forwarded the message
+    key_limits: Mapping[str, Any] | None = None  # limits of the sender's access token
 
     def toolset(self, rules: PolicyRules, known: ToolRegistry) -> Toolset:
         return build_toolset(self._build_env(), self._build_query(), rules, known)
@@ -54,12 +54,12 @@ class ToolContext:
         )
 
     def _build_query(self) -> PolicyQuery:
-        """Who asks, where, and with which model: what the nine layers are asked about every tool."""
+        """Build the query that the nine policy layers evaluate for every tool."""
         key = parse_key(self.session_key)
         hook = self.hook or key.hook
         return PolicyQuery(
             agent=self.agent.slug,
-            is_owner=self.sender_id == self.session_owner_id and not hook,  # under their account, but not their words
+            is_owner=self.sender_id == self.session_owner_id and not hook,  # webhook content comes from others
             is_subagent=key.is_subagent,
             provider=self.model.provider,
             model=self.model.model,

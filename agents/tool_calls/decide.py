@@ -1,6 +1,6 @@
-"""All tool calls of one answer are decided at once, by the rules and tools of this moment, and the decisions become rows.
+"""Authorize all tool calls of one answer with the current rules and tools, and store the decisions.
 
-These functions run on the writer thread inside a transaction, and may be run twice: they change nothing but the database.
+These functions run on the writer thread in a transaction and may be retried, so they change only the database.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,57 +29,59 @@ STATUS_BY_EFFECT = {
     "deny": ToolCall.Status.REFUSED,
     "hand_over": ToolCall.Status.HANDED_OVER,
 }
-MAX_TOOL_NAME_LENGTH = 128  # characters of a tool's name that the model made up
+MAX_TOOL_NAME_LENGTH = 128  # characters stored of a tool name, which the model may have authorization up
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedCalls:
-    """The calls of one answer as they will be decided, and what is known about each before that, by call id."""
+    """The calls of one answer to authorize, with what was found out about each beforehand, by call ID."""
 
     calls: Sequence[ToolCallRequest]
-    plans: Mapping[str, PlannedCommand | Supervision] = field(default_factory=dict)  # of supervised ones; or what is told instead
-    opinions: Mapping[str, LoopVerdict] = field(default_factory=dict)  # of the loop guard
+    plans: Mapping[str, PlannedCommand | Supervision] = field(default_factory=dict)  # or a decision instead
+    opinions: Mapping[str, LoopVerdict] = field(default_factory=dict)  # from the loop guard
 
 
 def decide_calls_again(claimed: ClaimedRun, turn: ProposedCalls, plan: RunPlan) -> dict[str, Authorization]:
-    queue.write_step(claimed)  # the fence: a decision alone would pass it, and undo what the next owner has done by now
+    queue.write_step(claimed)  # checks the fence: a decision alone would not, and could undo what the next owner has done
     return decide_calls(claimed, turn, plan)
 
 
 def decide_calls(claimed: ClaimedRun, turn: ProposedCalls, plan: RunPlan, *, why: str = "") -> dict[str, Authorization]:
-    """Authorise all calls of a turn by the rules and the sources of tools of this moment, and tell refusals and questions."""
+    """Authorize all calls of a turn with the current rules and tools, and publish denials and approval requests."""
     toolset, rules = plan.toolset, current_rules()
     now = read_current_offer(toolset.query.tools)
     decided: dict[str, Authorization] = {}
     for call in turn.calls:
-        made = authorize_tool_call(
+        authorization = authorize_tool_call(
             CallRef(call.id, call.name, call.arguments),
             toolset=toolset,
             rules=rules,
             now=now,
             supervise=partial(_supervise, claimed, turn.plans.get(call.id), why, rules.version),
         )
-        if made.effect == "hand_over" and call.error:
-            words = f"invalid_arguments: the arguments could not be read: {call.error} Send them as one JSON object."
-            made = replace(made, effect="deny", layer=NOT_OFFERED, rule=call.error, reason=words, code="invalid_arguments")
-        if made.effect == "deny":
-            words = build_denied_result(call.name[:MAX_TOOL_NAME_LENGTH], made.refusal, turn.opinions[call.id]).text
-            made = replace(made, reason=words)
-        decided[call.id] = made
+        if authorization.effect == "hand_over" and call.error:
+            reason = f"invalid_arguments: the arguments could not be read: {call.error} Send them as one JSON object."
+            authorization = replace(
+                authorization, effect="deny", layer=NOT_OFFERED, rule=call.error, reason=reason, code="invalid_arguments"
+            )
+        if authorization.effect == "deny":
+            reason = build_denied_result(call.name[:MAX_TOOL_NAME_LENGTH], authorization.refusal, turn.opinions[call.id]).text
+            authorization = replace(authorization, reason=reason)
+        decided[call.id] = authorization
     decisions = [_to_decision(call, decided[call.id]) for call in turn.calls]
     tool_calls.record_decisions(claimed, decisions)
     for decision in decisions:
-        asked = decided[decision.call_id].supervision
+        supervision = decided[decision.call_id].supervision
         if decision.status == ToolCall.Status.REFUSED:
             tool_calls.record_denial(claimed, decision)
-        elif asked and asked.newly_requested:
-            tool_calls.record_waiting(claimed, decision, asked.told)
+        elif supervision and supervision.newly_requested:
+            tool_calls.record_waiting(claimed, decision, supervision.told)
     return decided
 
 
 def _supervise(claimed: ClaimedRun, planned: PlannedCommand | Supervision | None, why: str, version: int) -> Supervision:
     if planned is None:
-        return Supervision("deny", "exec_denied: no plan of it could be made. It did not run.")
+        return Supervision("deny", "exec_denied: no plan of it could be authorization. It did not run.")
     return planned if isinstance(planned, Supervision) else decide_command(claimed, planned, why=why, version=version)
 
 

@@ -1,6 +1,6 @@
-"""The tools memory_search and memory_get: an agent finds again what it noted in its workspace.
+"""The tools memory_search and memory_get: search and read the notes in an agent's workspace.
 
-The index follows the files: before each search those that changed are read again and those that are gone are forgotten.
+The index follows the files: before each search, changed files are read again and deleted ones are removed from it.
 """
 
 import asyncio
@@ -21,36 +21,36 @@ from tools_app.builtin.files.workspace import Workspace, find_root
 from tools_app.core.definition import CallContext, ToolArgs, ToolEnv, ToolFailed, ToolFunction, ToolResult, ToolUnavailable, tool
 from tools_app.core.results import json_result
 
-MAX_NAMED = 10  # notes that are left out, by name
-MAX_LINE_LENGTH = 8_000  # characters; of any script an answer has room for them
+MAX_NAMED = 10  # skipped notes listed by name
+MAX_LINE_LENGTH = 8_000  # characters; fits in a result in any script
 NO_NOTES = "there are no notes yet: they are MEMORY.md and the Markdown files below memory/ in the workspace"
 
 
 class MemorySearchArgs(ToolArgs):
-    query: str = Field(min_length=1, max_length=1_000, description="What to look for; a question or some words, in any language")
-    max_results: int = Field(6, ge=1, le=50, description="How many places to show at most")
-    min_score: float = Field(0.1, ge=0, le=1, description="Leave out places that fit less, from 0 to 1 for all words of the query")
+    query: str = Field(min_length=1, max_length=1_000, description="What to look for: a question or some words, in any language")
+    max_results: int = Field(6, ge=1, le=50, description="Maximum number of results")
+    min_score: float = Field(
+        0.1, ge=0, le=1, description="Minimum score of a result, from 0 to 1; 1 means that it contains all words of the query"
+    )
 
 
 def _find_notes_root(env: ToolEnv) -> Path:
-    if env.sender_id != env.owner_id:  # what they note down comes from conversations of their own, too
+    if env.sender_id != env.owner_id:  # notes may also come from the owner's private sessions
         raise ToolUnavailable("notes are read for the owner of the session only")
     return find_root(env)
 
 
 @tool("memory_search", group="memory", args=MemorySearchArgs, read_only=True, idempotent=True)
 def make_memory_search(env: ToolEnv) -> ToolFunction[MemorySearchArgs]:
-    """Search your notes: MEMORY.md and memory/**/*.md in the workspace. Do so before you answer about earlier work, decisions,
-    dates, people or preferences. Shows the places that fit best; `memory_get` shows the lines around them."""
+    """Search your notes: MEMORY.md and memory/**/*.md in the workspace. Do this before answering about earlier work, decisions,
+    dates, people or preferences. Returns the best matches; `memory_get` shows the lines around them."""
     root = _find_notes_root(env)
 
     async def memory_search(args: MemorySearchArgs, call: CallContext) -> ToolResult:
         with errors_as_tool_failures():
             workspace, listing, unreadable = await _update_index(root)
-            found = await db.read(
-                memory_index.search_notes, workspace, args.query, limit=args.max_results, min_score=args.min_score
-            )
-        results = [_hit_to_dict(hit) for hit in found]
+            hits = await db.read(memory_index.search_notes, workspace, args.query, limit=args.max_results, min_score=args.min_score)
+        results = [_hit_to_dict(hit) for hit in hits]
         shown = count_fitting(results)
         answer: dict[str, Any] = {"results": results[:shown], "searched": len(listing.stamps) - len(unreadable)}
         if shown < len(results):
@@ -67,10 +67,10 @@ def make_memory_search(env: ToolEnv) -> ToolFunction[MemorySearchArgs]:
 
 
 async def _update_index(root: Path) -> tuple[str, notes.NoteListing, list[str]]:
-    """Bring the index up to date; -> the workspace's name in it, the notes, and those among them that are no text.
+    """Update the index. Return the workspace's name in it, the notes, and the paths of notes that are not text.
 
-    Rows are read before the files are listed: what somebody else adds meanwhile is then never taken for gone. Each note is a
-    transaction of its own, so a search that is stopped half-way has done half of the work for the next one.
+    Rows are read before the files are listed, so a file added concurrently is never mistaken for deleted. Each note is a
+    separate transaction, so a search stopped halfway still leaves its work for the next one.
     """
     real = await asyncio.to_thread(os.path.realpath, root)
     workspace, files = hashlib.sha256(os.fsencode(real)).hexdigest(), Workspace(Path(real))
@@ -80,15 +80,15 @@ async def _update_index(root: Path) -> tuple[str, notes.NoteListing, list[str]]:
         await db.write(memory_index.delete_files, workspace, gone, alone=True)
     unreadable = []
     for path, stamp in listing.stamps.items():
-        there = known.get(path)
-        digest = there.digest if there else ""
-        if there is None or there.stamp != stamp:
+        indexed = known.get(path)
+        digest = indexed.digest if indexed else ""
+        if indexed is None or indexed.stamp != stamp:
             note = await asyncio.to_thread(notes.read_note, files, path)
             if note is None:
                 await db.write(memory_index.delete_files, workspace, [path], alone=True)
                 continue
             digest = note.digest
-            if there is None or (there.stamp, there.digest) != (note.stamp, note.digest):
+            if indexed is None or (indexed.stamp, indexed.digest) != (note.stamp, note.digest):
                 await db.write(memory_index.store_note, workspace, path, note, alone=True)
         if not digest:
             unreadable.append(path)
@@ -107,9 +107,9 @@ def _hit_to_dict(hit: MemoryHit) -> dict[str, Any]:
 
 
 class MemoryGetArgs(ToolArgs):
-    path: str = Field(description="A note, as `memory_search` names it")
+    path: str = Field(description="Path of a note, as `memory_search` returns it")
     from_line: int = Field(1, ge=1, description="First line to show, counted from 1")
-    lines: int = Field(200, ge=1, le=2_000, description="How many lines to show at most")
+    lines: int = Field(200, ge=1, le=2_000, description="Maximum number of lines to show")
 
 
 @tool("memory_get", group="memory", args=MemoryGetArgs, read_only=True, idempotent=True)
@@ -125,15 +125,15 @@ def make_memory_get(env: ToolEnv) -> ToolFunction[MemoryGetArgs]:
 
 def _read_lines(workspace: Workspace, args: MemoryGetArgs) -> dict[str, Any]:
     if not notes.is_note(workspace, args.path):
-        raise ToolFailed(f"`{args.path}` is no note: notes are MEMORY.md and memory/**/*.md; use `read` for other files")
+        raise ToolFailed(f"`{args.path}` is not a note: notes are MEMORY.md and memory/**/*.md; use `read` for other files")
     content, _ = workspace.read(args.path)
     if len(content) > notes.MAX_FILE_BYTES:
-        raise ToolFailed(f"`{args.path}` has {len(content)} bytes; notes of at most {notes.MAX_FILE_BYTES} can be shown")
+        raise ToolFailed(f"`{args.path}` has {len(content)} bytes; notes can have at most {notes.MAX_FILE_BYTES}")
     lines = notes.split_lines(decode_text(content, args.path).removeprefix("\ufeff"))
     if args.from_line > len(lines):
         raise ToolFailed(f"`{args.path}` has {len(lines)} lines; line {args.from_line} does not exist")
-    asked = lines[args.from_line - 1 : args.from_line - 1 + args.lines]
-    shown = [line[:MAX_LINE_LENGTH] for line in asked]
+    selected = lines[args.from_line - 1 : args.from_line - 1 + args.lines]
+    shown = [line[:MAX_LINE_LENGTH] for line in selected]
     shown = shown[: count_fitting(shown)]
     last = args.from_line - 1 + len(shown)
     answer: dict[str, Any] = {
@@ -144,12 +144,12 @@ def _read_lines(workspace: Workspace, args: MemoryGetArgs) -> dict[str, Any]:
         "totalLines": len(lines),
     }
     cut = (
-        [f"lines of more than {MAX_LINE_LENGTH} characters are cut"]
-        if any(len(line) > MAX_LINE_LENGTH for line in asked[: len(shown)])
+        [f"lines longer than {MAX_LINE_LENGTH} characters are cut"]
+        if any(len(line) > MAX_LINE_LENGTH for line in selected[: len(shown)])
         else []
     )
     if last < len(lines):
-        cut.append(f"go on with from_line {last + 1}")
+        cut.append(f"continue with from_line {last + 1}")
     if cut:
         answer["cut"] = "; ".join(cut)
     return answer

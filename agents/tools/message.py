@@ -1,7 +1,7 @@
-"""The tool message: the agent says something of its own accord, here or in another session of the person it works for.
+"""The tool message: the agent posts a message here or in another session of the person it works for.
 
-In a browser the words stand in the conversation at once. On other channels they are also put into the outbox, from which the
-connector delivers them. Either way they are part of the transcript, so that the agent there knows what it said.
+A browser shows the message immediately. On other channels it also goes to the outbox, from which the connector delivers it.
+Either way it is part of the transcript, so the agent of that session knows about it.
 """
 
 import hashlib
@@ -25,13 +25,13 @@ from tools_app.core.results import json_result
 
 class MessageArgs(ToolArgs):
     action: Literal["send"] = Field("send", description="What to do")
-    target: str = Field("", description="Key or label of one of the person's sessions; empty: this conversation")
-    message: str = Field(min_length=1, max_length=100_000, description="What to say, in Markdown")
+    target: str = Field("", description="Key or label of one of the person's sessions; leave empty for this one")
+    message: str = Field(min_length=1, max_length=100_000, description="Text of the message, in Markdown")
 
 
 @tool("message", group="messaging", args=MessageArgs)
 def make_message(env: ToolEnv) -> ToolFunction[MessageArgs]:
-    """Say something to the person right away, in this conversation or in another of their sessions. It starts no agent there:
+    """Send a message to the person right away, in this session or another of their sessions. It doesn't start an agent there:
     to ask another agent, use `sessions_send`. Your final answer is delivered anyway: do not send it twice."""
     if env.run_pk is None:
         raise ToolUnavailable("there is nowhere to speak from outside of a run")
@@ -45,21 +45,21 @@ def make_message(env: ToolEnv) -> ToolFunction[MessageArgs]:
 
 
 def _find_target(env: ToolEnv, name: str) -> Session:
-    """This session, whoever sent the message: the agent speaks here anyway. Elsewhere only where the sender is at home."""
+    """Find the target: this session for any sender, because the agent posts here anyway; otherwise only the sender's own."""
     target = reachable_sessions.find_session_by_name(env, name) if name else Session.objects.get(pk=env.session_id)
     if str(target.pk) != env.session_id and target.owner_id != env.sender_id:
-        raise ToolFailed("that session belongs to somebody else: only they and its agent speak there")
+        raise ToolFailed("that session belongs to another user: only its owner and its agent can post there")
     return target
 
 
 @transaction.atomic
 def _post_message(env: ToolEnv, call_id: str, target: Session, message: str) -> dict[str, Any]:
-    """Once for each call: the id of the entry is derived from it."""
+    """Post once per call: the entry's ID is derived from the call ID."""
     here = Session.objects.get(pk=env.session_id)
     entry_id = hashlib.sha256(f"{env.run_pk}:{call_id}".encode()).hexdigest()[:16]
-    # Elsewhere the words would pass for that agent's own, so they say where they come from.
+    # In another session the message would look like that agent's own, so label its origin.
     label = "" if target.pk == here.pk else f"Message from agent {env.agent} in session {here.key_for(target.owner_id)}"
-    origin = reader_origin(read_run_options(env.run_pk), here.key)  # later runs without the limits of this one read them too
+    origin = reader_origin(read_run_options(env.run_pk), here.key)  # later runs without this run's limits read the message too
     inject_message(User.objects.get(pk=target.owner_id), target, message, label, message_id=entry_id, origin=origin)
     outbox.enqueue(
         run_pk=env.run_pk or 0, session_id=target.pk, channel=target.channel, payloads=[{"text": message}], call_id=call_id
@@ -69,6 +69,6 @@ def _post_message(env: ToolEnv, call_id: str, target: Session, message: str) -> 
         "status": "sent",
         "sessionKey": target.key_for(env.sender_id),
         "channel": target.channel,
-        "delivery": "it stands in the conversation now" if live else f"queued for delivery by {target.channel}",
+        "delivery": "posted in the session" if live else f"queued for delivery by {target.channel}",
         "messageId": entry_id,
     }

@@ -1,7 +1,7 @@
-"""A message from one session to another: queued like everybody's, once for each call, and never in a circle.
+"""Queue a message from one session to another, once per tool call and without deadlocks.
 
-What waits for what can be read from rows alone, by any process: a nested run says in its options which call of which run sent
-it and whether that call waits, and the row of the call says whether it still does. A caller that died or gave up waits no more.
+Any process can read from the database what waits for what: a nested run's options say which call of which run sent it and
+whether that call waits, and the call's row says whether it still does. A caller that died or gave up no longer waits.
 """
 
 from typing import Any
@@ -17,8 +17,8 @@ from sessions_app.runs.lanes import NESTED
 from sessions_app.runs.lifecycle import SENT_BY, AcceptedRun, accept_run
 from tools_app.core.definition import ToolEnv, ToolFailed
 
-MAX_DEPTH = 5  # messages that answer each other: A to B, B to A, and so on
-# In the words themselves: later runs of that session read them too, and must not take them for a person's.
+MAX_DEPTH = 5  # chain of messages between sessions: A to B, B to A, and so on
+# In the text itself: later runs of that session read it too and must not mistake it for a person's message.
 MESSAGE_HEADING = "[Message from agent {agent} in session {key}, sent by its sessions_send tool and not by a person]\n\n{message}"
 
 
@@ -26,25 +26,25 @@ MESSAGE_HEADING = "[Message from agent {agent} in session {key}, sent by its ses
 def send_nested_message(
     env: ToolEnv, call_id: str, sender: User, target: Session, message: str, *, waits: bool, trace: str = ""
 ) -> AcceptedRun:
-    """Queue the message. The same call again answers with the first run. In a transaction of its own: it locks the lane first."""
-    # Two sessions that turn to each other at once must not both find the way free. Always lane, session, run.
+    """Queue the message. The same call again returns the first run. Needs its own transaction, because it locks the lane first."""
+    # Two sessions that message each other at the same time must not both pass the check. Lock order: lane, session, run.
     lane = Lane.objects.select_for_update().get(name=NESTED)
     sending = read_run_options(env.run_pk)
-    before: dict[str, Any] = sending.get(SENT_BY, {})  # empty where a person sent the message that this run answers
+    before: dict[str, Any] = sending.get(SENT_BY, {})  # empty if this run answers a person
     depth = 1 + int(before.get("depth", 0))
     if depth > MAX_DEPTH:
         raise ToolFailed(
-            f"sessions have answered each other {MAX_DEPTH} times in a row: stop here, and tell the person how far you came"
+            f"sessions have messaged each other {MAX_DEPTH} times in a row: stop here and tell the person how far you got"
         )
     if waits and is_waiting_for(target.pk, UUID(env.session_id)):
         raise ToolFailed(
-            "that session is waiting for an answer of this one, so waiting for it would never end: just give your answer, "
+            "that session is waiting for this one's answer, so waiting for it would never end: just give your answer, "
             "or send with timeout_seconds 0"
         )
     if waits and _count_slots_held_by_waiting(env.run_pk) >= lane.max_running:
         raise ToolFailed(
-            f"all turns for messages between sessions ({lane.max_running}) are held by sessions that wait themselves, "
-            "so the answer might never come: send with timeout_seconds 0, or do it here"
+            f"all slots for messages between sessions ({lane.max_running}) are taken by sessions that are waiting themselves, "
+            "so the answer might never come: send with timeout_seconds 0, or do the work here"
         )
     through = [*before.get("through", []), [env.agent, env.session_id]]
     sent_by = {"run": env.run_pk, "call": call_id, "waits": waits, "depth": depth, "through": through}
@@ -54,7 +54,7 @@ def send_nested_message(
         session=target,
         run_id=f"send:{env.run_pk or env.session_id}:{call_id}",
         prompt=MESSAGE_HEADING.format(agent=env.agent, key=here.key_for(target.owner_id), message=message),
-        # What a token or a webhook keeps from a run it keeps from all that the run sets going.
+        # Limits of a token or webhook also apply to all runs that its run starts.
         options={SENT_BY: sent_by, **({"traceparent": trace} if trace else {})}
         | ({WEBHOOK_KEY: hook} if (hook := parse_key(here.key).hook) else {})
         | {name: value for name, value in sending.items() if name in (TOKEN_LIMITS_KEY, WEBHOOK_KEY)},
@@ -69,14 +69,14 @@ def read_run_options(run_pk: int | None) -> dict[str, Any]:
 
 
 def _count_slots_held_by_waiting(run_pk: int | None) -> int:
-    """How many turns of the lane are held by runs that wait for others, this one among them if it has one."""
+    """Count lane slots held by runs that wait for other sessions, including this run if it holds one."""
     waiting = _find_waiting_sessions()
     holders = Run.objects.filter(lane=NESTED, status=Run.Status.RUNNING).values_list("pk", "session_id")
     return sum(pk == run_pk or session_id in waiting for pk, session_id in holders)
 
 
 def is_waiting_for(session_id: UUID, other: UUID) -> bool:
-    """Whether a session waits for another one, itself or through others."""
+    """Whether a session waits for another one, directly or through others."""
     waiting = _find_waiting_sessions()
     seen: set[UUID] = set()
     ahead = [session_id]
@@ -91,7 +91,7 @@ def is_waiting_for(session_id: UUID, other: UUID) -> bool:
 
 
 def _find_waiting_sessions() -> dict[UUID, list[UUID]]:
-    """Session -> the sessions that a call of its run waits for at this moment."""
+    """Map each session to the sessions that its running calls wait for."""
     unfinished = Run.objects.filter(lane=NESTED, status__in=Run.UNFINISHED).values_list("session_id", "options")
     sent = [(session_id, options[SENT_BY]) for session_id, options in unfinished if options.get(SENT_BY, {}).get("waits")]
     calls = ToolCall.objects.filter(run__in={by["run"] for _, by in sent}, status=ToolCall.Status.STARTED)

@@ -1,8 +1,8 @@
-"""Which sessions the tools of a run reach: never more than everybody sees who reads the conversation they answer in.
+"""Find the sessions a run's tools can reach: only those that every reader of the run's session can see.
 
-A result lands in the transcript of the run's session. If its owner could make the agent look into the sessions of a guest, or
-a guest into those of the owner, sharing one conversation would share them all. So in a shared session only what all of its
-people may see is reached, and in a private one what its owner owns or shares; never what somebody may see by office.
+Results become part of the session's transcript. If the owner could make the agent read a guest's sessions, or a guest the
+owner's, sharing one session would share them all. So a shared session reaches only what all its members can see, and a private
+one what its owner owns or shares; never what an account can see only because of its role.
 """
 
 from uuid import UUID
@@ -23,7 +23,7 @@ def find_sender(env: ToolEnv) -> User:
 
 
 def find_reachable_sessions(env: ToolEnv) -> SessionQuerySet:
-    if parse_key(env.session_key).kind == "group":  # read by people whom only the channel knows
+    if parse_key(env.session_key).kind == "group":  # its readers are known only to the channel
         return Session.objects.for_user(find_sender(env)).filter(pk=UUID(env.session_id))
     members = SessionMember.objects.filter(session_id=UUID(env.session_id)).values_list("user_id", flat=True)
     readers = {env.owner_id, env.sender_id, *members}
@@ -34,7 +34,7 @@ def find_reachable_sessions(env: ToolEnv) -> SessionQuerySet:
 
 
 def find_session_by_key(env: ToolEnv, key: str) -> Session:
-    """A key is the sender's own, or `session:<id>` for what somebody else shares with them."""
+    """Find a session by the sender's own key, or by `session:<id>` for one shared with them."""
     with errors_as_tool_failures():
         found = _lookup_key(env, key)
     if found is None:
@@ -50,7 +50,7 @@ def find_session_by_label(env: ToolEnv, label: str, agent: str = "") -> Session:
 
 
 def find_session_by_name(env: ToolEnv, name: str) -> Session:
-    """By its key or, if no session has it, by its label."""
+    """Find a session by its key or else by its label."""
     try:
         found = _lookup_key(env, name)
     except InvalidRequest:  # a label may have blanks
@@ -68,7 +68,7 @@ def _lookup_key(env: ToolEnv, key: str) -> Session | None:
 
 
 def _lookup_label(env: ToolEnv, label: str, agent: str = "") -> Session | None:
-    """One's own before others': a label is unique among the sessions of one owner only."""
+    """Find a session by label, the sender's own first: labels are unique per owner only."""
     found = find_reachable_sessions(env).filter(label=label).exclude(label="")
     if agent:
         found = found.filter(agent=agent)
@@ -76,4 +76,4 @@ def _lookup_label(env: ToolEnv, label: str, agent: str = "") -> Session | None:
 
 
 def _not_found_error(what: str) -> ToolFailed:
-    return ToolFailed(f"there is no {what} that can be reached from this conversation; `sessions_list` shows those there are")
+    return ToolFailed(f"there is no {what} that this session can reach; `sessions_list` shows those it can")

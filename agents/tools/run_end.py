@@ -1,4 +1,4 @@
-"""Waiting for the end of a run that another worker may have: told by the bus, with a poll of its row behind it."""
+"""Wait for the end of a run that may be on another worker, by bus events backed up by polling."""
 
 import asyncio
 import contextlib
@@ -14,25 +14,25 @@ from sessions_app.sessions import selectors
 
 
 async def wait_for_nested_run(user: User, run_id: str, run_pk: int, *, seconds: float, abort: asyncio.Event) -> RunState:
-    """The run once it has ended; as it is when the time is over or the caller is to stop. No lock is held meanwhile."""
-    news = asyncio.Event()
+    """Return the run's state once it has ended, the time is up or `abort` is set. Holds no lock while waiting."""
+    ended = asyncio.Event()
 
-    def hear(message: BusMessage) -> None:
+    def on_message(message: BusMessage) -> None:
         if message.get("k") == "events" and any(event["run"] == run_pk and is_last_event(event) for event in message["events"]):
-            news.set()
+            ended.set()
 
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    unsubscribe = bus.subscribe(hear)
+    unsubscribe = bus.subscribe(on_message)
     try:
         while True:
-            news.clear()  # before the look: an end that comes after it is heard
+            ended.clear()  # before reading the state, so that an end after it is not missed
             state = await db.read(selectors.read_run_state, user, run_id)
             left = deadline - loop.time()
             if state.ended or left <= 0 or abort.is_set():
                 return state
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left, settings.POLL_SECONDS)):
-                    await news.wait()
+                    await ended.wait()
     finally:
         unsubscribe()

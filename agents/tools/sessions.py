@@ -1,4 +1,4 @@
-"""Tools that look at sessions and agents: sessions_list, sessions_history, session_status, agents_list. They change nothing."""
+"""Read-only tools for sessions and agents: sessions_list, sessions_history, session_status, agents_list."""
 
 import datetime as dt
 from typing import Any, Literal
@@ -18,24 +18,24 @@ from sessions_app.transcript.messages import MessageExcerpt, read_last_messages
 from tools_app.core.definition import CallContext, ToolArgs, ToolEnv, ToolFunction, ToolResult, text_result, tool
 from tools_app.core.results import json_result
 
-UNTRUSTED_SOURCE = "sessions: what people, agents and tools have said there"
-MAX_SCANNED = 1_000  # sessions that a list of few kinds passes over
+UNTRUSTED_SOURCE = "sessions: messages of people, agents and tools"
+MAX_SCANNED = 1_000  # sessions scanned when filtering by kind
 MAX_PREVIEW_LENGTH, MAX_MESSAGE_LENGTH = 400, 4_000  # characters of a message in a list, and in a history
 
 ListedKind = Literal["main", "group", "cron", "hook", "subagent", "other"]
 
 
 class ListArgs(ToolArgs):
-    kinds: list[ListedKind] = Field(default_factory=list, description="Only sessions of these kinds; empty: of all")
-    limit: int = Field(20, ge=1, le=100, description="How many sessions to list at most")
-    active_minutes: int = Field(0, ge=0, le=525_600, description="Only sessions used in the last minutes; 0: whenever")
-    message_limit: int = Field(0, ge=0, le=20, description="How many of the last messages of each session to show")
+    kinds: list[ListedKind] = Field(default_factory=list, description="Only sessions of these kinds; leave empty for all")
+    limit: int = Field(20, ge=1, le=100, description="Maximum number of sessions to list")
+    active_minutes: int = Field(0, ge=0, le=525_600, description="Only sessions used in the last N minutes; 0 for no limit")
+    message_limit: int = Field(0, ge=0, le=20, description="Number of latest messages to show per session")
 
 
 @tool("sessions_list", group="sessions", args=ListArgs, read_only=True, idempotent=True, polls=True)
 def make_sessions_list(env: ToolEnv) -> ToolFunction[ListArgs]:
-    """List the sessions of the person you work for, last used first, with the key under which other tools know them.
-    In a conversation that is shared with others, only sessions that all of them may see are listed."""
+    """List the sessions of the person you work for, last used first, with the keys that other tools take.
+    In a session shared with others, only sessions that all of them can see are listed."""
 
     async def sessions_list(args: ListArgs, call: CallContext) -> ToolResult:
         return mark_untrusted(json_result(await db.read(_list_sessions, env, args)), UNTRUSTED_SOURCE)
@@ -44,11 +44,11 @@ def make_sessions_list(env: ToolEnv) -> ToolFunction[ListArgs]:
 
 
 def _list_sessions(env: ToolEnv, args: ListArgs) -> dict[str, Any]:
-    found = reachable_sessions.find_reachable_sessions(env)
+    sessions = reachable_sessions.find_reachable_sessions(env)
     if args.active_minutes:
-        found = found.filter(updated_at__gte=clock.now() - dt.timedelta(minutes=args.active_minutes))
-    most = MAX_SCANNED if args.kinds else args.limit
-    newest = order_by_last_use(reachable_sessions.find_sender(env), found).select_related("owner")[: most + 1]
+        sessions = sessions.filter(updated_at__gte=clock.now() - dt.timedelta(minutes=args.active_minutes))
+    scanned = MAX_SCANNED if args.kinds else args.limit
+    newest = order_by_last_use(reachable_sessions.find_sender(env), sessions).select_related("owner")[: scanned + 1]
     wanted = [session for session in newest if not args.kinds or _session_kind(session) in args.kinds]
     listed = wanted[: args.limit]
     states = _run_states(listed)
@@ -60,7 +60,7 @@ def _list_sessions(env: ToolEnv, args: ListArgs) -> dict[str, Any]:
     elif len(wanted) > len(listed):
         answer["cut"] = "there are more sessions: raise the limit, or narrow active_minutes or kinds"
     elif len(newest) > MAX_SCANNED:
-        answer["cut"] = f"only the last {MAX_SCANNED} used sessions were looked at: narrow active_minutes"
+        answer["cut"] = f"only the {MAX_SCANNED} most recently used sessions were searched: narrow active_minutes"
     return answer
 
 
@@ -70,8 +70,8 @@ def _session_kind(session: Session) -> ListedKind:
 
 
 def _run_states(sessions: list[Session]) -> dict[Any, str]:
-    """What is going on in each; nothing is said of those where nothing is."""
-    unfinished = Run.objects.filter(session__in=sessions, status__in=Run.UNFINISHED).order_by("-id")  # the first one counts
+    """Return the state of sessions with unfinished runs."""
+    unfinished = Run.objects.filter(session__in=sessions, status__in=Run.UNFINISHED).order_by("-id")  # the oldest run wins
     return {
         session_id: "queued" if status == Run.Status.ACCEPTED else status
         for session_id, status in unfinished.values_list("session_id", "status")
@@ -94,20 +94,20 @@ def _session_row(env: ToolEnv, session: Session, states: dict[Any, str], message
     if str(session.pk) == env.session_id:
         row["isThisSession"] = True
     if message_limit:
-        said, _ = read_last_messages(session, limit=message_limit, characters=MAX_PREVIEW_LENGTH, with_tools=False)
-        row["messages"] = [_message_to_dict(each) for each in said]
+        excerpts, _ = read_last_messages(session, limit=message_limit, characters=MAX_PREVIEW_LENGTH, with_tools=False)
+        row["messages"] = [_message_to_dict(each) for each in excerpts]
     return row
 
 
 class HistoryArgs(ToolArgs):
-    session_key: str = Field(description="Key of the session, as `sessions_list` shows it")
-    limit: int = Field(50, ge=1, le=200, description="How many of the last messages to show at most")
+    session_key: str = Field(description="Key of the session, as returned by `sessions_list`")
+    limit: int = Field(50, ge=1, le=200, description="Maximum number of latest messages to show")
     include_tools: bool = Field(False, description="Show tool calls and their results too")
 
 
 @tool("sessions_history", group="sessions", args=HistoryArgs, read_only=True, idempotent=True, polls=True)
 def make_sessions_history(env: ToolEnv) -> ToolFunction[HistoryArgs]:
-    """Show the last messages of a session, oldest first. Long messages are cut; when there are older ones, it says so."""
+    """Show the latest messages of a session, oldest first. Long messages are cut; the result says if there are older ones."""
 
     async def sessions_history(args: HistoryArgs, call: CallContext) -> ToolResult:
         return mark_untrusted(json_result(await db.read(_read_history, env, args)), UNTRUSTED_SOURCE)
@@ -117,8 +117,8 @@ def make_sessions_history(env: ToolEnv) -> ToolFunction[HistoryArgs]:
 
 def _read_history(env: ToolEnv, args: HistoryArgs) -> dict[str, Any]:
     session = reachable_sessions.find_session_by_key(env, args.session_key)
-    said, older = read_last_messages(session, limit=args.limit, characters=MAX_MESSAGE_LENGTH, with_tools=args.include_tools)
-    messages = [_message_to_dict(each) for each in said]
+    excerpts, older = read_last_messages(session, limit=args.limit, characters=MAX_MESSAGE_LENGTH, with_tools=args.include_tools)
+    messages = [_message_to_dict(each) for each in excerpts]
     shown = count_fitting(messages[::-1])  # the newest count
     left = len(messages) - shown
     answer: dict[str, Any] = {"sessionKey": session.key_for(env.sender_id), "messages": messages[left:]}
@@ -129,14 +129,14 @@ def _read_history(env: ToolEnv, args: HistoryArgs) -> dict[str, Any]:
     return answer
 
 
-def _message_to_dict(said: MessageExcerpt) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": said.role, "at": said.moment.isoformat(timespec="seconds"), "text": said.text}
-    if said.length > len(said.text):
-        message["cut"] = f"the first {len(said.text)} of {said.length} characters"
-    if said.tool:
-        message["tool"] = said.tool
-    if said.calls:
-        message["calls"] = [{"tool": call["name"], "arguments": _shorten_arguments(call["arguments"])} for call in said.calls]
+def _message_to_dict(excerpt: MessageExcerpt) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": excerpt.role, "at": excerpt.moment.isoformat(timespec="seconds"), "text": excerpt.text}
+    if excerpt.length > len(excerpt.text):
+        message["cut"] = f"the first {len(excerpt.text)} of {excerpt.length} characters"
+    if excerpt.tool:
+        message["tool"] = excerpt.tool
+    if excerpt.calls:
+        message["calls"] = [{"tool": call["name"], "arguments": _shorten_arguments(call["arguments"])} for call in excerpt.calls]
     return message
 
 
@@ -146,7 +146,7 @@ def _shorten_arguments(arguments: Any) -> str:
 
 
 class StatusArgs(ToolArgs):
-    session_key: str = Field("", description="Key of another session, as `sessions_list` shows it; empty: this session")
+    session_key: str = Field("", description="Key of another session, as returned by `sessions_list`; leave empty for this session")
 
 
 @tool("session_status", group="sessions", args=StatusArgs, read_only=True, idempotent=True, polls=True)
@@ -179,9 +179,9 @@ def _session_facts(env: ToolEnv, key: str) -> dict[str, str | int | float]:
 
 
 def _session_model(session: Session) -> str:
-    """The one its next answer would come from."""
+    """Return the model that would give the session's next answer."""
     agent = Agent.objects.filter(slug=session.agent, enabled=True).first()
-    return selectors.choose_model_name(agent, session.model) if agent else f"none: there is no agent {session.agent} any more"
+    return selectors.choose_model_name(agent, session.model) if agent else f"none: agent {session.agent} no longer exists"
 
 
 class AgentsArgs(ToolArgs):
@@ -190,7 +190,7 @@ class AgentsArgs(ToolArgs):
 
 @tool("agents_list", args=AgentsArgs, read_only=True, idempotent=True, polls=True)
 def make_agents_list(env: ToolEnv) -> ToolFunction[AgentsArgs]:
-    """List the agents of this installation. Sessions with them have keys such as `agent:<id>:main`."""
+    """List the agents of this server. Sessions with them have keys such as `agent:<id>:main`."""
 
     async def agents_list(args: AgentsArgs, call: CallContext) -> ToolResult:
         return json_result(await db.read(_list_agents, env))

@@ -1,4 +1,4 @@
-"""The tool sessions_send: say something to the agent of another session, and wait a while for its answer."""
+"""The tool sessions_send: send a message to the agent of another session and wait a while for its answer."""
 
 from typing import Any
 
@@ -17,29 +17,29 @@ from tools_app.core.definition import CallContext, ToolArgs, ToolEnv, ToolFailed
 from tools_app.core.results import json_result
 
 MAX_WAIT_S = 300
-MAX_REPLY_LENGTH = 8_000  # even of characters that need six bytes each, half of an answer
+MAX_REPLY_LENGTH = 8_000  # half of a result even if each character needs six bytes
 UNTRUSTED_SOURCE = "the agent of another session"
 
 
 class SendArgs(ToolArgs):
-    session_key: str = Field("", description="Key of the session, as `sessions_list` shows it")
+    session_key: str = Field("", description="Key of the session, as returned by `sessions_list`")
     label: str = Field("", description="Label of the session, instead of its key")
-    agent_id: str = Field("", description="With a label: the agent whose session is meant")
+    agent_id: str = Field("", description="With a label: ID of the session's agent")
     message: str = Field(
-        min_length=1, max_length=100_000, description="What to say; the other agent knows nothing of this conversation"
+        min_length=1, max_length=100_000, description="Text of the message; the other agent knows nothing about this session"
     )
     timeout_seconds: float = Field(
-        30, ge=0, le=MAX_WAIT_S, description="How long to wait for the answer; 0: send it and do not wait"
+        30, ge=0, le=MAX_WAIT_S, description="How long to wait for the answer; 0 to send without waiting"
     )
 
 
 @tool("sessions_send", group="sessions", args=SendArgs, timeout_s=MAX_WAIT_S + 30)
 def make_sessions_send(env: ToolEnv) -> ToolFunction[SendArgs]:
-    """Send a message to another session of the person you work for; its agent takes it up and its answer comes back.
-    `status` is ok with a `reply`; accepted when you did not wait; timeout when there is no answer yet, which then goes to that
-    session only; or error. Name the session by `session_key` or by `label`. At most 5 messages may answer each other."""
+    """Send a message to another session of the person you work for; its agent handles it and its answer is returned.
+    `status` is ok with a `reply`; accepted if you didn't wait; timeout if there is no answer yet, which then goes to that
+    session only; or error. Name the session by `session_key` or by `label`. A chain of messages can have at most 5 hops."""
     # While it waits, the run keeps its worker slot: parking it would cost more than 30 s of one of 80 coroutines. The wait is
-    # bounded, and so is what waits for each other: lane `nested` runs 2 at once for the whole installation.
+    # bounded, and so are chains of waiting sessions: lane `nested` has 2 concurrent runs for the whole server.
 
     async def sessions_send(args: SendArgs, call: CallContext) -> ToolResult:
         sender, target = await db.read(_find_target, env, args)
@@ -76,13 +76,13 @@ def _find_target(env: ToolEnv, args: SendArgs) -> tuple[User, Session]:
         else reachable_sessions.find_session_by_label(env, args.label, args.agent_id)
     )
     if str(target.pk) == env.session_id:
-        raise ToolFailed("that is this very session: what you answer is said here anyway")
+        raise ToolFailed("that is this session: your answer appears here anyway")
     return reachable_sessions.find_sender(env), target
 
 
 def _describe_outcome(state: RunState, waited: float) -> dict[str, Any]:
     if not state.ended:
-        doing = "still waits for its turn" if state.status == Run.Status.ACCEPTED else "is still at work"
+        doing = "is still queued" if state.status == Run.Status.ACCEPTED else "is still working"
         return {"status": "timeout", "note": f"after {waited:g} s the other agent {doing}; its answer will be in its session"}
     if state.status != Run.Status.COMPLETED:
         return {"status": "error", "error": state.error or f"the run there was stopped ({state.reason or 'aborted'})"}

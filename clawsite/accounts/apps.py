@@ -20,7 +20,7 @@ class AccountsConfig(AppConfig):
         audit.connect_signals()
         recent_password.connect_signals()
         group_deletion.connect_signals()
-        # Permissions are made app by app, so what holds some comes after the last app that has any.
+        # Permissions are created app by app, so groups are installed after the last app that has any.
         last = [app for app in apps.get_app_configs() if app.models_module][-1]
         post_migrate.connect(install_groups, sender=last, dispatch_uid="clawsite.accounts.groups")
         post_migrate.connect(install_gateway_user, sender=last, dispatch_uid="clawsite.accounts.gateway_user")

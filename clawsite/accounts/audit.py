@@ -1,7 +1,7 @@
-"""What the audit log is told about accounts: signing in and out, accounts made, changed and deleted, rights given and taken.
+"""Audit log entries for accounts: sign-in and sign-out, accounts created, changed and deleted, permissions granted and revoked.
 
-By signals, so that the admin, the command line and our own pages are all heard. `QuerySet.update` sends none: whoever uses it on an
-account records it there. No password, no cookie and no digest is ever among the details.
+Uses signals, so that the admin, the command line and our own pages are all covered. `QuerySet.update` sends none: code that uses
+it on an account records the change itself. Passwords, cookies and digests are never logged.
 """
 
 import unicodedata
@@ -20,10 +20,10 @@ from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor
 
-# What is watched on an account: rights by a word of their own, the rest of it by another.
+# Watched account fields: privileges have their own action, the rest another.
 PRIVILEGE_FIELDS = ("is_staff", "is_superuser")
 AUDITED_FIELDS = ("username", "display_name", "email", "is_active", "is_service", "password")
-RECORDED_FIELDS = ("is_active", "is_service", *PRIVILEGE_FIELDS)  # of these the new value is told as well
+RECORDED_FIELDS = ("is_active", "is_service", *PRIVILEGE_FIELDS)  # their new value is logged too
 
 
 def connect_signals() -> None:
@@ -50,7 +50,7 @@ def _signed_out(request: HttpRequest | None, user: User | None, **_signal: Any) 
 
 
 def _sign_in_failed(credentials: dict[str, Any], request: HttpRequest | None = None, **_signal: Any) -> None:
-    """Names of accounts are told. Anything else that was typed is not: it may be a password in the wrong field."""
+    """Log account names only. Other input is not logged: it may be a password typed into the wrong field."""
     tried = unicodedata.normalize("NFKC", str(credentials.get("username") or ""))
     user = User.objects.filter(username=tried[:150]).first()
     if user:
@@ -58,7 +58,7 @@ def _sign_in_failed(credentials: dict[str, Any], request: HttpRequest | None = N
             "sign_in.failed", actor=Actor("person"), subject=_subject_of(user), name=user.username, **_client_details(request)
         )
     else:
-        # The same word tried again is seen to be the same; which one it was, nobody learns here.
+        # The same input tried again is recognizable, without revealing it.
         mark = salted_hmac("clawsite.audit", tried, algorithm="sha256").hexdigest()[:12]
         audit_log.record("sign_in.failed", actor=Actor("person"), subject=("unknown account", mark), **_client_details(request))
 
@@ -75,7 +75,7 @@ def _subject_of(user: User) -> tuple[str, str]:
 
 
 def _user_saving(instance: User, update_fields: frozenset[str] | None = None, **_signal: Any) -> None:
-    """Before it is saved, because afterwards nobody knows what was there."""
+    """Compare before saving, while the old values are still known."""
     watched = [name for name in (*AUDITED_FIELDS, *PRIVILEGE_FIELDS) if update_fields is None or name in update_fields]
     before = User.objects.filter(pk=instance.pk).values(*watched).first() if instance.pk and watched else None
     if before is None:
@@ -116,7 +116,7 @@ def _token_deleted(instance: AccessToken, **_signal: Any) -> None:
 
 
 def _permissions_changed(instance: Model, action: str, model: type[Model], pk_set: set[Any] | None, **_signal: Any) -> None:
-    """Which groups an account is in, which permissions an account or a group has; told from the side it was changed from."""
+    """Log changes of an account's groups and of an account's or group's permissions, from the side that was changed."""
     change = {"post_add": "given", "post_remove": "taken", "pre_clear": "all taken"}.get(action)
     if change is None or (pk_set is not None and not pk_set):
         return

@@ -1,6 +1,6 @@
-"""Tells every process that an account's rights may have changed, so that open sockets are checked again at once.
+"""Notify every process that an account's permissions may have changed, so that open sockets are rechecked immediately.
 
-A hint only: sockets also look for themselves. `QuerySet.update` sends no signal, so whoever uses it calls `account_changed`.
+Only a hint: sockets also check periodically. `QuerySet.update` sends no signal, so code that uses it calls `account_changed`.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def connect_signals() -> None:
 
 
 def _user_saved(instance: User, created: bool, update_fields: frozenset[str] | None = None, **_signal: Any) -> None:
-    if not created and update_fields != frozenset({"last_login"}):  # signing in changes no rights
+    if not created and update_fields != frozenset({"last_login"}):  # signing in changes no permissions
         notify_account_changed(instance.pk)
 
 
@@ -44,7 +44,7 @@ def _permissions_changed(instance: Model, action: str, reverse: bool, pk_set: se
     elif reverse and action in ("post_add", "post_remove"):
         for pk in pk_set or ():
             notify_account_changed(pk)
-    elif action == "pre_clear" and isinstance(instance, Group):  # afterwards nobody knows who the members were
+    elif action == "pre_clear" and isinstance(instance, Group):  # afterwards the members are unknown
         _notify_members(instance)
 
 

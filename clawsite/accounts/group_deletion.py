@@ -1,6 +1,6 @@
-"""A group that a rule names is not deleted: the rule would lose the name and be open to everybody who may approve.
+"""Prevent deletion of a group that a rule names: without it, the rule would be open to every approver.
 
-Which tables name groups is read from the relations, so that nothing here knows them. Membership and rights go with a group.
+Tables that reference groups are found through the relations. Memberships and permissions are deleted with the group.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def connect_signals() -> None:
 
 
 def list_references(group: Group) -> Iterator[Model]:
-    """What of other tables points to a group, besides its members."""
+    """Yield rows of other tables that reference a group, except its members."""
     for relation in Group._meta.related_objects:
         if relation.many_to_many and relation.related_model is not User:
             yield from relation.related_model._default_manager.filter(**{relation.field.name: group})

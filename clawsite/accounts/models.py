@@ -1,6 +1,6 @@
-"""Who may do what: accounts, their tokens and browsers, the first administrator's link, and how often signing in has failed.
+"""Accounts, their tokens and browsers, the first administrator's link, and failed sign-in counts.
 
-The tables only. Scopes come from `groups`, tokens from `tokens`, browsers from `browsers`, waiting times from `throttle`.
+Only the tables. See `groups` for scopes, `tokens`, `sign_in.browsers`, and `sign_in.throttle` for waiting times.
 """
 
 from datetime import datetime, timedelta
@@ -20,14 +20,14 @@ def default_expiry() -> datetime:
 
 
 class User(AbstractUser):
-    """A person, or a program of ours that owns sessions (`is_service`) and can never sign in."""
+    """A person, or a service account (`is_service`) that owns a program's sessions and can never sign in."""
 
     class Theme(models.TextChoices):
         SYSTEM = "system", _("Use system theme")
         LIGHT = "light", _("Light")
         DARK = "dark", _("Dark")
 
-    # One name, as its owner writes it: not everybody has a first and a last one, nor in that order.
+    # One name, as its owner writes it: not everyone has a first and a last name, or in that order.
     first_name = None  # type: ignore[assignment]  # how Django takes a field of an abstract model away
     last_name = None  # type: ignore[assignment]  # likewise
     display_name = models.CharField(_("display name"), max_length=150, blank=True)
@@ -37,7 +37,7 @@ class User(AbstractUser):
         _("service account"), default=False, editable=False, help_text=_("Owns a program’s sessions; has no password.")
     )
 
-    # Not a column: what the access token allows of the agents' tools with which somebody has come. Runs take it along.
+    # Not a column: the tool limits of the access token used to authenticate. Runs store a copy.
     key_limits: dict[str, Any] | None = None
 
     class Meta(AbstractUser.Meta):
@@ -58,7 +58,7 @@ class User(AbstractUser):
 
 
 def valid_token_filter(at: str = "") -> Q:
-    """Of access tokens, or of rows that name one at this place: neither it nor the one it was made with has ended."""
+    """Filter valid access tokens, or rows that reference one at `at`: neither it nor its parent token has ended."""
     own, first = (
         Q(**{f"{place}revoked_at__isnull": True, f"{place}expires_at__gt": timezone.now()}) for place in (at, f"{at}made_with__")
     )
@@ -66,10 +66,10 @@ def valid_token_filter(at: str = "") -> Q:
 
 
 class AccessToken(models.Model):
-    """A key for programs. Only its digest is stored, so the secret can be shown once and never again.
+    """An access token for programs. Only its digest is stored, so the secret is shown once.
 
-    One that was made with another has never more than that one has now, and ends with it. It makes none itself, so there are no
-    longer chains.
+    A token created with another token never has more rights than its parent currently has, and is revoked with it. It can't create
+    tokens itself, so chains are at most two long.
     """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="access_tokens", verbose_name=_("user"))
@@ -109,7 +109,7 @@ class AccessToken(models.Model):
 
     @property
     def has_ended(self) -> bool:
-        """By itself, or with the one it was made with."""
+        """Whether it or its parent token has expired or been revoked."""
         ended = self.revoked_at is not None or self.expires_at <= timezone.now()
         return ended or (self.made_with is not None and self.made_with.has_ended)
 
@@ -118,7 +118,7 @@ class AccessToken(models.Model):
         return own & self.made_with.ceiling() if self.made_with else own
 
     def limits(self) -> dict[str, Any] | None:
-        """What it allows of the agents' tools, as runs take it along; None: it does not limit them."""
+        """Its tool limits as stored with runs; None if it has no limits."""
         first = self.made_with.tools if self.made_with else {}
         tools = (
             _intersect_limits(_parse_limits(self.tools), _parse_limits(first))
@@ -128,13 +128,13 @@ class AccessToken(models.Model):
         return {"name": self.prefix, **tools} if self.tools or first else None
 
     def limited_account(self) -> User:
-        """The account, with the limits of this token."""
+        """The account with this token's limits."""
         self.user.key_limits = self.limits()
         return self.user
 
 
 def _intersect_limits(one: dict[str, list[str]], other: dict[str, list[str]]) -> dict[str, list[str]]:
-    """What both lists leave. Entries are compared as they are written, so it may be less than that and is never more."""
+    """Intersect both lists. Entries are compared literally, so the result may be narrower than exact, never wider."""
     deny = list(dict.fromkeys([*one["deny"], *other["deny"]]))
     if not (one["allow"] and other["allow"]):
         return {"allow": one["allow"] or other["allow"], "deny": deny}
@@ -143,7 +143,7 @@ def _intersect_limits(one: dict[str, list[str]], other: dict[str, list[str]]) ->
 
 
 def _parse_limits(limits: Any) -> dict[str, list[str]]:
-    """Both lists of tools. What cannot be read leaves no tool."""
+    """Parse both lists of tools. Unreadable limits allow no tool."""
     if isinstance(limits, dict) and set(limits) <= {"allow", "deny"}:
         lists = {name: limits.get(name, []) for name in ("allow", "deny")}
         if all(isinstance(each, list) and all(isinstance(entry, str) for entry in each) for each in lists.values()):
@@ -152,13 +152,13 @@ def _parse_limits(limits: Any) -> dict[str, list[str]]:
 
 
 class BrowserSession(models.Model):
-    """A browser somebody is signed in with: the owner and the looks of one of Django's sessions, which know neither.
+    """A signed-in browser: adds owner and browser details to a Django session, which has neither.
 
-    It goes when Django's row goes, by signing out, by expiry, or because its owner ended it from elsewhere.
+    It is deleted with Django's row: on sign-out, on expiry, or when its owner signs it out from elsewhere.
     """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="browser_sessions", verbose_name=_("user"))
-    # The key inside is the cookie, so this row is named by its own id wherever it is shown.
+    # The session key is the cookie, so this row is identified by its own ID wherever it is shown.
     session = models.OneToOneField(
         "sessions.Session", on_delete=models.CASCADE, related_name="browser", editable=False, verbose_name=_("session")
     )
@@ -176,7 +176,7 @@ class BrowserSession(models.Model):
 
 
 class FirstAdminLink(models.Model):
-    """The one link that may create the first administrator. There is one row, so a new link ends the old one."""
+    """The single link that can create the first administrator. There is one row, so a new link replaces the old one."""
 
     ONLY = 1
 
@@ -194,7 +194,7 @@ class FirstAdminLink(models.Model):
 
 
 class FailedSignIns(models.Model):
-    """How often in a row an address, or an account, has failed. The waiting time follows from the two numbers."""
+    """Consecutive failures of an address or account. The waiting time follows from both numbers."""
 
     subject = models.CharField(_("subject"), max_length=80, unique=True)
     failures = models.PositiveIntegerField(_("failures"), default=0)
@@ -209,7 +209,7 @@ class FailedSignIns(models.Model):
 
 
 class KnownAddress(models.Model):
-    """Where an account has signed in from, so that failures of strangers elsewhere do not keep its owner waiting."""
+    """Addresses an account has signed in from, so that strangers' failures elsewhere don't delay its owner."""
 
     account = models.CharField(_("account"), max_length=80)
     address = models.CharField(_("address"), max_length=64)

@@ -1,7 +1,7 @@
-"""Tokens of programs: making them, finding the account behind one, ending them.
+"""Access tokens: create and revoke them, and find the account behind one.
 
-A token narrows its account's rights and never adds to them. Whether an address may try at all is asked of `throttle` first.
-Finding an account only reads: that a token was used is written down by `note_use`, when the caller has had its answer.
+A token narrows its account's rights and never adds to them. Check `throttle` first to see whether an address may try at all.
+Finding an account only reads; `record_use` records the use after the caller has its response.
 """
 
 import hmac
@@ -24,23 +24,23 @@ from clawsite.accounts.models import AccessToken, User
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import Forbidden, InvalidRequest, Unavailable
 
-# Programs on the host: they may chat and read. Approving, policy and accounts stay with people.
+# Programs on the host can chat and read. Approvals, policy and accounts stay with people.
 GATEWAY_SCOPES = frozenset({READ, WRITE})
-MAX_ENTRIES = 500  # of a list of tools
+MAX_ENTRIES = 500  # per list of tools
 MAX_ENTRY_LENGTH = 128
 GATEWAY = "gateway"  # the service account of the gateway token
-LAST_USED_UPDATE_INTERVAL = timedelta(minutes=1)  # a row per request would make every read a write
+LAST_USED_UPDATE_INTERVAL = timedelta(minutes=1)  # writing on every request would turn each read into a write
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is asking, by which kind of secret. `scopes` is what the secret allows of what the account had just now."""
+    """The authenticated caller and its kind of credential. `scopes` is the account's scopes that the credential allows."""
 
     user: User
     scopes: frozenset[str] | None
     kind: Literal["api-token", "gateway-token"]
     token_id: int | None
-    unnoted: bool = False  # its use has not been written down for a while: call `note_use`
+    unnoted: bool = False  # its last use is out of date: call `record_use`
 
 
 def issue_token(
@@ -53,19 +53,19 @@ def issue_token(
     deny_tools: Sequence[str] = (),
     made_with: AccessToken | None = None,
 ) -> tuple[AccessToken, str]:
-    """Make a token and say its secret, once. Asking for more than the account, or the token it is made with, has yields that."""
-    if user.key_limits:  # it would get rid of its limits that way
-        raise Forbidden("a token with tool limits cannot make other tokens; use one without, or sign in")
+    """Create a token and return its secret, once. Scopes beyond those of the account or the parent token are dropped."""
+    if user.key_limits:  # otherwise it could escape its limits
+        raise Forbidden("a token with tool limits can't create tokens; use one without limits, or sign in")
     if made_with and made_with.made_with_id:
-        raise Forbidden("this token was made with another one, so it makes none; use that one, or sign in")
+        raise Forbidden("this token was created with another token and can't create tokens; use the parent token, or sign in")
     if unknown := set(scopes) - SCOPES:
-        raise InvalidRequest(f"unknown scope {sorted(unknown)[0]!r}; there are {', '.join(sorted(SCOPES))}")
+        raise InvalidRequest(f"unknown scope {sorted(unknown)[0]!r}; use one of {', '.join(sorted(SCOPES))}")
     if expires_at is not None and expires_at <= timezone.now():
-        raise InvalidRequest("the token would already have expired; choose a time to come")
+        raise InvalidRequest("the expiration must be in the future")
     prefix = secrets.token_hex(4)
     secret = f"claw_{prefix}_{secrets.token_urlsafe(32)}"
-    given = set(scopes) & scopes_of(user) & (made_with.ceiling() if made_with else SCOPES)
-    token = AccessToken(user=user, name=name, prefix=prefix, digest=_digest(secret), scopes=sorted(given), made_with=made_with)
+    granted = set(scopes) & scopes_of(user) & (made_with.ceiling() if made_with else SCOPES)
+    token = AccessToken(user=user, name=name, prefix=prefix, digest=_digest(secret), scopes=sorted(granted), made_with=made_with)
     token.tools = validate_limits(allow_tools, deny_tools)
     if expires_at is not None:
         token.expires_at = expires_at
@@ -74,16 +74,16 @@ def issue_token(
     with transaction.atomic():
         token.save()
         expires = token.expires_at.isoformat(timespec="seconds")
-        told = {"tools": token.tools} if token.tools else {}
-        told |= {"made_with": made_with.prefix} if made_with else {}
+        details = {"tools": token.tools} if token.tools else {}
+        details |= {"made_with": made_with.prefix} if made_with else {}
         audit_log.record(
-            "token.made", subject=_subject_of(token), owner=user.pk, name=name, scopes=token.scopes, expires=expires, **told
+            "token.made", subject=_subject_of(token), owner=user.pk, name=name, scopes=token.scopes, expires=expires, **details
         )
     return token, secret
 
 
 def limit_token(token: AccessToken, *, allow_tools: Sequence[str], deny_tools: Sequence[str]) -> None:
-    """Change which tools runs may use that are started with the token. Those that were started keep what they had."""
+    """Change which tools runs started with the token can use. Runs already started keep their limits."""
     with transaction.atomic():
         token.tools = validate_limits(allow_tools, deny_tools)
         token.save(update_fields=["tools"])
@@ -92,22 +92,22 @@ def limit_token(token: AccessToken, *, allow_tools: Sequence[str], deny_tools: S
 
 
 def validate_limits(allow_tools: Sequence[str], deny_tools: Sequence[str]) -> dict[str, list[str]]:
-    """As they are stored: entries of the policy's language, lower case, once each. A name that nothing has matches nothing."""
+    """Return the lists as stored: policy entries, lowercase, without duplicates. Unknown names match nothing."""
     lists = {}
     for name, entries in (("allow", allow_tools), ("deny", deny_tools)):
-        kept = list(dict.fromkeys(entry.strip().lower() for entry in entries if entry.strip()))
-        if len(kept) > MAX_ENTRIES or any(len(entry) > MAX_ENTRY_LENGTH or "*" in entry[:-1] for entry in kept):
+        cleaned = list(dict.fromkeys(entry.strip().lower() for entry in entries if entry.strip()))
+        if len(cleaned) > MAX_ENTRIES or any(len(entry) > MAX_ENTRY_LENGTH or "*" in entry[:-1] for entry in cleaned):
             raise InvalidRequest(
-                f"the list of tools to {name} has at most {MAX_ENTRIES} entries of {MAX_ENTRY_LENGTH} characters, each a tool, "
-                "`group:fs`, or a beginning such as `sessions_*`"
+                f"the {name} list can have at most {MAX_ENTRIES} entries of {MAX_ENTRY_LENGTH} characters, each a tool, "
+                "`group:fs`, or a prefix such as `sessions_*`"
             )
-        if kept:
-            lists[name] = kept
+        if cleaned:
+            lists[name] = cleaned
     return lists
 
 
 def revoke_token(token: AccessToken) -> None:
-    """End a token for good, and those that were made with it; a second time changes nothing."""
+    """Revoke a token and those created with it; repeating it changes nothing."""
     with transaction.atomic():
         if AccessToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=timezone.now()):
             audit_log.record("token.revoked", subject=_subject_of(token), owner=token.user_id, name=token.name)
@@ -119,17 +119,17 @@ def _subject_of(token: AccessToken) -> tuple[str, str]:
 
 
 def parse_bearer_header(authorization: str) -> str | None:
-    """The secret of `Authorization: Bearer …`; None where the header is missing or says something else."""
+    """Return the secret of `Authorization: Bearer …`; None if the header is missing or different."""
     kind, space, secret = authorization.partition(" ")
     return secret.strip() if space and kind.lower() == "bearer" else None
 
 
 def find_principal(secret: str) -> Principal | None:
-    """The account behind a secret that is valid now, or None: why it is not valid is nobody's business. Reads only."""
+    """Return the account behind a valid secret, or None without giving a reason. Reads only."""
     if hmac.compare_digest(secret.encode(), settings.GATEWAY_TOKEN.encode()):
         user = find_service_user(GATEWAY)
         if user is None:
-            raise Unavailable("the gateway token has no account in the database; run `claw prepare` to make it")
+            raise Unavailable("the gateway token has no account in the database; run `claw prepare` to create it")
         return Principal(user, GATEWAY_SCOPES & scopes_of(user), "gateway-token", None) if user.is_active else None
     return _find_token_principal(secret)
 
@@ -140,7 +140,7 @@ def _find_token_principal(secret: str) -> Principal | None:
     if head != "claw" or len(prefix) > 16:
         return None
     token = AccessToken.objects.select_related("user", "made_with").filter(prefix=prefix).first()
-    # The prefix is public and finds the row; the digest of the whole secret decides, in constant time.
+    # The prefix is public and finds the row; the digest of the full secret is compared in constant time.
     if token is None or not hmac.compare_digest(_digest(secret), token.digest):
         return None
     now = timezone.now()
@@ -152,21 +152,21 @@ def _find_token_principal(secret: str) -> Principal | None:
 
 
 def record_use(token_id: int) -> None:
-    """Write down that a token is used now; of many callers within a minute one writes."""
+    """Record that a token was used now; at most one caller per minute writes."""
     now = timezone.now()
     is_due = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - LAST_USED_UPDATE_INTERVAL)
     AccessToken.objects.filter(is_due, pk=token_id).update(last_used_at=now)
 
 
 def find_service_user(name: str) -> User | None:
-    """The account that owns a program's sessions. Its name has a colon, which no form accepts, so nobody can take it."""
+    """Find a program's service account. Its name has a colon, which no form accepts, so no user can take it."""
     return User.objects.filter(username=f"service:{name}", is_service=True).first()
 
 
 def ensure_service_user(name: str) -> User:
-    """The same, made if there is none."""
-    if found := find_service_user(name):
-        return found
+    """Return the service account, creating it if needed."""
+    if existing := find_service_user(name):
+        return existing
     with transaction.atomic():
         user, created = User.objects.get_or_create(username=f"service:{name}", defaults={"is_service": True})
         if created:
@@ -177,10 +177,10 @@ def ensure_service_user(name: str) -> User:
 
 
 def install_gateway_user(**_signal: Any) -> None:
-    """After every migrate, so that no handshake has to make it. One that was switched off stays so."""
+    """Create the gateway's account after every migrate, so that no handshake has to. A disabled one stays disabled."""
     ensure_service_user(GATEWAY)
 
 
 def _digest(secret: str) -> str:
-    """Plain SHA-256: 256 random bits cannot be guessed, so there is nothing for a slow hash to slow down."""
+    """Plain SHA-256: 256 random bits can't be guessed, so a slow hash adds nothing."""
     return sha256(secret.encode()).hexdigest()

@@ -12,14 +12,15 @@ from pydantic_core import PydanticCustomError
 
 from clawsite.api.http.authentication import authenticate
 from clawsite.api.http.long_requests import run_while_authorized
-from clawsite.gateway.protocol.frames import describe_first_error
+from clawsite.gateway.protocol.params import Id, IdempotencyKey, Key
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server import runtime
-from clawsite.gateway.server.session_address import Id, IdempotencyKey, Key, to_address
+from clawsite.gateway.server.session_address import to_address
 from clawsite.gateway.server.tool_invocation import DEFAULT_TIMEOUT_MS, TimeoutMs, invoke_and_wait
 from clawsite.infra.bounded_json import read_json
 from clawsite.infra.errors import ClawError, InvalidRequest
 from clawsite.infra.request_body import parse_body
+from clawsite.infra.validation import describe_first_error
 from clawsite.routing.tool_invocation import ToolInvocation
 from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.runs.invocation_outcome import InvocationOutcome
@@ -98,7 +99,7 @@ def _build_response(outcome: InvocationOutcome, run_id: str) -> JsonResponse:
     status = 504 if outcome.code == "timeout" else 400
     if outcome.code == NOT_ALLOWED:
         status = 404 if outcome.layer == NOT_OFFERED else 403
-    return _error_response(status, outcome.code, outcome.words, layer=outcome.layer, run_id=run_id)
+    return _error_response(status, outcome.code, outcome.message, layer=outcome.layer, run_id=run_id)
 
 
 def _error_response(

@@ -1,6 +1,6 @@
-"""Where the gateway of a state directory listens: noted by `serve` and `web`, read by the commands that talk to it.
+"""The file with the gateway's address in a state directory: written by `serve` and `web`, read by client commands.
 
-Loads nothing large, because `serve` uses it. A note that outlived its process does no harm: the refused connection tells.
+Loads nothing large, because `serve` uses it. A file left by a dead process does no harm: connecting to it fails.
 """
 
 import contextlib
@@ -15,13 +15,13 @@ LOOPBACK_FOR = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nothing is
 
 
 def socket_url(host: str, port: int | str) -> str:
-    """The gateway's socket as a program on this host reaches it."""
+    """Return the gateway's WebSocket URL for programs on this host."""
     host = LOOPBACK_FOR.get(host, host)
     return f"ws://{f'[{host}]' if ':' in host else host}:{port}/ws"
 
 
 def read_address(home: Path) -> str | None:
-    """The note in a state directory, if there is a readable one."""
+    """Return the address in a state directory's file, if it can be read."""
     try:
         return (home / ADDRESS_FILE).read_text().strip() or None
     except (OSError, UnicodeDecodeError):
@@ -30,7 +30,7 @@ def read_address(home: Path) -> str | None:
 
 @contextlib.contextmanager
 def publish_address(home: Path, listener: socket.socket, *, give_way: bool = False) -> Iterator[None]:
-    """Keep the note while the block runs. With `give_way` the note of another process that listens is left alone."""
+    """Write the address file while the block runs. With `give_way`, don't replace the file of another listening process."""
     if listener.family not in (socket.AF_INET, socket.AF_INET6):
         yield
         return

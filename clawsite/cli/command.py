@@ -1,6 +1,6 @@
-"""What a command is: a module with a line of help, examples, arguments and `run`. Runs it with or without Django's machinery.
+"""A command is a module with HELP, EXAMPLES, `add_arguments` and `run`. Run it with or without Django's machinery.
 
-Each of our commands is such a module in this package and a thin Django command in `management/commands`, made by
+Each command is such a module in `clawsite.cli.commands` and a thin Django command in `management/commands`, made by
 `django_command`. `claw` and `manage.py` call the module directly, because Django's own path loads every app first:
 0.4 s that `claw call` does not need.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CommandFailed(Exception):
-    """The command cannot do what was asked. The message is shown as one line, so it says what to do next."""
+    """The command failed. The message is shown as one line and should say what to do next."""
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class CommandFailed(Exception):
 
 
 def run_command(module: ModuleType, name: str, arguments: list[str], program: str = "claw") -> int:
-    """Parse the arguments and run; returns the exit code."""
+    """Parse the arguments, run the command and return the exit code."""
     parser = argparse.ArgumentParser(
         prog=f"{program} {name}",
         description=module.HELP,
@@ -41,7 +41,7 @@ def run_command(module: ModuleType, name: str, arguments: list[str], program: st
 
 
 def host_actor(command: str) -> Actor:
-    """Whoever may run commands here is nobody in our database: the audit log names the command and the account of the host."""
+    """Return the audit actor for the command line: the command and the host account, which has no user in the database."""
     try:
         login = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -50,7 +50,7 @@ def host_actor(command: str) -> Actor:
 
 
 def django_command(module: ModuleType) -> "type[BaseCommand]":
-    """The same command for Django: `call_command("doctor")`, `manage.py help doctor`."""
+    """Wrap a command module for Django: `call_command("doctor")`, `manage.py help doctor`."""
     from django.core.management.base import BaseCommand, CommandError, CommandParser
 
     class Command(BaseCommand):
@@ -77,20 +77,20 @@ def django_command(module: ModuleType) -> "type[BaseCommand]":
 
 
 def read_settings() -> ModuleType:
-    """The settings as a plain module: they import no Django, so that reading them costs 10 ms and not 400."""
+    """Import the settings as a plain module. They import no Django, so this takes 10 ms instead of 400."""
     return import_module(os.environ.get("DJANGO_SETTINGS_MODULE", "clawsite.settings"))
 
 
 def load_django(*, pool: bool = True) -> None:
-    """For the commands that need models: settings and every app.
+    """Set up Django for commands that need models.
 
-    Short commands do without the connection pool: they need one connection, and a pool takes 10 s to say that it has none and
-    does not say why.
+    Short commands don't use the connection pool: they need one connection, and a pool takes 10 s to report that it has none,
+    without saying why.
     """
     import django
     from django.apps import apps
 
-    settings = read_settings()  # first, because Django would hide what is wrong with them behind a message of its own
+    settings = read_settings()  # first, because Django would hide settings errors behind its own message
     if apps.ready:
         return
     options = settings.DATABASES["default"]["OPTIONS"]

@@ -1,4 +1,4 @@
-"""Where the running gateway is and what opens it, for the commands that talk to it. Reads the environment and two files."""
+"""Find the running gateway's address and token for client commands, from the environment and two files."""
 
 import argparse
 import asyncio
@@ -32,7 +32,7 @@ def resolve_endpoint(options: argparse.Namespace) -> Endpoint:
 
 
 def find_default_url() -> str:
-    """What the environment names; without a word in it, where the gateway of the state directory has noted that it listens."""
+    """Return the address from the environment, or else from the state directory's address file."""
     host, port = os.environ.get("CLAWSITE_HOST"), os.environ.get("CLAWSITE_PORT")
     if host is None and port is None and (noted := address.read_address(state_directory())):
         return noted
@@ -40,7 +40,7 @@ def find_default_url() -> str:
 
 
 def to_socket_url(given: str) -> str:
-    """The WebSocket address for one that people write or copy from their browser."""
+    """Turn an address that was typed or copied from a browser into a WebSocket URL."""
     try:
         parts = urlsplit(given)
         if scheme := {"http": "ws", "https": "wss"}.get(parts.scheme):
@@ -59,7 +59,7 @@ def state_directory() -> Path:
 
 
 def read_token() -> str:
-    """CLAWSITE_GATEWAY_TOKEN, which may also hold a personal token, or the one the gateway made for programs on this host."""
+    """Return CLAWSITE_GATEWAY_TOKEN (gateway or access token), or the gateway token created for programs on this host."""
     if given := os.environ.get("CLAWSITE_GATEWAY_TOKEN"):
         return given
     file = state_directory() / "gateway.token"
@@ -67,29 +67,29 @@ def read_token() -> str:
         return file.read_text().strip()
     except FileNotFoundError:
         raise CommandFailed(
-            f"there is no gateway token in {state_directory()}. Start the gateway (`claw serve`), or set CLAWSITE_HOME to its state directory "
-            "or CLAWSITE_GATEWAY_TOKEN to a token.",
+            f"there is no gateway token in {state_directory()}. Start the gateway (`claw serve`), or set CLAWSITE_HOME to its "
+            "state directory or CLAWSITE_GATEWAY_TOKEN to a token.",
             code=EXIT_UNREACHABLE,
         ) from None
     except OSError as error:
         raise CommandFailed(
-            f"cannot read {file}: {error.strerror}. Use the account that runs the gateway, or a personal token."
+            f"cannot read {file}: {error.strerror}. Use the account that runs the gateway, or an access token."
         ) from error
 
 
 def run_with_gateway(conversation: Coroutine[Any, Any, int]) -> int:
-    """Run a conversation with the gateway; what ends it early becomes a sentence."""
+    """Run a coroutine that talks to the gateway and turn connection errors into readable messages."""
     try:
         return asyncio.run(conversation)
     except EventsGone as error:
-        raise CommandFailed(f"{error}. What is stored now: `claw logs --session KEY`.") from error
+        raise CommandFailed(f"{error}. To see what is stored now, run `claw logs --session KEY`.") from error
     except Unreachable as error:
         raise CommandFailed(
-            f"{error}. Is it running? Start it with `claw serve`; `claw doctor` says more.", code=EXIT_UNREACHABLE
+            f"{error}. Is it running? Start it with `claw serve`; `claw doctor` shows more.", code=EXIT_UNREACHABLE
         ) from error
     except GatewayError as error:
         if error.is_about_auth:
             raise CommandFailed(
-                f"the gateway refused the token: {error}. Was it started with another CLAWSITE_HOME or CLAWSITE_GATEWAY_TOKEN?"
+                f"the gateway rejected the token: {error}. Was it started with another CLAWSITE_HOME or CLAWSITE_GATEWAY_TOKEN?"
             ) from error
         raise CommandFailed(f"{error.code}: {error}") from error

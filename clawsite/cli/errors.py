@@ -1,14 +1,14 @@
-"""Faults of the environment as a sentence that says what to do. Anything not known here is a bug and keeps its traceback."""
+"""Explain environment errors in one sentence that says what to do. Other errors are bugs and keep their traceback."""
 
 import errno
 
 from clawsite.infra.config.environment import SettingsError
 
-# Words of SQLite, PostgreSQL's server and psycopg; first match wins.
+# Messages of SQLite, the PostgreSQL server and psycopg; first match wins.
 _DATABASE = (
     (
         ("unable to open database file",),
-        "cannot open the database {name}: does its directory exist, and may this account write there?",
+        "cannot open the database {name}: does its directory exist, and can this account write to it?",
     ),
     (
         ("readonly database", "read-only", "read only"),
@@ -16,9 +16,9 @@ _DATABASE = (
     ),
     (("disk is full", "no space left"), "the disk of the database {name} is full: free some space and start again."),
     (("file is not a database", "malformed"), "{name} is not a usable SQLite database: restore it from a backup or move it away."),
-    (("locked",), "the database {name} is locked by another program: end it and try again."),
+    (("locked",), "the database {name} is locked by another program: stop it and try again."),
     (("no such table", "does not exist\nline", 'relation "'), "the database {name} has not been migrated: run `claw prepare`."),
-    (("password authentication failed", "no password supplied"), "the database refused the user or password in DATABASE_URL."),
+    (("password authentication failed", "no password supplied"), "the database rejected the user or password in DATABASE_URL."),
     (('database "',), "the database named in DATABASE_URL does not exist on that server: create it (createdb {name})."),
     (
         (
@@ -36,7 +36,7 @@ _DATABASE = (
 
 
 def explain_error(error: BaseException) -> str | None:
-    """The sentence for an error that the environment caused; None for every other one."""
+    """Return an explanation for an environment error, or None for any other error."""
     if isinstance(error, SettingsError):
         return str(error)
     module = type(error).__module__
@@ -54,9 +54,9 @@ def port_in_use_message(host: str, port: int) -> str:
 
 
 def _explain_database(error: BaseException) -> str | None:
-    words = str(error).lower()
-    for marks, sentence in _DATABASE:
-        if any(mark in words for mark in marks):
+    message = str(error).lower()
+    for phrases, sentence in _DATABASE:
+        if any(phrase in message for phrase in phrases):
             return sentence.format(name=_database_name())
     return None
 
@@ -71,7 +71,7 @@ def _explain_os(error: OSError) -> str | None:
     where = f" {error.filename}" if error.filename else ""
     match error.errno:
         case errno.EACCES | errno.EPERM | errno.EROFS:
-            return f"no permission to write{where}: {error.strerror}. Set CLAWSITE_HOME to a directory you may write."
+            return f"no permission to write{where}: {error.strerror}. Set CLAWSITE_HOME to a directory you can write to."
         case errno.ENOSPC | errno.EDQUOT:
             return f"the disk is full{where}: free some space and start again."
         case errno.EADDRINUSE:

@@ -1,7 +1,7 @@
-"""`claw`: our commands, and Django's next to them. `python manage.py` is the same.
+"""The `claw` program: our commands and Django's. `python manage.py` is the same.
 
-Only picks the command and turns what the environment did wrong into one line and an exit code: 1 failed, 2 wrong usage or
-settings, 3 gateway not reachable, 130 interrupted.
+Selects the command and turns environment errors into one line and an exit code: 1 failed, 2 wrong usage or settings,
+3 gateway not reachable, 130 interrupted.
 """
 
 import os
@@ -13,7 +13,7 @@ from clawsite.cli.command import CommandFailed, host_actor, read_settings, run_c
 from clawsite.infra.audit.actor import acting_as
 from clawsite.infra.config.environment import SettingsError
 
-# In the order a new user needs them. The value is the module in this package.
+# In the order a new user needs them. The value is the module in `clawsite.cli.commands`.
 COMMANDS = {
     "serve": "serve",
     "agent": "agent",
@@ -39,13 +39,13 @@ COMMANDS = {
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clawsite.settings")
-    os.umask(0o077)  # database, notes and workspaces are nobody else's business, also in a directory others may enter
+    os.umask(0o077)  # keep database, notes and workspaces private, even in a directory that others can enter
     try:
         code = _run(sys.argv[1:])
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130
-    except BrokenPipeError:  # `claw logs … | head`: the reader has seen enough
+    except BrokenPipeError:  # `claw logs … | head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except CommandFailed as failed:
@@ -63,7 +63,7 @@ def main() -> None:
 def _run(arguments: list[str]) -> int:
     name = arguments[0] if arguments else "help"
     if name in COMMANDS:
-        return run_command(import_module(f"clawsite.cli.{COMMANDS[name]}"), name, arguments[1:])
+        return run_command(import_module(f"clawsite.cli.commands.{COMMANDS[name]}"), name, arguments[1:])
     if arguments in ([], ["help"], ["--help"], ["-h"]):
         print(_render_overview())
         return 0
@@ -85,7 +85,7 @@ def _run_django(arguments: list[str]) -> int:
         def fetch_command(self, subcommand: str) -> BaseCommand:
             try:
                 return super().fetch_command(subcommand)
-            except SystemExit as unknown:  # it has said so
+            except SystemExit as unknown:  # Django has printed the error
                 raise SystemExit(2) from unknown
 
     with acting_as(lambda: host_actor(" ".join(arguments[:2]))):
@@ -94,7 +94,7 @@ def _run_django(arguments: list[str]) -> int:
 
 
 def _render_overview() -> str:
-    ours = "\n".join(f"  {name:<15}{import_module(f'clawsite.cli.{module}').HELP}" for name, module in COMMANDS.items())
+    ours = "\n".join(f"  {name:<15}{import_module(f'clawsite.cli.commands.{module}').HELP}" for name, module in COMMANDS.items())
     return f"""Clawsite: a self-hosted agent gateway.
 
 usage: claw COMMAND [options]        claw COMMAND --help shows options and examples

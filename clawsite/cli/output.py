@@ -1,4 +1,4 @@
-"""A run's events as text in a terminal: the answer on one stream, everything about it on another; and plain tables. No sockets."""
+"""Render a run's events as terminal text, with the answer and notes on separate streams, and plain tables. No sockets."""
 
 import json
 import re
@@ -11,15 +11,15 @@ from clawsite.client.client import Event
 from tools_app.core.hidden_characters import has_hidden_characters
 
 SHORT_LENGTH = 100
-# Escape sequences could retitle, clear or answer for the reader's terminal, and a model repeats what a web page told it.
+# Escape sequences could retitle, clear or send input to the reader's terminal, and a model may repeat them from a web page.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class AnswerPrinter:
-    """Writes the answer as it grows. Feed it a run's events in order.
+    """Writes the answer as it is streamed. Feed it a run's events in order.
 
-    Where both streams lead to `one_place` a note ends the line the answer is at; an answer that goes elsewhere is left as it is,
-    but for the line of a tool call, which comes after a whole message.
+    If both streams go to `one_place`, a note first ends the current line of the answer. Otherwise the answer is left as it is,
+    except that a tool call, which follows a whole message, ends its line.
     """
 
     def __init__(self, answer: TextIO, notes: TextIO, *, one_place: bool = False) -> None:
@@ -47,7 +47,7 @@ class AnswerPrinter:
                 self._lifecycle(event.data)
 
     def note(self, line: str) -> None:
-        """A line about the run, never inside a line of the answer."""
+        """Print a line about the run, never inside a line of the answer."""
         if self._shared_output:
             self.end_line()
         self._notes.write(f"{strip_control_characters(line)}\n")
@@ -60,14 +60,14 @@ class AnswerPrinter:
     def _assistant(self, data: dict[str, Any]) -> None:
         if data.get("reset"):
             if self._message[0] == data["messageId"]:
-                self.note("· the answer broke off; the model is asked again")
+                self.note("· the answer was interrupted; asking the model again")
                 self._texts.pop()
             self._begin(data)
         elif "delta" in data:
             if (data["messageId"], data["attempt"]) != self._message:
                 self._begin(data)
             self._write(data["delta"])
-        elif data.get("final") and data["messageId"] != self._message[0]:  # stored without having been streamed
+        elif data.get("final") and data["messageId"] != self._message[0]:  # stored without being streamed
             self._begin(data)
             self._write(message_text(data["message"]))
 
@@ -83,8 +83,8 @@ class AnswerPrinter:
                 self.note(f"· {data['name']} {_format_arguments(data)}")
             case "waiting":
                 self.end_line()
-                asked = f"claw approvals show {data['approval']['id'][:8]}"
-                self.note(f"· {data['name']} waits for an approval ({asked}): {_format_arguments(data)}")
+                hint = f"claw approvals show {data['approval']['id'][:8]}"
+                self.note(f"· {data['name']} is waiting for approval ({hint}): {_format_arguments(data)}")
             case "decided":
                 self.note(f"· {data['name']}: {describe_decision(data['approval'])}")
             case "result" if data.get("isError"):
@@ -92,12 +92,12 @@ class AnswerPrinter:
 
     def _lifecycle(self, data: dict[str, Any]) -> None:
         match data["phase"]:
-            case "waiting" if data.get("reason") != "approval":  # its tool call has said so, and which one it is
+            case "waiting" if data.get("reason") != "approval":  # the tool call has already been shown as waiting
                 self.note(f"· waiting: {data.get('reason', '')}")
             case "retry":
-                self.note(f"· {data.get('kind', 'failure')}; trying again in {data.get('delayMs', 0) / 1000:g} s")
+                self.note(f"· {data.get('kind', 'failure')}; retrying in {data.get('delayMs', 0) / 1000:g} s")
             case "rescued":
-                self.note("· the worker was lost; another one goes on")
+                self.note("· the worker was lost; another one continues")
             case "error":
                 self.end_line()
                 self.error = str(data.get("error") or "the run failed")
@@ -117,7 +117,7 @@ class AnswerPrinter:
 
 
 class EventPrinter:
-    """Events as lines, in order. The pieces of one text that follow each other are one line, told when something else comes."""
+    """Prints events as lines, in order. Consecutive deltas of one text become one line, printed when another event follows."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -135,7 +135,7 @@ class EventPrinter:
             self._print(event)
 
     def end(self) -> None:
-        """Print the text that has not come to its end."""
+        """Print text that is still being collected."""
         if first := self._first:
             self._first = None
             self._print(replace(first, data={**first.data, "delta": "".join(self._pieces)}))
@@ -147,7 +147,7 @@ class EventPrinter:
 
 
 def _text_key(event: Event) -> tuple[Any, ...] | None:
-    """Which text the event is a piece of; None when it is something else."""
+    """Return what identifies the text this delta belongs to, or None if the event is not a delta."""
     data = event.data
     if "delta" not in data:
         return None
@@ -155,7 +155,7 @@ def _text_key(event: Event) -> tuple[Any, ...] | None:
 
 
 def format_event(event: Event, clock: str) -> str:
-    """One event as one line: time, run, stream, what happened."""
+    """Format one event as one line: time, run, stream, what happened."""
     run = event.run_id[:8] or "-"
     return strip_control_characters(f"{clock} {run:<8} {event.stream:<9} {_describe_event(event)}")
 
@@ -165,7 +165,7 @@ def _describe_event(event: Event) -> str:
     if "delta" in data:
         return json.dumps(data["delta"], ensure_ascii=False)
     if data.get("reset"):
-        return f"attempt {data.get('attempt')} begins, what was written is void"
+        return f"attempt {data.get('attempt')} starts, earlier text is discarded"
     if data.get("final"):
         return "message stored"
     head = str(data.get("phase") or data.get("change") or "")
@@ -191,12 +191,12 @@ def strip_control_characters(text: str) -> str:
 
 
 def escape_invisible(text: str) -> str:
-    """For what somebody decides about: whatever would not be seen, or would turn the line around, is spelled out."""
+    """Spell out invisible and direction-changing characters in text that a person decides on."""
     return "".join(letter if letter in "\n\t" or _is_visible(letter) else f"⟨U+{ord(letter):04X}⟩" for letter in text)
 
 
 def escape_invisible_line(text: str) -> str:
-    """The same for what has one line: a line break in it could pretend to be the next thing we say."""
+    """The same for single-line text, where a line break could fake another line of output."""
     return "".join(letter if _is_visible(letter) else f"⟨U+{ord(letter):04X}⟩" for letter in text)
 
 
@@ -209,13 +209,13 @@ def message_text(message: dict[str, Any]) -> str:
 
 
 def result_text(data: dict[str, Any]) -> str:
-    """Of a result, or of what there is of it so far."""
+    """Return the text of a result or partial result."""
     content = data["result"].get("content", []) if data.get("result") else [{"text": data.get("partialResult") or ""}]
     return " ".join(block.get("text", "") for block in content if isinstance(block, dict))
 
 
 def describe_decision(approval: dict[str, Any]) -> str:
-    """What became of a question, for who follows the run."""
+    """Describe the outcome of an approval request."""
     who = f"{approval['status']} by {approval['by']}" if approval.get("by") else approval["status"]
     return f"{who}: {shorten(approval['reason'])}" if approval.get("reason") else who
 
@@ -230,7 +230,7 @@ def shorten(text: str, most: int = SHORT_LENGTH) -> str:
 
 
 def print_table(rows: Iterable[tuple[str, ...]]) -> None:
-    """Columns of equal width, as wide as needed."""
+    """Print rows in aligned columns."""
     lines = [tuple(strip_control_characters(cell) for cell in row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:

@@ -1,7 +1,7 @@
-"""Python client of the gateway's WebSocket protocol, for the command line, tests and programs. Knows nothing of Django.
+"""Python client for the gateway's WebSocket protocol, for the command line, tests and programs. Independent of Django.
 
-`Client` outlives sockets: it dials again after a loss, and follows a session by its cursor or a run by its idempotency key,
-so that no event is missed or told twice. `Connection`, re-exported here, is one socket.
+`Client` outlives sockets: it reconnects when the connection is lost, and follows a session by its cursor or a run by its
+idempotency key, so that no event is missed or repeated. `Connection`, re-exported here, is one socket.
 """
 
 import asyncio
@@ -29,17 +29,17 @@ __all__ = [
 ]
 
 FIRST_DELAY, MAX_DELAY, GROWTH = 0.25, 15.0, 1.7
-BEGINNING = "1970-01-01T00:00:00Z"  # a place before every event that is kept; cursor 0 is not, once old events are gone
+BEGINNING = "1970-01-01T00:00:00Z"  # before every stored event; cursor 0 is invalid once old events are deleted
 
 Position = int | str  # a cursor, or an ISO time
 
 
 class EventsGone(Exception):
-    """The events after that place are no longer kept, or it is one in another log, as after a restore: read the session anew."""
+    """The events after this position are deleted, or it belongs to another log, as after a restore: reload the session."""
 
 
 class RunFailed(Exception):
-    """The run has ended without an answer: it failed, or somebody stopped it."""
+    """The run ended without an answer: it failed or was stopped."""
 
     def __init__(self, run_id: str, reason: str) -> None:
         super().__init__(reason)
@@ -48,7 +48,7 @@ class RunFailed(Exception):
 
 @dataclass
 class _ReadPosition:
-    """How far a session has been read, and in which log that was."""
+    """How far a session has been read, and in which log."""
 
     session_key: str
     place: Position
@@ -73,7 +73,7 @@ class Event:
 
 
 def log_event(frame: Frame) -> Event | None:
-    """The event of a session's log in a frame; None for presence, ticks, and `chat`, which tells the same in another form."""
+    """Return the session event in a frame; None for presence, ticks and `chat`, which has the same content in another form."""
     payload = frame.get("payload") or {}
     if frame.get("event") == "agent":
         run = {"run_id": payload["runId"], "seq": payload["seq"]}
@@ -85,7 +85,7 @@ def log_event(frame: Frame) -> Event | None:
 
 
 class Client:
-    """Stays in touch with a gateway. The first dial fails at once; after a loss it is tried again for `patience` seconds."""
+    """Stays connected to a gateway. The first connect fails immediately; later ones are retried for `patience` seconds."""
 
     def __init__(self, endpoint: Endpoint, *, patience: float = 60.0, on_lost: Callable[[str], None] | None = None) -> None:
         self.endpoint = endpoint
@@ -103,7 +103,7 @@ class Client:
             await self._connection.close()
 
     async def connection(self) -> Connection:
-        """The open connection; a new one when it was lost."""
+        """Return the open connection, or a new one if it was lost."""
         async with self._reconnecting:
             if self._connection is None:
                 self._connection = await Connection.open(self.endpoint)
@@ -114,15 +114,15 @@ class Client:
             return self._connection
 
     async def request(self, method: str, params: dict[str, Any] | None = None, **options: Any) -> Any:
-        """As `Connection.request`. Not repeated after a loss: only the caller knows whether that is safe."""
+        """Like `Connection.request`. Not repeated after a lost connection: only the caller knows whether that is safe."""
         return await (await self.connection()).request(method, params, **options)
 
     async def follow(
         self, session_key: str, place: Position = BEGINNING, *, epoch: str = "", live: bool = True
     ) -> AsyncIterator[Event]:
-        """Every event of a session after a place, once and in order, over any number of losses; with `live` without end.
+        """Yield every event of a session after a position, once and in order, across reconnects; endless with `live`.
 
-        `epoch` is that of the log in which a remembered cursor counts; the gateway tells it in `hello` and beside cursors.
+        `epoch` identifies the log that a remembered cursor belongs to; the gateway sends it in `hello` and with cursors.
         """
         reader = _ReadPosition(session_key, place, epoch)
         while True:
@@ -133,16 +133,16 @@ class Client:
                 if not live:
                     return
 
-    async def run(self, text: str, *, session_key: str, idempotency_key: str = "", **wishes: Any) -> AsyncIterator[Event]:
-        """Start a run and yield its events, once and in order, to its end. After a loss the same key finds the same run."""
+    async def run(self, text: str, *, session_key: str, idempotency_key: str = "", **options: Any) -> AsyncIterator[Event]:
+        """Start a run and yield its events, once and in order, to its end. After a reconnect, the same key finds the same run."""
         run_id = idempotency_key or str(uuid.uuid4())
-        params = {"message": text, "sessionKey": session_key, "idempotencyKey": run_id, **wishes}
+        params = {"message": text, "sessionKey": session_key, "idempotencyKey": run_id, **options}
         reader: _ReadPosition | None = None
         while True:
             connection = await self.connection()
             with contextlib.suppress(ConnectionLost):
                 if reader is None:
-                    # Where the session stands before the run, so that nothing of it can be missed later.
+                    # The session's position before the run, so that none of its events can be missed later.
                     head = await connection.request("chat.history", {"sessionKey": session_key, "limit": 1})
                     reader = _ReadPosition(head["sessionKey"], head["cursor"], head.get("epoch", ""))
                 await _start_run(connection, params)
@@ -152,10 +152,10 @@ class Client:
                         if event.ends_run:
                             return
 
-    async def ask(self, text: str, *, session_key: str = "main", **wishes: Any) -> str:
-        """Start a run and wait for its answer, however often the connection is lost meanwhile. RunFailed says why there is none."""
+    async def ask(self, text: str, *, session_key: str = "main", **options: Any) -> str:
+        """Start a run and wait for its answer, across reconnects. RunFailed says why there is none."""
         answer = ""
-        async for event in self.run(text, session_key=session_key, **wishes):
+        async for event in self.run(text, session_key=session_key, **options):
             if event.stream == "assistant" and event.data.get("final"):
                 blocks = event.data["message"]["content"]
                 answer = "".join(block["text"] for block in blocks if block.get("type") == "text") or answer

@@ -10,24 +10,24 @@ import orjson
 from clawsite.infra.errors import InvalidRequest
 from clawsite.infra.text import make_storable
 
-CHUNK_BYTES = 64 << 10  # bytes: a millisecond, then other threads may work
+CHUNK_BYTES = 64 << 10  # takes 1 ms, then other threads can run
 VALUE_STARTS = b',[{"'
 MAX_DEPTH = 200  # levels: orjson writes 254, and what is kept gets a few more around it
 _NOT_VALUE_STARTS = bytes(set(range(256)) - set(VALUE_STARTS))
 
 
 def read_json(body: bytes, most: int) -> Any:
-    """The value, as a database can keep it. InvalidRequest for more than `most` values in it, JSONDecodeError for no JSON."""
+    """Return the value in storable form. Raise InvalidRequest for more than `most` values, JSONDecodeError for invalid JSON."""
     if len(body) > most and count_values(body, most) > most:
-        raise InvalidRequest(f"the body has more than {most} values in it, the most that is taken here")
+        raise InvalidRequest(f"the body exceeds the limit of {most} values")
     value = orjson.loads(body)
     if is_too_deep(value):
-        raise InvalidRequest(f"the body is nested too deeply: {MAX_DEPTH} levels are taken")
+        raise InvalidRequest(f"the body is nested too deeply: the limit is {MAX_DEPTH} levels")
     return make_storable(value)
 
 
 def is_too_deep(value: Any) -> bool:
-    """Whether it has more levels than could be written again."""
+    """Whether the value has more levels than can be serialized again."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [inner for each in level for inner in _children(each)]
@@ -41,11 +41,11 @@ def _children(value: Any) -> Iterable[Any]:
 
 
 def count_values(body: bytes, most: int) -> int:
-    """How many there are: each begins behind a comma or a bracket, outside of strings. It stops when there are more than `most`."""
+    """Count the values: each follows a comma or bracket outside of strings. Stop counting after `most`."""
     count, quotes, inside, left = 1, 0, False, b""
     for start in range(0, len(body), CHUNK_BYTES):
         piece = (left + body[start : start + CHUNK_BYTES]).replace(b"\\\\", b"")
-        left = b"\\" if piece.endswith(b"\\") else b""  # it goes with the next piece
+        left = b"\\" if piece.endswith(b"\\") else b""  # belongs to the next piece
         parts = piece.replace(b'\\"', b"").translate(None, _NOT_VALUE_STARTS).split(b'"')
         count += sum(map(len, parts[inside::2]))
         quotes += len(parts) - 1

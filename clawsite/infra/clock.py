@@ -18,7 +18,7 @@ def now_ms() -> int:
 
 
 def boot_time() -> float:
-    """Seconds that nobody can set back and that go on while the machine sleeps."""
+    """Monotonic seconds that keep counting while the machine sleeps."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()

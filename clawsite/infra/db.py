@@ -38,7 +38,7 @@ async def read(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 async def write(fn: Callable[..., T], *args: Any, key: str = "", alone: bool = False, **kwargs: Any) -> T:
-    """Run a writing function in a transaction shared with whatever else waits.
+    """Run a writing function in a transaction shared with other pending writes.
 
     `key` is the session it locks: operations of one commit take their locks in key order, so that two processes cannot
     deadlock. `alone` gives it a transaction of its own (a claim locks a lane first). After a rollback it is run again,
@@ -51,7 +51,7 @@ async def write(fn: Callable[..., T], *args: Any, key: str = "", alone: bool = F
 
 
 def close() -> None:
-    """Finish what waits and end the threads; the next use starts them anew."""
+    """Finish pending work and stop the threads; the next use restarts them."""
     global _reader_pool, _writer_thread
     with _start_lock:
         writer, _writer_thread = _writer_thread, None
@@ -59,7 +59,7 @@ def close() -> None:
     if writer:
         writer.stop()
     if readers:
-        everyone = threading.Barrier(READER_THREADS)  # so that each thread takes one and none takes two
+        everyone = threading.Barrier(READER_THREADS)  # so that each thread takes exactly one
         for _ in range(READER_THREADS):
             readers.submit(_close_connection, everyone)
         readers.shutdown(wait=True)
@@ -67,17 +67,17 @@ def close() -> None:
 
 def _close_connection(everyone: threading.Barrier) -> None:
     everyone.wait()
-    connection.close()  # a connection that is not closed is never given back to PostgreSQL's pool
+    connection.close()  # an unclosed connection is never returned to PostgreSQL's pool
 
 
 def to_claw_error(error: DatabaseError) -> ClawError | None:
-    """What a database fault means to the caller; None when it is a bug of ours."""
-    words = str(error).lower()
-    if "readonly" in words or "read-only" in words:
+    """Translate a database error for the caller; return None if it is a bug of ours."""
+    text = str(error).lower()
+    if "readonly" in text or "read-only" in text:
         return Unavailable("the database is read-only; make its file and directory writable for this account", retryable=True)
-    if "disk is full" in words or "no space left" in words or "disk i/o error" in words:
+    if "disk is full" in text or "no space left" in text or "disk i/o error" in text:
         return Unavailable("the disk of the database is full; free some space, nothing was lost", retryable=True)
-    if "locked" in words:
+    if "locked" in text:
         return Unavailable("the database is busy; try again", retryable=True, retry_after_ms=500)
     if isinstance(error, OperationalError | InterfaceError):
         return Unavailable("the database cannot be reached; try again in a moment", retryable=True, retry_after_ms=1000)
@@ -93,7 +93,7 @@ def _on_reader(fn: Callable[..., T], args: Any, kwargs: Any) -> T:
 
 
 def _drop_if_dead() -> None:
-    """After a pause, see whether the connection outlived it: a server that was restarted closed it."""
+    """After a pause, check that the connection is still alive: a restarted server closed it."""
     now, used = time.monotonic(), getattr(_thread_state, "used", 0.0)
     _thread_state.used = now
     idle = used and now - used > CHECK_CONNECTION_AFTER_SECONDS
@@ -158,7 +158,7 @@ class _Writer:
 def _split_groups(operations: list[_Operation]) -> list[list[_Operation]]:
     """Cut at the operations that want a transaction of their own; inside a group, lock in key order.
 
-    The sort is stable: what one session asked for first is done first.
+    The sort is stable: each session's operations keep their order.
     """
     groups: list[list[_Operation]] = [[]]
     for operation in operations:
@@ -177,14 +177,14 @@ def _commit(group: list[_Operation]) -> None:
                 operation.result = operation.run()
             committing = True
     except Exception as error:
-        # If the connection broke in the commit itself, nobody knows whether it was done: once more could be twice.
+        # If the connection broke during the commit, its outcome is unknown: a retry could apply it twice.
         if len(group) > 1 and not (committing and isinstance(error, OperationalError | InterfaceError)):
             for operation in group:
                 _commit([operation])
             return
-        told = _handle_fault(error) if isinstance(error, DatabaseError) else error
+        reported = _handle_fault(error) if isinstance(error, DatabaseError) else error
         for operation in group:
-            operation.error = told
+            operation.error = reported
 
 
 def _notify_callers(group: list[_Operation]) -> None:
@@ -193,8 +193,8 @@ def _notify_callers(group: list[_Operation]) -> None:
         mine = [operation for operation in group if operation.loop is loop]
         try:
             loop.call_soon_threadsafe(_resolve, mine)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            log.debug("a write finished after its event loop had closed")
+        except RuntimeError:  # the loop is closed: there is no caller left
+            log.debug("write finished after its event loop closed")
 
 
 def _resolve(operations: list[_Operation]) -> None:

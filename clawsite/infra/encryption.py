@@ -1,4 +1,4 @@
-"""Secrets that must be read again, such as the key of a signature: encrypted in the database by the installation's own secret.
+"""Encrypt secrets that must be readable later, such as signing secrets, with the server's own secret.
 
 Whoever has the database alone cannot read them; whoever has the installation's secret too can. What only has to be compared,
 such as a token, is stored as a digest instead and not here.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # loaded by its first use: it takes 50 ms, and most processes
 
 
 def encrypt(secret: str, *, purpose: str) -> str:
-    """The secret as it may be stored. A value sealed for one purpose cannot be opened for another."""
+    """Encrypt the secret for storage. A value encrypted for one purpose can't be decrypted for another."""
     return _make_fernet(purpose).encrypt(secret.encode()).decode()
 
 
@@ -27,12 +27,12 @@ def decrypt(sealed: str, *, purpose: str) -> str:
     try:
         return _make_fernet(purpose).decrypt(sealed.encode()).decode()
     except InvalidToken:
-        raise Unavailable("a stored secret cannot be read with the installation's present key; enter it again") from None
+        raise Unavailable("a stored secret can't be decrypted with the server's current key; enter it again") from None
 
 
 def _make_fernet(purpose: str) -> "Fernet":
     from cryptography.fernet import Fernet
 
-    # A plain digest is enough to derive it: the installation's secret is 256 random bits and not a password.
+    # A plain digest is enough: the server's secret is 256 random bits, not a password.
     key = sha256(f"clawsite.sealed\0{purpose}\0{settings.SECRET_KEY}".encode()).digest()
     return Fernet(base64.urlsafe_b64encode(key))

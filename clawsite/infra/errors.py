@@ -1,13 +1,13 @@
-"""The errors a caller can do something about. Each carries the code it has on the wire.
+"""Errors a caller can act on. Each carries its wire code.
 
-Anything that is not a `ClawError` is a bug: it keeps its traceback and the caller is told UNAVAILABLE.
+Anything that is not a `ClawError` is a bug: it keeps its traceback and the caller gets UNAVAILABLE.
 """
 
 from typing import Any
 
 
 class ClawError(Exception):
-    """Something the caller asked for cannot be done; the message says what was wrong and what to do."""
+    """The request can't be fulfilled; the message says what was wrong and what to do."""
 
     code = "INVALID_REQUEST"
     http_status = 400
@@ -23,7 +23,7 @@ class ClawError(Exception):
 
     @property
     def retry_headers(self) -> dict[str, str]:
-        """`Retry-After` in whole seconds, never too early; nothing where the time is not known."""
+        """`Retry-After` in whole seconds, rounded up; None if the time is unknown."""
         return {"Retry-After": str(-(-self.retry_after_ms // 1000))} if self.retry_after_ms else {}
 
 
@@ -32,7 +32,7 @@ class InvalidRequest(ClawError):
 
 
 class NotFound(ClawError):
-    """It does not exist, or not for this caller: the two are never told apart."""
+    """It doesn't exist or the caller can't see it; the two are indistinguishable."""
 
     code = "NOT_FOUND"
     http_status = 404
@@ -67,12 +67,12 @@ class Unavailable(ClawError):
 
 
 class TooManyRequests(Unavailable):
-    """An account asks faster than one may; `retry_after_ms` says when there is room again."""
+    """The account exceeded its rate limit; `retry_after_ms` says when to retry."""
 
     http_status = 429
 
 
 class TooManyAttempts(Unavailable):
-    """Wrong passwords or tokens before this one; `retry_after_ms` says how long to wait."""
+    """Too many wrong passwords or tokens; `retry_after_ms` says how long to wait."""
 
     http_status = 429

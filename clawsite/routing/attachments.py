@@ -1,4 +1,4 @@
-"""Files that came inside a message: stored like those uploaded before. The same one again is found, not stored twice."""
+"""Store files sent inside a message, like uploaded ones. An identical file is reused instead of stored twice."""
 
 import base64
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from sessions_app.sessions import attachments
 
 @dataclass(frozen=True, slots=True)
 class InlineFile:
-    """A file that came with the message itself, as base64."""
+    """A file sent with the message itself, as base64."""
 
     name: str
     mime_type: str
@@ -20,7 +20,7 @@ class InlineFile:
 
 
 async def store_files(user: User, files: Sequence[str | InlineFile]) -> list[str]:
-    """The ids of all of them."""
+    """Store the files and return the IDs of all of them."""
     ids = []
     for file in files:
         if isinstance(file, InlineFile):
@@ -33,11 +33,11 @@ async def store_files(user: User, files: Sequence[str | InlineFile]) -> list[str
 
 
 def _store_file(user: User, file: InlineFile) -> attachments.StoredFile:
-    _, _, content = file.content.rpartition(",")  # some clients send a data: address
+    _, _, content = file.content.rpartition(",")  # some clients send a data: URL
     try:
         decoded = base64.b64decode(content, validate=True)
-    except ValueError:  # letters beyond ASCII are no binascii.Error
-        raise InvalidRequest(f"the content of {file.name!r} is not base64") from None
+    except ValueError:  # non-ASCII characters don't raise binascii.Error
+        raise InvalidRequest(f"the content of {file.name!r} is not valid base64") from None
     if not attachments.has_uploaded(user, decoded):
         attachments.check_quota(user)
     return attachments.store_file([decoded], file.name, file.mime_type, largest=attachments.MAX_INLINE_BYTES)

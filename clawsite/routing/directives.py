@@ -1,7 +1,7 @@
-"""Messages that are meant for us and not for the agent: commands such as `/model`, and wishes for one message.
+"""Messages for the gateway instead of the agent: commands such as `/model`, and options for a single message.
 
-Only read here; what a command does is done by the gateway's method of the same purpose. A message that begins with a blank is
-never a command, so that everything can be said.
+This module only parses; the corresponding gateway method executes a command. A message that starts with a space is never a
+command, so any text can be sent.
 """
 
 import difflib
@@ -16,7 +16,7 @@ from sessions_app.sessions.service import THINKING_LEVELS
 
 COMMAND_PATTERN = re.compile(r"/([A-Za-z][\w-]{0,31})(?::|(?=\s)|$)\s*(.*)", re.DOTALL)
 MODEL_PATTERN = re.compile(r"@([A-Za-z0-9][\w.:/+-]{0,199})(?:\s+(.*))?", re.DOTALL)
-SIMILARITY_THRESHOLD = 0.75  # of a typing error; "/news" is one for /new, "/helpful" none for /help
+SIMILARITY_THRESHOLD = 0.75  # for typos: "/news" matches /new, "/helpful" doesn't match /help
 DEFAULT = "default"
 THINKING_LEVEL_CHOICES = tuple(level for level in THINKING_LEVELS if level)
 LEVEL_ALIASES = {"on": "low", "none": "off", "min": "minimal", "mid": "medium", "max": "high", "highest": "xhigh"}
@@ -24,7 +24,7 @@ LEVEL_ALIASES = {"on": "low", "none": "off", "min": "minimal", "mid": "medium", 
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
-    """What is told of a command in lists and menus. `args` shows what may follow it."""
+    """A command as shown in lists and menus. `args` shows its arguments."""
 
     name: str
     help: "str | Promise"
@@ -55,7 +55,7 @@ _BY_NAME = {name: command for command in COMMANDS for name in (command.name, *co
 
 @dataclass(frozen=True, slots=True)
 class CommandInvocation:
-    """A command with the words behind it."""
+    """A command with its arguments."""
 
     name: str
     words: str
@@ -63,7 +63,7 @@ class CommandInvocation:
 
 @dataclass(frozen=True, slots=True)
 class MessageOverrides:
-    """A message for the agent with a wish for this message only. `model` is as typed."""
+    """A message for the agent with options for this message only. `model` is as typed."""
 
     text: str
     model: str = ""
@@ -71,20 +71,20 @@ class MessageOverrides:
 
 
 def parse_directive(text: str) -> CommandInvocation | MessageOverrides | None:
-    """What the message asks of us; None if it is for the agent. InvalidRequest for what looks like a mistyped command."""
+    """Parse a message; return None if it is for the agent. Raise InvalidRequest for a likely mistyped command."""
     if text.strip().lower() == "/stop":
         return CommandInvocation("stop", "")
-    if text.startswith("@") and (found := MODEL_PATTERN.fullmatch(text)):
-        return MessageOverrides((found[2] or "").strip(), model=found[1])
-    found = COMMAND_PATTERN.match(text)
-    if found is None:
+    if text.startswith("@") and (match := MODEL_PATTERN.fullmatch(text)):
+        return MessageOverrides((match[2] or "").strip(), model=match[1])
+    match = COMMAND_PATTERN.match(text)
+    if match is None:
         return None
-    name, words = found[1].lower(), found[2].strip()
+    name, words = match[1].lower(), match[2].strip()
     command = _BY_NAME.get(name)
     if command is None:
         if near := difflib.get_close_matches(name, _BY_NAME, 1, cutoff=SIMILARITY_THRESHOLD):
             raise InvalidRequest(
-                f"there is no command /{name}; did you mean /{near[0]}? To send it as words, begin with a blank",
+                f"unknown command /{name}; did you mean /{near[0]}? To send it as text, start with a space",
                 details={"code": "UNKNOWN_COMMAND", "command": f"/{name}", "meant": f"/{near[0]}"},
             )
         return None
@@ -100,7 +100,7 @@ def parse_thinking_level(word: str) -> str:
     level = LEVEL_ALIASES.get(word.lower(), word.lower())
     if level not in THINKING_LEVEL_CHOICES:
         raise InvalidRequest(
-            f"there is no thinking level {word!r}; choose one of {', '.join(THINKING_LEVEL_CHOICES)}",
+            f"unknown thinking level {word!r}; use one of {', '.join(THINKING_LEVEL_CHOICES)}",
             details={"code": "UNKNOWN_LEVEL", "level": word, "levels": list(THINKING_LEVEL_CHOICES)},
         )
     return level

@@ -1,6 +1,6 @@
-"""From somebody's words to a queued run: whose they are, for which agent, in which session. One line a stage.
+"""From an incoming message to a queued run: sender, agent, session. One line per stage.
 
-Every way in passes here: the socket, HTTP, connectors. A stage that ends the journey raises an exception named after why.
+All entry points use it: the socket, HTTP, connectors. A stage that ends processing raises an exception named after the reason.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from sessions_app.sessions.service import create_session, find_own_session_id, f
 
 @dataclass(frozen=True, slots=True)
 class SessionAddress:
-    """Which session is meant: by its id, or by its key among one's own; without either, the agent's main session."""
+    """The target session: by ID, or by key among the user's own; without either, the agent's main session."""
 
     key: str = ""
     session_id: str = ""
@@ -41,9 +41,9 @@ class SessionAddress:
 
 @dataclass(frozen=True, slots=True)
 class Inbound:
-    """A message on its way in. `run_id` is the sender's idempotency key; files are attachments uploaded before, or given here.
+    """An incoming message. `run_id` is the sender's idempotency key; files are uploaded attachments or included here.
 
-    `verbatim` words are never a command. `past` and `channel` are for a session that is made by this message.
+    A `verbatim` message is never a command. `past` and `channel` apply to a session created by this message.
     """
 
     user: User
@@ -54,17 +54,17 @@ class Inbound:
     lane: str = lanes.MAIN
     timeout_seconds: float | None = None
     files: Sequence[str | InlineFile] = ()
-    verbatim: bool = False  # words only: nothing in it is a command or a wish
+    verbatim: bool = False  # plain text: contains no commands or options
     past: Sequence[SuppliedMessage] = ()
     channel: str = ""
 
 
 class StopRequested(Exception):
-    """Not a message for the agent: the sender wants it to stop."""
+    """Not a message for the agent: the sender wants to stop it."""
 
 
 class CommandRequested(Exception):
-    """Not a message for the agent: the sender wants something of us."""
+    """Not a message for the agent: the sender wants to run a command."""
 
     def __init__(self, command: CommandInvocation) -> None:
         super().__init__(command.name)
@@ -72,7 +72,7 @@ class CommandRequested(Exception):
 
 
 async def receive(inbound: Inbound) -> AcceptedRun:
-    """Queue a run for the message, once for each run id."""
+    """Queue a run for the message, once per run ID."""
     inbound = inbound if inbound.verbatim else await _apply_directive(inbound)
     _check_has_content(inbound)
     inbound = await _store_files(_with_trace(inbound))
@@ -83,7 +83,7 @@ async def receive(inbound: Inbound) -> AcceptedRun:
 
 
 async def receive_in_new_session(inbound: Inbound, make: Callable[[], Session], *, key: str = "") -> tuple[Session, AcceptedRun]:
-    """Make a session and queue a run for its first words: both, or neither. `key` is that of db.write."""
+    """Create a session and queue a run for its first message: both, or neither. `key` is passed to db.write."""
     _check_has_content(inbound)
     return await db.write(_create_and_accept, _with_trace(inbound), make, key=key)
 
@@ -94,7 +94,7 @@ def _create_and_accept(inbound: Inbound, make: Callable[[], Session]) -> tuple[S
 
 
 def _find_target_session(user: User, address: SessionAddress) -> Session | None:
-    """The session to queue in, with only what queueing needs filled in."""
+    """Find the target session, with only the fields needed for queueing."""
     if address.session_id:
         return find_session(user, session_id=address.session_id)
     key = address.own_key()
@@ -103,14 +103,14 @@ def _find_target_session(user: User, address: SessionAddress) -> Session | None:
 
 
 def find_session_or_none(user: User, address: SessionAddress) -> Session | None:
-    """One's own session of that key, if there is one. An id must exist: it was given out by us."""
+    """Find the user's own session by key, if it exists. An ID must exist because we issued it."""
     if address.session_id:
         return find_session(user, session_id=address.session_id)
     return Session.objects.filter(owner=user, key=address.own_key(), deleted_at__isnull=True).first()
 
 
 def open_session(user: User, *, key: str | None = None, agent: str = DEFAULT_AGENT, **fields: Any) -> Session:
-    """One's own session of that key, made if it is not there; without a key a new one. An agent that does not exist gets none."""
+    """Return the user's session with that key, creating it if needed; without a key, a new one. The agent must exist."""
     if key:
         agent = parse_key(key).agent
         if session := Session.objects.filter(owner=user, key=key, deleted_at__isnull=True).first():
@@ -120,7 +120,7 @@ def open_session(user: User, *, key: str | None = None, agent: str = DEFAULT_AGE
 
 
 async def _apply_directive(inbound: Inbound) -> Inbound:
-    """Without its directive, whose wishes are the run's now. Commands end here."""
+    """Strip the directive and move its options to the run. Commands end here."""
     match parse_directive(inbound.text):
         case CommandInvocation("stop"):
             raise StopRequested
@@ -136,7 +136,7 @@ async def _apply_directive(inbound: Inbound) -> Inbound:
 
 
 def _resolve_model(typed: str, *, by_name: bool) -> str | None:
-    """The model's id. `@word` may just as well begin a sentence: None, unless it names a provider of ours."""
+    """Return the model's ID. `@word` may also start a sentence: return None unless it names a configured provider."""
     if by_name and find_model(typed) is None and not ("/" in typed and is_provider(typed.partition("/")[0])):
         return None
     return choose_model(typed)
@@ -151,7 +151,7 @@ def _check_has_content(inbound: Inbound) -> None:
     if not inbound.text.strip() and not inbound.files and not tool_results_in(inbound.options):
         raise InvalidRequest("the message is empty")
     if len(inbound.files) > attachments.MAX_PER_MESSAGE:
-        raise InvalidRequest(f"a message has at most {attachments.MAX_PER_MESSAGE} attachments")
+        raise InvalidRequest(f"a message can have at most {attachments.MAX_PER_MESSAGE} attachments")
 
 
 async def _store_files(inbound: Inbound) -> Inbound:
@@ -162,7 +162,7 @@ async def _store_files(inbound: Inbound) -> Inbound:
 
 
 def _open_and_accept(inbound: Inbound) -> AcceptedRun:
-    """The first message makes the session."""
+    """Create the session with its first message."""
     key = inbound.to.own_key()
     check_agent(parse_key(key).agent)
     session = create_session(inbound.user, key=key, **({"channel": inbound.channel} if inbound.channel else {}))

@@ -1,4 +1,4 @@
-"""What was said before, sent along by a program that keeps its conversation itself: real entries of the session made for it."""
+"""History sent by a program that keeps its own conversation: stored as entries of the session created for the request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from sessions_app.sessions import attachments
 
 @dataclass(frozen=True, slots=True)
 class SuppliedMessage:
-    """`calls` are {id, name, arguments} of an assistant's message; `call_id` and `name` say what a tool's result answers."""
+    """`calls` are {id, name, arguments} of an assistant message; `call_id` and `name` identify a tool result's call."""
 
     role: Literal["user", "assistant", "tool"]
     text: str = ""

@@ -1,4 +1,4 @@
-"""A person's own tool call: queued as a run like a message, so that it is judged, recorded, parked and resumed like the model's."""
+"""Direct tool calls by a person: queued as a run, so they are evaluated, recorded, parked and resumed like the model's."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +11,13 @@ from clawsite.routing.inbound import Inbound, SessionAddress, receive
 from sessions_app.runs.lifecycle import AcceptedRun
 from tools_app.core.definition import TOOL_NAME
 
-MAX_SHOWN_CHARACTERS = 300  # characters of the arguments in the words that stand in the conversation
-MAX_ARGUMENT_BYTES = 1_000_000  # bytes of arguments, as many as a message may have
+MAX_SHOWN_CHARACTERS = 300  # of the arguments in the message shown in the session
+MAX_ARGUMENT_BYTES = 1_000_000  # same limit as a message
 
 
 @dataclass(frozen=True, slots=True)
 class ToolInvocation:
-    """`run_id` is the caller's idempotency key: the same again never acts a second time."""
+    """`run_id` is the caller's idempotency key: a retry never acts twice."""
 
     user: User
     tool: str
@@ -26,14 +26,14 @@ class ToolInvocation:
     to: SessionAddress
 
 
-async def invoke_tool(wish: ToolInvocation) -> AcceptedRun:
-    """Queue the call in its session, behind whatever that session is doing."""
-    if not TOOL_NAME.fullmatch(wish.tool):  # it would stand in the conversation, where providers refuse such a name
-        raise NotFound(f"there is no tool {wish.tool!r}")
-    told = orjson.dumps(wish.args).decode()
-    if len(told) > MAX_ARGUMENT_BYTES:
-        raise InvalidRequest(f"the arguments have {len(told)} bytes; at most {MAX_ARGUMENT_BYTES} are taken")
-    shown = told if len(told) <= MAX_SHOWN_CHARACTERS else f"{told[:MAX_SHOWN_CHARACTERS]}…"
-    options = {"invoke": {"name": wish.tool, "args": wish.args}}
-    text = f"Run the tool `{wish.tool}` with `{shown}`"
-    return await receive(Inbound(wish.user, text, wish.run_id, wish.to, options))
+async def invoke_tool(invocation: ToolInvocation) -> AcceptedRun:
+    """Queue the call in its session, after the session's other runs."""
+    if not TOOL_NAME.fullmatch(invocation.tool):  # it would appear in the transcript, where providers reject such a name
+        raise NotFound(f"tool {invocation.tool!r} not found")
+    arguments = orjson.dumps(invocation.args).decode()
+    if len(arguments) > MAX_ARGUMENT_BYTES:
+        raise InvalidRequest(f"the arguments have {len(arguments)} bytes; the limit is {MAX_ARGUMENT_BYTES}")
+    shown = arguments if len(arguments) <= MAX_SHOWN_CHARACTERS else f"{arguments[:MAX_SHOWN_CHARACTERS]}…"
+    options = {"invoke": {"name": invocation.tool, "args": invocation.args}}
+    text = f"Run the tool `{invocation.tool}` with `{shown}`"
+    return await receive(Inbound(invocation.user, text, invocation.run_id, invocation.to, options))

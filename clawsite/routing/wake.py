@@ -1,6 +1,6 @@
-"""Waking an agent: something has happened that a session's next run should be told, and perhaps that run is to start now.
+"""Wake an agent: queue a system event for a session's next run, and optionally start that run now.
 
-What a webhook tells is told in a run of its own, with the limits of that webhook, and in no other (sessions_app.runs.system_events).
+Webhook events are delivered in a separate run with that webhook's limits, and in no other (sessions_app.runs.system_events).
 """
 
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ WakeMode = Literal["now", "next-heartbeat"]
 NOW: WakeMode = "now"
 
 WAKE_PROMPT = (
-    "A system event woke you; it stands above, and nobody else has written. If it asks for something that you should do, do it. "
-    "Otherwise say in one sentence what has happened."
+    "You were woken by the system event above; no user has written. If it asks for something that you should do, do it. "
+    "Otherwise summarize in one sentence what happened."
 )
 
 WEBHOOK_PROMPT = (
-    "A webhook brought what stands above, and nobody else has written. If there are words before the marked content, do what they "
-    "ask for. Otherwise say in one sentence what has happened."
+    "The content above came from a webhook; no user has written. If there is text before the marked content, follow its "
+    "instructions. Otherwise summarize in one sentence what happened."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class WakeResult:
-    """`outcome` is `coalesced` when the same words wait already. `run` is the new run, if one had to be started."""
+    """`outcome` is `coalesced` if the same text is already pending. `run` is the new run, if one was started."""
 
     session: Session
     outcome: system_events.EnqueueOutcome
@@ -57,9 +57,9 @@ def wake(
     source: str,
     hook: str = "",
 ) -> WakeResult:
-    """Leave the words for the session's next run. With `now` that run is started, unless one waits there to start anyway.
+    """Queue the text for the session's next run. With `now`, start that run unless one is already queued.
 
-    Words of a webhook are left for its own next run there. Without `now` that one starts after the next run of the session.
+    Webhook text is queued for the webhook's own next run there. Without `now`, that run starts after the session's next run.
     """
     check_may_write(user, session)
     outcome = system_events.enqueue(session.pk, text, source=source, hook=hook)
@@ -71,7 +71,7 @@ def wake(
 
 @transaction.atomic
 def start_webhook_run(session_id: UUID, hook: str) -> None:
-    """Start the run that is told what a webhook has left in a session, unless one waits to start, or its owner cannot have any."""
+    """Start the run that receives a webhook's pending events, unless one is queued or its owner can't have any."""
     tables.lock_sessions([sql.uuid_value(session_id)])
     session = Session.objects.select_related("owner").filter(pk=session_id, deleted_at__isnull=True).first()
     waits = SystemEvent.objects.filter(session_id=session_id, hook=hook).exists()

@@ -1,4 +1,4 @@
-"""How runs, tool calls and events are shown: their words' colours and the sentence that says why."""
+"""Display of runs, tool calls and events: status badge colors and the reason for a decision."""
 
 from django.utils.translation import gettext_lazy
 
@@ -36,5 +36,5 @@ OWNER: Column = link_column("owner", gettext_lazy("owner"))
 
 
 def format_decision(call: ToolCall) -> str:
-    """What decided about a call, as the run's page says it."""
+    """Describe what decided a tool call, as on the run page."""
     return translate_decision(build_verdict({name: getattr(call, name) for name in ("name", "status", "refused_by", "verdict")}))

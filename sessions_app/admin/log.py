@@ -1,4 +1,4 @@
-"""The tables behind the conversations: transcript, events, files, outbox, workers, lanes. Only a lane's numbers can be changed."""
+"""Admin pages for the tables behind sessions: transcript, events, files, outbox, workers, lanes. Only lane limits can be edited."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -52,7 +52,7 @@ class TranscriptEntryAdmin(ReadOnlyAdmin):
 
 
 class SinceFilter(admin.SimpleListFilter):
-    """Events have milliseconds and no date, so Django's date filters do not know them."""
+    """Filter events by age. Events store milliseconds instead of a date, so Django's date filters don't apply."""
 
     title = _("time")
     parameter_name = "since"
@@ -98,7 +98,7 @@ class EventAdmin(ReadOnlyAdmin):
 
 @admin.register(Attachment)
 class AttachmentAdmin(ReadOnlyAdmin):
-    """Not for operators: the names of files are words of people."""
+    """Hidden from operators, because file names are user content."""
 
     list_display = ["name", OWNER, SESSION, "mime_type", "bytes", "created_at"]
     list_filter = ["is_image", "mime_type", ("session", admin.EmptyFieldListFilter)]
@@ -166,7 +166,7 @@ class WorkerAdmin(ReadOnlyAdmin):
 
 @admin.register(Freeze)
 class FreezeAdmin(ReadOnlyAdmin):
-    """The history of stops. They are made and lifted on pages of their own, with a reason."""
+    """History of freezes. They are created and lifted on separate pages, with a reason."""
 
     list_display = ["scope", "subject", "by_name", "reason", "at", "lifted_by_name", "lifted_reason", "lifted_at"]
     list_filter = ["scope"]
@@ -178,7 +178,7 @@ class FreezeAdmin(ReadOnlyAdmin):
 
 @admin.register(Lane)
 class LaneAdmin(ClawAdmin):
-    """The maxima may be changed; which lanes there are may not."""
+    """Lane limits can be changed; lanes can't be added or removed."""
 
     list_display = ["name", "max_running", "warn_after_seconds", "running", "queued"]
     list_editable = ["max_running", "warn_after_seconds"]
@@ -210,6 +210,6 @@ class LaneAdmin(ClawAdmin):
 
 
 def _count_runs(status: str) -> Any:
-    """How many runs of the outer lane have that status; there is an index for each of the two that are asked for."""
-    found = Run.objects.filter(lane=OuterRef("pk"), status=status).order_by().values("lane").annotate(n=Count("pk")).values("n")
-    return Coalesce(Subquery(found, output_field=IntegerField()), 0)
+    """Count the runs of the outer lane with this status; both statuses used here have an index."""
+    counts = Run.objects.filter(lane=OuterRef("pk"), status=status).order_by().values("lane").annotate(n=Count("pk")).values("n")
+    return Coalesce(Subquery(counts, output_field=IntegerField()), 0)

@@ -1,6 +1,6 @@
-"""What happened in conversations, to look at: sessions, their runs, and what tools were asked for.
+"""Read-only admin pages for sessions, their runs and tool calls.
 
-Operators see verdicts, not words; who may read every session sees both. The bulk actions go through the services.
+Operators see verdicts but not message text; users who may view any session see both. Bulk actions go through the services.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ from clawsite.infra.models import AuditEntry
 from sessions_app.admin.display import CALL_STATUS, OWNER, RUN, RUN_STATUS, SESSION, format_decision
 from sessions_app.keys import parse_key
 from sessions_app.models import Attachment, Event, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry
-from sessions_app.runs import lifecycle  # admin_log registers the other tables
+from sessions_app.runs import lifecycle  # log.py registers the other tables
 from sessions_app.sessions import marks
 from sessions_app.sessions import service as session_service
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
     from unfold.contrib.filters.admin import AutocompleteSelectFilter as OneOfMany
 
-BY_OPERATOR = "operator"  # the reason that a run stopped from here ends with
+BY_OPERATOR = "operator"  # end reason of a run stopped from the admin
 
 
 class MemberInline(ReadOnlyInline):
@@ -125,7 +125,7 @@ class SessionAdmin(ReadOnlyAdmin):
     )
     def delete_sessions(self, request: HttpRequest, rows: list[Session]) -> str:
         for session in rows:
-            # In the owner's name, as the service wants it; the admin's log keeps whose hand it was.
+            # The service requires the owner; the admin log records who did it.
             session_service.delete_session(session.owner, session)
             self.log_change(request, session, [{"changed": {"fields": ["deleted_at"]}}])
         return ngettext("%d session was deleted.", "%d sessions were deleted.", len(rows)) % len(rows)
@@ -193,9 +193,9 @@ class RunAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("in model order"))
     def calls(self, run: Run) -> str:
-        """The first hundred; all of them are one link away."""
-        found = run.tool_calls.order_by("position")[:100]
-        lines = ((change_link(call, call.name), call.get_status_display(), format_decision(call)) for call in found)
+        """List the first 100 calls; a link leads to all of them."""
+        calls_shown = run.tool_calls.order_by("position")[:100]
+        lines = ((change_link(call, call.name), call.get_status_display(), format_decision(call)) for call in calls_shown)
         return format_html("<ul>{}</ul>", listed) if (listed := format_html_join("", "<li>{} · {} · {}</li>", lines)) else EMPTY
 
     def around(self, row: Run) -> Iterator[RelatedRows | PageLink]:
@@ -219,17 +219,17 @@ class RunAdmin(ReadOnlyAdmin):
     def abort_runs(self, request: HttpRequest, rows: list[Run]) -> str:
         ended = 0
         for run in rows:
-            # In the name of the session's owner, as the service wants it; reason and log say whose hand it was.
-            asked = lifecycle.request_abort(user=run.session.owner, session=run.session, run_id=run.run_id, reason=BY_OPERATOR)
-            ended += sum(each.ended for each in asked)
+            # The service requires the session's owner; the end reason and the log record that an operator did it.
+            stops = lifecycle.request_abort(user=run.session.owner, session=run.session, run_id=run.run_id, reason=BY_OPERATOR)
+            ended += sum(each.ended for each in stops)
             self.log_change(request, run, [{"changed": {"fields": ["abort_requested_at"]}}])
-        told = ngettext("Stop requested for %d run", "Stop requested for %d runs", len(rows)) % len(rows)
-        return told + ngettext("; %d has stopped.", "; %d have stopped.", ended) % ended
+        summary = ngettext("Stop requested for %d run", "Stop requested for %d runs", len(rows)) % len(rows)
+        return summary + ngettext("; %d has stopped.", "; %d have stopped.", ended) % ended
 
 
 @admin.register(ToolCall)
 class ToolCallAdmin(ReadOnlyAdmin):
-    """Why a call was allowed or refused: the question, every layer's answer and the policy version it was judged by."""
+    """Explain why a call was allowed or denied: the query, every layer's result and the policy version."""
 
     words = ("arguments", "result")
     list_display = ["name", CALL_STATUS, "refused_by", "why", "version", SESSION, RUN, "duration", "created_at"]
@@ -252,7 +252,7 @@ class ToolCallAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("policy version"), ordering="policy_version")
     def version(self, call: ToolCall) -> str:
-        """A link by number: the version's row is a table of the layer above."""
+        """Link by number, because the version's table belongs to a higher layer."""
         if not call.policy_version:
             return EMPTY
         address = reverse("admin:tools_app_policyversion_changelist")

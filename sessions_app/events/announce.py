@@ -1,6 +1,6 @@
-"""From rows to listeners: what was committed is announced on the bus, in the form the hub delivers.
+"""Publish committed events on the bus, in the form the hub delivers.
 
-Events are given their numbers by journal.py inside the transaction of the change they report; this module only tells.
+journal.py numbers events inside the transaction of the change they report; this module only publishes them.
 """
 
 import uuid
@@ -14,7 +14,7 @@ from clawsite.infra import bus
 from sessions_app.events.journal import EventBatch
 from sessions_app.models import Session
 
-MAX_BUS_BYTES = 64 * 1024  # larger ones travel as (run, seq) and are read from the rows
+MAX_BUS_BYTES = 64 * 1024  # larger events are sent as (run, seq) and read from the database
 
 
 class EventOut(TypedDict):
@@ -32,33 +32,33 @@ def announce(
     session_id: uuid.UUID,
     session_key: str,
     owner_id: int,
-    told: EventBatch,
+    batch: EventBatch,
     run_pk: int | None = None,
     run_id: str | None = None,
 ) -> None:
-    """Publish when the surrounding transaction commits; nothing is told that could still be rolled back."""
+    """Publish when the surrounding transaction commits, so nothing is sent that could still be rolled back."""
     message = {
         "k": "events",
         "session": str(session_id),
         "owner": owner_id,
         "key": session_key,
-        "events": [_without_large_data(event) for event in to_wire_events(told, run_pk, run_id)],
+        "events": [_without_large_data(event) for event in to_wire_events(batch, run_pk, run_id)],
     }
     transaction.on_commit(lambda: bus.publish(message))
 
 
-def to_wire_events(told: EventBatch, run_pk: int | None, run_id: str | None) -> list[EventOut]:
+def to_wire_events(batch: EventBatch, run_pk: int | None, run_id: str | None) -> list[EventOut]:
     return [
         EventOut(
-            cursor=told.first_cursor + i,
+            cursor=batch.first_cursor + i,
             run=run_pk,
             runId=run_id,
-            seq=None if told.first_seq is None else told.first_seq + i,
+            seq=None if batch.first_seq is None else batch.first_seq + i,
             stream=event.stream,
-            ts=told.ts,
+            ts=batch.ts,
             data=event.data,
         )
-        for i, event in enumerate(told.events)
+        for i, event in enumerate(batch.events)
     ]
 
 
@@ -68,12 +68,12 @@ def notify_workers(run_pk: int, status: str) -> None:
 
 
 def notify_freezes_changed() -> None:
-    """Hint that something was stopped or may go on: workers and gateways read the rows."""
+    """Hint that something was frozen or resumed; workers and gateways then read the rows."""
     transaction.on_commit(lambda: bus.publish({"k": "freeze"}))
 
 
 def notify_session_changed(session: Session, change: str, *, only: int | None = None) -> None:
-    """Told to everybody who may see it, or to one person only."""
+    """Notify everyone who can see the session, or a single user."""
     message: dict[str, Any] = {
         "k": "session",
         "session": str(session.id),
@@ -89,12 +89,12 @@ def notify_session_changed(session: Session, change: str, *, only: int | None = 
 
 def _without_large_data(event: EventOut) -> EventOut:
     if event["stream"] in ("assistant", "thinking", "toolcall") and "delta" in (event["data"] or {}):
-        return event  # cut to size by the runner: no need to measure each one
+        return event  # the runner already limits its size, so it isn't measured here
     if len(orjson.dumps(event["data"])) > MAX_BUS_BYTES:
         return {**event, "data": None}
     return event
 
 
 def is_last_event(event: Mapping[str, Any]) -> bool:
-    """Whether this is the last event of a run. One whose data stayed behind for its size may be, so it counts."""
+    """Return whether this is the last event of a run. An event whose data was too large to send may be, so it counts."""
     return event["stream"] == "lifecycle" and (event["data"] is None or event["data"]["phase"] in ("end", "error"))

@@ -1,4 +1,4 @@
-"""Events and transcript entries on their way into the rows: their values, and one INSERT for many."""
+"""Write events and transcript entries: their values, and one INSERT for many rows."""
 
 import datetime as dt
 import uuid
@@ -12,7 +12,7 @@ from sessions_app.tables import ENTRY, EVENT, SESSION
 
 
 def new_message_id() -> str:
-    """What names one entry of a transcript on the wire: 64 random bits, unique enough within a session."""
+    """Return a wire ID for a transcript entry: 64 random bits, unique enough within a session."""
     return uuid.uuid4().hex[:16]
 
 
@@ -30,12 +30,12 @@ class NewEntry:
     text: str
     message_id: str
     meta: dict[str, Any] = field(default_factory=dict)
-    keep_through: int | None = None  # of a rewind
+    keep_through: int | None = None  # only for a rewind
 
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """Numbers given to events of one session: the i-th has cursor first_cursor + i and, in a run, first_seq + i."""
+    """Numbers assigned to events of one session: event i has cursor first_cursor + i and, in a run, first_seq + i."""
 
     first_cursor: int
     first_seq: int | None
@@ -45,20 +45,20 @@ class EventBatch:
 
 @dataclass(frozen=True, slots=True)
 class EntryPosition:
-    """Where an entry stands: in its session, and as which step of which run."""
+    """Position of an entry: in its session, and its step in its run."""
 
     session_id: uuid.UUID
     generation: int
     position: int
     run_pk: int | None = None
     step: int | None = None
-    moment: dt.datetime | None = None  # of an entry that is copied; otherwise it is made now
+    moment: dt.datetime | None = None  # set for copied entries; otherwise the current time is used
 
 
 def insert_session_event(
     session_id: uuid.UUID, event: NewEvent, *, entries: Sequence[NewEntry] = (), generation: int = 1
 ) -> EventBatch:
-    """An event of a session that belongs to no run, with the transcript entries it reports."""
+    """Write a session event that belongs to no run, with the transcript entries it reports."""
     now = clock.now()
     cursor, entry_count = sql.fetch_row(
         f"""
@@ -69,24 +69,24 @@ def insert_session_event(
     )
     first = entry_count - len(entries) + 1
     insert_entries([(EntryPosition(session_id, generation, first + i), entry) for i, entry in enumerate(entries)], now)
-    told = EventBatch(cursor, None, clock.to_ms(now), [event])
-    insert_events([(session_id, None, told)])
-    return told
+    batch = EventBatch(cursor, None, clock.to_ms(now), [event])
+    insert_events([(session_id, None, batch)])
+    return batch
 
 
 def insert_events(batch: Sequence[tuple[uuid.UUID, int | None, EventBatch]]) -> None:
     values: list[Any] = []
-    for session_id, run_pk, told in batch:
-        for i, event in enumerate(told.events):
-            seq = None if told.first_seq is None else told.first_seq + i
+    for session_id, run_pk, events in batch:
+        for i, event in enumerate(events.events):
+            seq = None if events.first_seq is None else events.first_seq + i
             values += [
                 sql.uuid_value(session_id),
-                told.first_cursor + i,
+                events.first_cursor + i,
                 run_pk,
                 seq,
                 event.stream,
                 sql.json_text(event.data),
-                told.ts,
+                events.ts,
             ]
     if values:
         rows = ", ".join(["(%s, %s, %s, %s, %s, %s, %s)"] * (len(values) // 7))
@@ -94,17 +94,19 @@ def insert_events(batch: Sequence[tuple[uuid.UUID, int | None, EventBatch]]) -> 
 
 
 def insert_entries(batch: Sequence[tuple[EntryPosition, NewEntry]], now: dt.datetime) -> None:
-    """Store entries, and the words of messages for the search."""
+    """Store entries, and index message text for search."""
     values: list[Any] = []
-    for place, entry in batch:
-        values += [sql.uuid_value(place.session_id), place.generation, place.position, place.run_pk, place.step]
+    for position, entry in batch:
+        values += [sql.uuid_value(position.session_id), position.generation, position.position, position.run_pk, position.step]
         values += [entry.kind, entry.role, sql.json_text(entry.content), entry.text, entry.message_id, sql.json_text(entry.meta)]
-        values += [entry.keep_through, sql.datetime_value(place.moment or now)]
+        values += [entry.keep_through, sql.datetime_value(position.moment or now)]
     if not values:
         return
     rows = ", ".join(["(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"] * len(batch))
     columns = "session_id, generation, position, run_id, step, kind, role, content, text, message_id, meta, keep_through"
-    texts = {(place.session_id, place.position): entry.text for place, entry in batch if entry.kind == "message" and entry.text}
+    texts = {
+        (position.session_id, position.position): entry.text for position, entry in batch if entry.kind == "message" and entry.text
+    }
     insert = f"INSERT INTO {ENTRY} ({columns}, created_at) VALUES {rows}"
     if not texts:
         sql.execute(insert, values)

@@ -1,7 +1,7 @@
-"""Folding a run's events into the view a client has of it. Pure.
+"""Fold a run's events into the view a client has of it. Pure.
 
-The invariant of synchronisation: replaying all events of a run gives the same view as reading its rows. It holds because
-only events make the view here, and a test builds the other view from transcript and tool calls.
+Synchronization invariant: replaying all events of a run gives the same view as reading its rows. Only events build the view
+here; a test builds the other view from transcript and tool calls.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,15 +26,15 @@ class RunView:
     messages: list[tuple[str, str]] = field(default_factory=list)  # (message id, text) of stored answers
     tools: dict[str, ToolView] = field(default_factory=dict)
     open_message: str = ""
-    open_text: str = ""  # text of the answer that is still being written
+    open_text: str = ""  # text of the answer being written
     open_thinking: str = ""
     attempt: int = 1
-    compacting: bool = False  # the conversation is being summarised just now
+    compacting: bool = False  # the session is being compacted
     seq: int = 0
 
 
 def replay_events(events: Iterable[Mapping[str, Any]]) -> RunView:
-    """Fold events, each with seq, stream and data, in their order."""
+    """Fold events, each with seq, stream and data, in order."""
     view = RunView()
     for event in events:
         view.seq = event["seq"]
@@ -48,7 +48,7 @@ def replay_events(events: Iterable[Mapping[str, Any]]) -> RunView:
                 _follow_message(view, data)
                 view.open_thinking += data["delta"]
             case "toolcall":
-                _follow_message(view, data)  # its arguments are whole in the stored answer
+                _follow_message(view, data)  # the stored answer has the complete arguments
             case "tool":
                 _apply_tool(view, data)
             case "compaction":
@@ -87,7 +87,7 @@ def _apply_assistant(view: RunView, data: Mapping[str, Any]) -> None:
 
 
 def _follow_message(view: RunView, data: Mapping[str, Any]) -> None:
-    """A delta of another message or attempt than the open one begins anew."""
+    """Start over when a delta belongs to another message or attempt than the open one."""
     if (data["messageId"], data["attempt"]) != (view.open_message, view.attempt):
         _close_message(view)
         view.open_message, view.attempt = data["messageId"], data["attempt"]

@@ -1,4 +1,4 @@
-"""The tables of the state layer, one file a noun."""
+"""Tables of the state layer, one module per model."""
 
 from sessions_app.models.attachment import Attachment
 from sessions_app.models.event import Event

@@ -1,4 +1,4 @@
-"""A file that somebody sent, or is about to send, with a message. Its bytes are kept in the state directory by their hash."""
+"""A file sent, or about to be sent, with a message. Its bytes are stored in the state directory by hash."""
 
 import uuid
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class AttachmentQuerySet(models.QuerySet["Attachment"]):
     def for_user(self, user: "User") -> "AttachmentQuerySet":
-        """Those one has uploaded, and those in sessions one may see."""
+        """The user's own uploads, and attachments in sessions they can see."""
         return self.filter(Q(owner=user) | Q(session__in=Session.objects.for_user(user)))
 
 

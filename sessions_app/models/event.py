@@ -1,4 +1,4 @@
-"""The event log: what every client of a session is told, in order, kept so that it can be told again."""
+"""The event log: what every client of a session receives, in order, stored so that it can be resent."""
 
 from django.db import models
 from django.db.models import UniqueConstraint

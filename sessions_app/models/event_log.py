@@ -1,4 +1,4 @@
-"""The event log as a whole: which log it is that cursors count in."""
+"""The event log as a whole: its epoch, which cursors refer to."""
 
 from django.db import models
 from django.db.models import Q
@@ -6,14 +6,15 @@ from django.utils.translation import gettext_lazy as _
 
 
 class EventLog(models.Model):
-    """One row. A cursor means something only in the log it was given out in, which `epoch` names: after a restore there is
-    another one, since numbers that clients have seen will be given a second time."""
+    """A single row. A cursor is only valid in the log that issued it, identified by `epoch`: a restore starts a new epoch,
+    because numbers that clients have seen will be issued again.
+    """
 
     ROW = 1
 
     id = models.PositiveSmallIntegerField(_("ID"), primary_key=True, default=ROW, editable=False)
     epoch = models.CharField(_("epoch"), max_length=16)
-    # Raised about once a minute, by nothing but time: a database that has a lower one than was seen is an older one.
+    # Incremented about once a minute. A database with a lower mark than was seen before is an older copy.
     mark = models.BigIntegerField(_("mark"), default=0)
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Somebody stopped everything, one agent or one run. The row is in force until it is lifted, and stays as history."""
+"""A freeze of everything, one agent or one run. The row is in force until it is lifted, and stays as history."""
 
 from django.conf import settings
 from django.db import models
@@ -36,7 +36,7 @@ class Freeze(models.Model):
         verbose_name = _("freeze")
         verbose_name_plural = _("freezes")
         constraints = [
-            # Also the index for the look at every claim and every start of a tool: it has what is in force, so next to nothing.
+            # Also the index for the check at every claim and tool start: it only has freezes in force, so almost nothing.
             UniqueConstraint(fields=["scope", "subject"], condition=Q(lifted_at__isnull=True), name="one_freeze_at_a_time"),
         ]
 
@@ -44,10 +44,10 @@ class Freeze(models.Model):
         return f"{self.scope} {self.subject}".strip()
 
     def covers(self, agent: str, run_pk: int) -> bool:
-        """Whether a run of this agent must not go on."""
+        """Return whether this freeze stops runs of this agent, or this run."""
         return {"all": True, "agent": self.subject == agent, "run": self.subject == str(run_pk)}[self.scope]
 
     @property
     def words(self) -> str:
-        """For the model and for logs, which speak English."""
+        """Describe the freeze in English, for the model and for logs."""
         return f"stopped by {self.by_name}: {self.reason}"

@@ -1,4 +1,4 @@
-"""A lane caps how many runs of one kind go on at once in the whole installation."""
+"""A lane limits how many runs of one kind run concurrently on the whole server."""
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _

@@ -1,4 +1,4 @@
-"""What one person has noted on a session: pinned, put away, read so far. Nobody else sees it."""
+"""One user's private marks on a session: pinned, archived, read position."""
 
 from django.conf import settings
 from django.db import models
@@ -10,7 +10,7 @@ from sessions_app.models.session import Session
 
 class SessionMark(models.Model):
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="marks", verbose_name=_("session"))
-    # No index of its own: those below begin with the user.
+    # No separate index: those below start with the user.
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False, verbose_name=_("user")
     )
@@ -25,7 +25,7 @@ class SessionMark(models.Model):
         verbose_name_plural = _("session marks")
         constraints = [UniqueConstraint(fields=["user", "session"], name="one_mark_per_user_and_session")]
         indexes = [
-            # A list puts the pinned ones first and leaves the archived ones out: both are few.
+            # A list shows pinned sessions first and omits archived ones: both are few.
             models.Index(fields=["user", "-pinned_at"], condition=Q(pinned_at__isnull=False), name="mark_pinned"),
             models.Index(fields=["user", "session"], condition=Q(archived_at__isnull=False), name="mark_archived"),
         ]

@@ -1,4 +1,4 @@
-"""What a connector has to deliver outside: written with the end of the run or by a tool call, delivered once."""
+"""Outgoing messages for connectors: written at the end of a run or by a tool call, delivered once."""
 
 from django.db import models
 from django.db.models import UniqueConstraint

@@ -1,4 +1,4 @@
-"""One request being worked on: its states, the allowed steps between them, and the guarantees the database gives."""
+"""A run: its states, the allowed transitions, and the guarantees the database gives."""
 
 from typing import TYPE_CHECKING
 
@@ -24,13 +24,13 @@ class Run(models.Model):
     class Status(models.TextChoices):
         ACCEPTED = "accepted", _("Queued")
         RUNNING = "running", _("Running")
-        WAITING = "waiting", _("Waiting")  # parked on an approval or on children; holds no worker and no lane slot
+        WAITING = "waiting", _("Waiting")  # parked on an approval or on subagents; holds no worker and no lane slot
         COMPLETED = "completed", _("Completed")
-        FAILED = "error", _("Failed")  # the word clients already know
+        FAILED = "error", _("Failed")  # the name clients already know
         ABORTED = "aborted", _("Stopped")
 
     ENTERED_FROM = {
-        Status.RUNNING: [Status.ACCEPTED, Status.WAITING, Status.RUNNING],  # the last: rescue from a dead worker
+        Status.RUNNING: [Status.ACCEPTED, Status.WAITING, Status.RUNNING],  # the last: recovery from a dead worker
         Status.WAITING: [Status.RUNNING],
         Status.COMPLETED: [Status.RUNNING],
         Status.FAILED: [Status.ACCEPTED, Status.RUNNING, Status.WAITING],
@@ -38,7 +38,7 @@ class Run(models.Model):
     }
     UNFINISHED = [Status.ACCEPTED, Status.RUNNING, Status.WAITING]
     ENDED = [Status.COMPLETED, Status.FAILED, Status.ABORTED]
-    WITHDRAWN = "withdrawn"  # reason of one whose message was taken back before its turn: as if it had never been said
+    WITHDRAWN = "withdrawn"  # end reason of a run whose message was recalled before it started: hidden as if never sent
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="runs", verbose_name=_("session"))
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="claw_runs", verbose_name=_("owner"))
@@ -64,7 +64,7 @@ class Run(models.Model):
     )
     error = models.TextField(_("error"), blank=True, help_text=_("Shown to the user when the status is error"))
 
-    # Times of the lease are database time, in seconds since 1970, so that no two clocks are compared.
+    # Lease times are database time, in seconds since 1970, so that clocks of two hosts are never compared.
     lease_token = models.BigIntegerField(
         _("lease token"),
         default=0,
@@ -111,7 +111,7 @@ class Run(models.Model):
             UniqueConstraint(fields=["session"], condition=Q(status__in=["running", "waiting"]), name="one_run_has_the_turn"),
         ]
         indexes = [
-            # Small partial indexes: what the claim reads never grows with history.
+            # Small partial indexes: what a claim reads never grows with history.
             models.Index(
                 fields=["session", "id"], condition=Q(status__in=["accepted", "running", "waiting"]), name="run_unfinished"
             ),
@@ -119,7 +119,7 @@ class Run(models.Model):
             models.Index(fields=["lane", "owner"], condition=Q(status="running"), name="run_running"),
             models.Index(fields=["owner", "-id"], name="run_by_owner"),
             models.Index(fields=["session", "id"], condition=Q(steps=0, status__in=["aborted", "error"]), name="run_never_begun"),
-            models.Index(fields=["accepted_at"], name="run_by_day"),  # what was used in the last days
+            models.Index(fields=["accepted_at"], name="run_by_day"),  # for usage of the last days
         ]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A conversation: whose it is, with which agent, and how far its event log and transcript have come."""
+"""A session: its owner and agent, and the heads of its event log and transcript."""
 
 import uuid
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 class SessionQuerySet(models.QuerySet["Session"]):
     def for_user(self, user: "User") -> "SessionQuerySet":
-        """The sessions this account may see; every look-up on behalf of somebody starts here."""
+        """Sessions this account can see; every lookup on behalf of a user starts here."""
         present = self.filter(deleted_at__isnull=True)
         if user.has_perm("accounts.view_any_session"):
             return present
@@ -27,10 +27,10 @@ class SessionQuerySet(models.QuerySet["Session"]):
 
 
 class Session(models.Model):
-    """Identity is the UUID; `key` is unique per owner, so `agent:main:main` is another session for each user."""
+    """Identified by UUID; `key` is unique per owner, so each user has their own `agent:main:main`."""
 
     id = models.UUIDField(_("ID"), primary_key=True, default=uuid.uuid4, editable=False)
-    # No index of its own: both below begin with the owner, and SQLite would count by the worse one.
+    # No separate index: both below start with the owner, and SQLite would pick the worse one for counting.
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="claw_sessions", db_index=False, verbose_name=_("owner")
     )
@@ -38,11 +38,11 @@ class Session(models.Model):
     agent = models.CharField(
         _("agent"), max_length=64, help_text=_("Agent ID; not a foreign key, because transcripts outlive agents")
     )
-    # The wire's sessionId: a reset starts a new generation, to which runs are bound.
+    # The wire's sessionId: a reset starts a new generation; each run belongs to one.
     generation = models.PositiveIntegerField(_("generation"), default=1)
     generation_id = models.UUIDField(_("generation ID"), default=uuid.uuid4, unique=True)
 
-    # Both counters move only by UPDATE … RETURNING in the transaction that uses the new values.
+    # Both counters only change by UPDATE … RETURNING in the transaction that uses the new values.
     cursor = models.BigIntegerField(_("cursor"), default=0, help_text=_("Last event number in this session"))
     entry_count = models.PositiveIntegerField(_("entries"), default=0, help_text=_("Position of the last transcript entry"))
 
@@ -91,19 +91,19 @@ class Session(models.Model):
         return self.key
 
     def save(self, *args: Any, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
-        """The words to search for follow the title; a run's first prompt sets both in its own statement."""
+        """Keep the search words in sync with the title; a run's first prompt sets both in one statement."""
         if update_fields is None or {"title", "label"} & set(update_fields):
             self.title_words = tokenize_title(self.title, self.label)
             update_fields = update_fields and {*update_fields, "title_words"}
         super().save(*args, update_fields=update_fields, **kwargs)
 
     def key_for(self, user_pk: int) -> str:
-        """Its key for its owner; a name of its own for everybody else."""
+        """Return the key as its owner uses it, or the shared key for other users."""
         return self.key if self.owner_id == user_pk else make_shared_key(self.id)
 
 
 class SessionMember(models.Model):
-    """Somebody else who may see a session, or also write in it."""
+    """Another user who can view a session, or also write in it."""
 
     class Role(models.TextChoices):
         VIEWER = "viewer", _("Viewer")

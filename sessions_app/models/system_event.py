@@ -1,4 +1,4 @@
-"""Something that happened outside a session and waits for its next run, which is told of it. Gone as soon as it is told."""
+"""Something that happened outside a session, queued for its next run. Deleted once the run has received it."""
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -7,7 +7,7 @@ from sessions_app.models.session import Session
 
 
 class SystemEvent(models.Model):
-    """Written by system_events.enqueue, taken by the claim of a run, whose transcript then has its words."""
+    """Written by system_events.enqueue; the claim of a run moves its text into the transcript."""
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="system_events", verbose_name=_("session"))
     text = models.TextField(_("text"), help_text=_("As shown to the model"))

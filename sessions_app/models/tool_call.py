@@ -1,4 +1,4 @@
-"""One call of one tool: what was asked, who allowed or refused it and by which rule, and how it ended."""
+"""One tool call: its arguments, who allowed or denied it and by which rule, and how it ended."""
 
 from django.db import models
 from django.db.models import UniqueConstraint
@@ -12,12 +12,12 @@ class ToolCall(models.Model):
     class Status(models.TextChoices):
         ALLOWED = "allowed", _("Allowed")
         REFUSED = "refused", _("Denied")
-        WAITING = "waiting", _("Waiting")  # undecided: the run parks on it
-        STARTED = "started", _("Started")  # committed before it begins
+        WAITING = "waiting", _("Waiting")  # undecided: the run is parked on it
+        STARTED = "started", _("Started")  # committed before it starts
         FINISHED = "finished", _("Finished")
         FAILED = "failed", _("Failed")
-        HANDED_OVER = "handed_over", _("Handed to client")  # a tool of whoever asked: theirs to run, and they bring the result
-        INTERRUPTED = "interrupted", _("Interrupted")  # in flight when its worker died: outcome unknown, never repeated by us
+        HANDED_OVER = "handed_over", _("Handed to client")  # a tool of the client, which runs it and sends the result
+        INTERRUPTED = "interrupted", _("Interrupted")  # running when its worker died: outcome unknown, never repeated by us
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls", verbose_name=_("run"))
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tool_calls", verbose_name=_("session"))
@@ -28,7 +28,7 @@ class ToolCall(models.Model):
     status = models.CharField(_("status"), max_length=16, choices=Status.choices)
     lease_token = models.BigIntegerField(_("lease token"), help_text=_("Lease under which the call was authorized or started"))
 
-    # The whole question and answer, so that "why was this refused?" can be asked years later.
+    # The complete query and result, so that a denial can be explained years later.
     query = models.JSONField(_("query"), default=dict)
     verdict = models.JSONField(_("policy result"), default=dict)
     policy_version = models.PositiveIntegerField(_("policy version"), default=0)

@@ -1,4 +1,4 @@
-"""The transcript: linear, append-only, and the journal a run is continued from."""
+"""The transcript: linear, append-only, and the journal from which a run is resumed."""
 
 from django.db import models
 from django.db.models import Q, UniqueConstraint
@@ -14,7 +14,7 @@ class TranscriptEntry(models.Model):
         TOOL_RESULT = "tool_result", _("Tool result")
         COMPACTION = "compaction", _("Summary")
         SESSION = "session", _("Session")  # a mark: reset, model changed
-        REWIND = "rewind", _("Rewind")  # what stands between `keep_through` and here is not shown any more
+        REWIND = "rewind", _("Rewind")  # hides the entries between `keep_through` and this one
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="entries", verbose_name=_("session"))
     generation = models.PositiveIntegerField(_("generation"), default=1)
@@ -43,7 +43,7 @@ class TranscriptEntry(models.Model):
             UniqueConstraint(fields=["session", "position"], name="one_entry_per_position"),
             UniqueConstraint(fields=["run", "step"], name="one_entry_per_step"),
         ]
-        # Asked for every entry that is read, and nearly always empty.
+        # Checked for every entry read, and nearly always empty.
         indexes = [models.Index(fields=["session", "position"], condition=Q(kind="rewind"), name="entry_rewind")]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A worker process and how to tell that it is gone."""
+"""A worker process and how to detect that it is gone."""
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 class Worker(models.Model):
     id = models.CharField(_("ID"), max_length=64, primary_key=True)
     host = models.CharField(_("host"), max_length=200, blank=True)
-    # Boot id, pid and start time name one process of one host for good: if no such process is there, it is dead.
+    # Boot ID, PID and start time identify one process on one host permanently: if it isn't found, it is dead.
     boot_id = models.CharField(_("boot ID"), max_length=64, blank=True)
     pid = models.PositiveIntegerField(_("process ID"))
     process_started = models.CharField(_("process start time"), max_length=32, blank=True)

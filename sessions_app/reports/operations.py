@@ -1,6 +1,6 @@
-"""How the installation is doing: workers and what they hold, runs that failed or took long, and what models were used for.
+"""Operational reports: workers and the runs they hold, failed and slow runs, model usage.
 
-Numbers and names only, no words of people; who may see them is the caller's business.
+Only numbers and names, no user content; the caller checks permissions.
 """
 
 import datetime as dt
@@ -16,8 +16,8 @@ from clawsite.infra import clock, sql
 from sessions_app.models import Run, Worker
 from sessions_app.runs.workers import MISSED_HEARTBEATS
 
-MAX_RUNS_SCANNED = 2_000  # the newest runs: looking for slow and failed ones costs the same however many there are
-SLOW_RUN_SECONDS = 1.0  # seconds
+MAX_RUNS_SCANNED = 2_000  # the newest runs, so finding slow and failed ones has a constant cost
+SLOW_RUN_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class WorkerState:
     worker: Worker
     silent_seconds: float
     running: int
-    lease_seconds: float | None  # until the first of its leases runs out
+    lease_seconds: float | None  # until its first lease expires
 
     @property
     def state(self) -> str:
@@ -36,7 +36,7 @@ class WorkerState:
 
 @dataclass(slots=True)
 class UsageTotals:
-    """What some runs have used."""
+    """Usage of a set of runs."""
 
     runs: int = 0
     failed: int = 0
@@ -58,7 +58,7 @@ class UsageTotals:
 
 @dataclass(slots=True)
 class UsageReport:
-    """The same by day (every day is there, the oldest first), by agent and by model, the dearest first."""
+    """Usage by day (all days, oldest first), by agent and by model, most expensive first."""
 
     days: dict[dt.date, UsageTotals]
     total: UsageTotals = field(default_factory=UsageTotals)
@@ -68,7 +68,7 @@ class UsageReport:
 
 
 def list_worker_states() -> list[WorkerState]:
-    """Every worker that is known, the silent ones too, with what it holds."""
+    """List every known worker, including unresponsive ones, with the runs it holds."""
     now = sql.db_now()
     running = Run.objects.filter(status=Run.Status.RUNNING)
     held = {row["worker"]: row for row in running.values("worker").annotate(count=Count("id"), until=Min("lease_until"))}
@@ -81,25 +81,25 @@ def list_worker_states() -> list[WorkerState]:
 
 
 def list_failed_runs(limit: int) -> list[Run]:
-    """The newest that failed."""
-    found = Run.objects.filter(pk__gt=_oldest_scanned_run(), status=Run.Status.FAILED)
-    return list(found.select_related("session", "owner").order_by("-id")[:limit])
+    """List the newest failed runs."""
+    failed = Run.objects.filter(pk__gt=_oldest_scanned_run(), status=Run.Status.FAILED)
+    return list(failed.select_related("session", "owner").order_by("-id")[:limit])
 
 
 def list_slow_runs(limit: int) -> list[Run]:
-    """Those that worked longest among the newest; waiting for a person or for the lane does not count."""
-    found = Run.objects.filter(pk__gt=_oldest_scanned_run(), ended_at__isnull=False, running_seconds__gte=SLOW_RUN_SECONDS)
-    return list(found.select_related("session", "owner").order_by("-running_seconds", "-id")[:limit])
+    """List the runs that worked longest among the newest; waiting for an approval or a lane slot doesn't count."""
+    slow = Run.objects.filter(pk__gt=_oldest_scanned_run(), ended_at__isnull=False, running_seconds__gte=SLOW_RUN_SECONDS)
+    return list(slow.select_related("session", "owner").order_by("-running_seconds", "-id")[:limit])
 
 
 def report_usage(days: int) -> UsageReport:
-    """Everybody's, of the last days."""
+    """Report all users' usage in the last days."""
     today = clock.now().date()
     return aggregate_usage(Run.objects.all(), today - dt.timedelta(days=days - 1), today)
 
 
 def aggregate_usage(runs: QuerySet[Run], first: dt.date, last: dt.date, zone: dt.tzinfo = dt.UTC) -> UsageReport:
-    """One query: a row for each day, agent, model and status. The zone says where a day begins."""
+    """Run one query: a row for each day, agent, model and status. `zone` defines where a day begins."""
     report = UsageReport({first + dt.timedelta(days=n): UsageTotals() for n in range((last - first).days + 1)})
     rows = (
         filter_accepted_between(runs, first, last, zone)
@@ -110,20 +110,20 @@ def aggregate_usage(runs: QuerySet[Run], first: dt.date, last: dt.date, zone: dt
         failed = row["runs"] if row["status"] == Run.Status.FAILED else 0
         used = UsageTotals(row["runs"], failed, row["input"], row["output"], row["cost"])
         report.states[row["status"]] += row["runs"]
-        for place in (
+        for totals_of in (
             report.total,
             report.days.setdefault(row["day"], UsageTotals()),
             report.agents.setdefault(row["session__agent"], UsageTotals()),
             report.models.setdefault(row["model"], UsageTotals()),
         ):
-            place.add(used)
-    report.models.pop("", None)  # runs that never got to one
+            totals_of.add(used)
+    report.models.pop("", None)  # runs that never reached a model
     report.agents, report.models = _most_expensive_first(report.agents.items()), _most_expensive_first(report.models.items())
     return report
 
 
 def filter_accepted_between(runs: QuerySet[Run], first: dt.date, last: dt.date, zone: dt.tzinfo = dt.UTC) -> QuerySet[Run]:
-    """Those of these days, both included."""
+    """Filter runs accepted on these days, both included."""
     since = dt.datetime.combine(first, dt.time(), zone)
     return runs.filter(accepted_at__gte=since, accepted_at__lt=dt.datetime.combine(last + dt.timedelta(days=1), dt.time(), zone))
 

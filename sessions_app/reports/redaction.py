@@ -1,6 +1,6 @@
-"""A run without the words of people: what an operator sees, who runs the installation and does not read along. Pure.
+"""Redact a run for operators, who run the server but don't read users' messages. Pure.
 
-What is kept is listed, so that a new field of an event is a secret until somebody puts it here.
+Safe fields are listed, so a new event field stays hidden until it is added here.
 """
 
 from collections.abc import Mapping
@@ -39,17 +39,17 @@ SAFE_FIELDS = frozenset(
 )
 SAFE_MESSAGE_FIELDS = frozenset({"role", "timestamp", "messageId", "model", "provider", "usage", "stopReason"})
 SAFE_APPROVAL_FIELDS = frozenset({"id", "status", "decision", "by", "expiresAt", "needed", "granted"})
-TEXT_FIELDS = ("delta", "partialResult", "prompt", "error", "text")  # told by their length
+TEXT_FIELDS = ("delta", "partialResult", "prompt", "error", "text")  # reported by length only
 
 
 def redact_event_data(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of an event: who, when, how long and how much, but not what was said."""
-    kept = {name: value for name, value in data.items() if name in SAFE_FIELDS}
-    said = sum(len(data[name]) for name in TEXT_FIELDS if isinstance(data.get(name), str))
-    if said:
-        kept["characters"] = said
+    """Redact an event's data: keep who, when, how long and how much, but no text."""
+    safe = {name: value for name, value in data.items() if name in SAFE_FIELDS}
+    text_length = sum(len(data[name]) for name in TEXT_FIELDS if isinstance(data.get(name), str))
+    if text_length:
+        safe["characters"] = text_length
     if isinstance(message := data.get("message"), Mapping):
-        kept["message"] = {name: value for name, value in message.items() if name in SAFE_MESSAGE_FIELDS}
+        safe["message"] = {name: value for name, value in message.items() if name in SAFE_MESSAGE_FIELDS}
     if isinstance(approval := data.get("approval"), Mapping):
-        kept["approval"] = {name: value for name, value in approval.items() if name in SAFE_APPROVAL_FIELDS}
-    return kept
+        safe["approval"] = {name: value for name, value in approval.items() if name in SAFE_APPROVAL_FIELDS}
+    return safe

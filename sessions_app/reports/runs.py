@@ -1,7 +1,7 @@
-"""Runs as somebody may look at them: lists, a summary with every tool call and its verdict, the events page by page.
+"""Run reports: lists, a summary with every tool call and its verdict, events page by page.
 
-A look starts from `for_user()`. Who may see the runs of the installation, but not its conversations, finds every run and
-gets it without the words of people, as in the admin.
+Lookups start from `for_user()`. Users who may see all runs but not the sessions can find every run and get it redacted,
+as in the admin.
 """
 
 from collections.abc import Iterator
@@ -21,54 +21,54 @@ from sessions_app.transcript.history import MAX_REPLY_BYTES
 from sessions_app.verdicts import build_verdict
 
 PROMPT_PREVIEW_LENGTH = 240  # characters, in a list
-MAX_CALLS = 1_000  # tool calls of one summary; there are fewer turns than that
+MAX_CALLS = 1_000  # tool calls in one summary; more than the turn limit
 VIEW_RUNS_PERMISSION = "sessions_app.view_run"
 VIEW_ANY_SESSION_PERMISSION = "accounts.view_any_session"
 
 
 @dataclass(frozen=True, slots=True)
 class RunAccess:
-    """A run, who looks at it, and whether they may read what was said in it."""
+    """A run, the user viewing it, and whether they may read its text."""
 
     run: Run
     viewer: int
-    words: bool
+    may_read_text: bool
 
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
     runs: list[dict[str, Any]]
-    cursor: int | None  # to go on with older ones; None at the end
+    cursor: int | None  # to continue with older runs; None at the end
 
 
 def find_viewable_run(user: User, *, pk: int | None = None, run_id: str = "", operating: bool = True) -> RunAccess:
-    """Find a run by its number, or by the key its owner gave it. `operating` is false for a token without that scope."""
-    wanted = {"pk": pk} if pk is not None else {"run_id": run_id}
-    found = Run.objects.filter(**wanted).select_related("session", "owner").order_by("-id")
-    seen = found.for_user(user)
-    if run := seen.filter(owner=user).first() or seen.first():
-        return RunAccess(run, user.pk, words=True)
-    if operating and user.has_perm(VIEW_RUNS_PERMISSION) and (run := found.first()):
-        return RunAccess(run, user.pk, words=user.has_perm(VIEW_ANY_SESSION_PERMISSION))
-    raise NotFound(f"there is no run {run_id or pk!r}")
+    """Find a run by primary key, or by its owner's run ID. `operating` is false for a token without that scope."""
+    lookup = {"pk": pk} if pk is not None else {"run_id": run_id}
+    runs = Run.objects.filter(**lookup).select_related("session", "owner").order_by("-id")
+    visible = runs.for_user(user)
+    if run := visible.filter(owner=user).first() or visible.first():
+        return RunAccess(run, user.pk, may_read_text=True)
+    if operating and user.has_perm(VIEW_RUNS_PERMISSION) and (run := runs.first()):
+        return RunAccess(run, user.pk, may_read_text=user.has_perm(VIEW_ANY_SESSION_PERMISSION))
+    raise NotFound(f"run {run_id or pk!r} not found")
 
 
 def list_runs(
     user: User, *, session: Session | None = None, status: str = "", limit: int = 50, before: int | None = None
 ) -> RunPage:
-    """Newest first: those that somebody started, or all of a session that they may see."""
-    found = Run.objects.for_user(user).filter(session=session) if session else Run.objects.for_user(user).filter(owner=user)
+    """List runs, newest first: those the user started, or all of a session they can see."""
+    runs = Run.objects.for_user(user).filter(session=session) if session else Run.objects.for_user(user).filter(owner=user)
     if status:
-        found = found.filter(status__in=Run.UNFINISHED if status == "unfinished" else [status])
+        runs = runs.filter(status__in=Run.UNFINISHED if status == "unfinished" else [status])
     if before is not None:
-        found = found.filter(pk__lt=before)
-    page = list(found.select_related("session", "owner").order_by("-id")[: limit + 1])
-    rows = [to_wire_run(RunAccess(run, user.pk, words=True), shortened=True) for run in page[:limit]]
+        runs = runs.filter(pk__lt=before)
+    page = list(runs.select_related("session", "owner").order_by("-id")[: limit + 1])
+    rows = [to_wire_run(RunAccess(run, user.pk, may_read_text=True), shortened=True) for run in page[:limit]]
     return RunPage(rows, page[limit - 1].pk if len(page) > limit else None)
 
 
 def to_wire_run(look: RunAccess, *, shortened: bool = False) -> dict[str, Any]:
-    """A run as the wire tells it. Empty ones stand for what the one who looks may not read."""
+    """Convert a run to its wire form. Fields the viewer may not read are empty."""
     run = look.run
     end = run.ended_at
     prompt = run.prompt[:PROMPT_PREVIEW_LENGTH] if shortened else run.prompt
@@ -78,14 +78,14 @@ def to_wire_run(look: RunAccess, *, shortened: bool = False) -> dict[str, Any]:
         "sessionKey": run.session.key_for(look.viewer),
         "sessionId": str(run.session.generation_id),
         "agentId": run.session.agent,
-        "title": (run.session.label or run.session.title or None) if look.words else None,
+        "title": (run.session.label or run.session.title or None) if look.may_read_text else None,
         "owner": run.owner.username,
         "lane": run.lane,
         "status": run.status,
         "reason": run.reason or None,
-        "error": (run.error or None) if look.words else None,
-        "prompt": prompt if look.words else "",
-        "words": look.words,
+        "error": (run.error or None) if look.may_read_text else None,
+        "prompt": prompt if look.may_read_text else "",
+        "words": look.may_read_text,
         "model": run.model or None,
         "usage": {"input": run.input_tokens, "output": run.output_tokens, "costUsd": run.cost_microusd / 1e6},
         "acceptedAt": clock.to_ms(run.accepted_at),
@@ -99,7 +99,7 @@ def to_wire_run(look: RunAccess, *, shortened: bool = False) -> dict[str, Any]:
 
 
 def summarize_run(look: RunAccess) -> dict[str, Any]:
-    """A run with its timings, its retries and its tool calls."""
+    """Return a run with its timings, retries and tool calls."""
     run = look.run
     phases = Event.objects.filter(run=run, stream="lifecycle").order_by("seq").values_list("ts", "data")
     retries = [
@@ -107,7 +107,7 @@ def summarize_run(look: RunAccess) -> dict[str, Any]:
         for ts, data in phases
         if data.get("phase") == "retry"
     ]
-    calls = [_to_wire_call(call, look.words) for call in ToolCall.objects.filter(run=run).order_by("position")[:MAX_CALLS]]
+    calls = [_to_wire_call(call, look.may_read_text) for call in ToolCall.objects.filter(run=run).order_by("position")[:MAX_CALLS]]
     return {
         "run": to_wire_run(look),
         "timings": _compute_timings(run, [(ts, data["phase"]) for ts, data in phases], calls),
@@ -118,7 +118,7 @@ def summarize_run(look: RunAccess) -> dict[str, Any]:
 
 
 def _compute_timings(run: Run, phases: list[tuple[int, str]], calls: list[dict[str, Any]]) -> dict[str, Any]:
-    """Milliseconds that it was queued, parked, in tools, and with the model: the rest. Tools side by side count once."""
+    """Compute milliseconds spent queued, parked, in tools, and in the model (the rest). Parallel tools count once."""
     accepted = clock.to_ms(run.accepted_at)
     started = clock.to_ms(run.started_at) if run.started_at else None
     end = clock.to_ms(run.ended_at) if run.ended_at else clock.now_ms()
@@ -142,7 +142,7 @@ def _compute_timings(run: Run, phases: list[tuple[int, str]], calls: list[dict[s
 
 
 def _measure_union(spans: list[tuple[int, int]]) -> int:
-    """How much time lies in at least one of the spans."""
+    """Return the time covered by at least one of the spans."""
     total, reached = 0, 0
     for start, end in sorted(spans):
         total += max(0, end - max(start, reached))
@@ -170,19 +170,19 @@ def _to_wire_call(call: ToolCall, words: bool) -> dict[str, Any]:
 
 
 def list_events(look: RunAccess, *, after: int = 0, limit: int = 500) -> tuple[list[dict[str, Any]], bool]:
-    """Events with a higher number, in order, as many as fit one reply; and whether there are more."""
-    found: list[dict[str, Any]] = []
+    """Return events with a higher number, in order, as many as fit one reply; and whether there are more."""
+    events: list[dict[str, Any]] = []
     room = MAX_REPLY_BYTES
     for event, size in _read_events(look, after, limit + 1):
         room -= size
-        if len(found) == limit or (room < 0 and found):
-            return found, True
-        found.append(event)
-    return found, False
+        if len(events) == limit or (room < 0 and events):
+            return events, True
+        events.append(event)
+    return events, False
 
 
 def iterate_events(look: RunAccess) -> Iterator[dict[str, Any]]:
-    """Every event that is kept, for an export."""
+    """Yield every stored event, for an export."""
     after = 0
     while page := list(_read_events(look, after, 1_000)):
         yield from (event for event, _size in page)
@@ -190,7 +190,7 @@ def iterate_events(look: RunAccess) -> Iterator[dict[str, Any]]:
 
 
 def has_stored_events(run: Run) -> bool:
-    """Whether the log still has what the run told: old events are deleted."""
+    """Return whether the log still has the run's events: old ones are deleted."""
     return run.seq == 0 or Event.objects.filter(run=run).exists()
 
 
@@ -201,6 +201,6 @@ def _read_events(look: RunAccess, after: int, limit: int) -> Iterator[tuple[dict
     )
     for seq, cursor, stream, ts, text in rows:
         data = orjson.loads(text)
-        shown = data if look.words else redact_event_data(data)
+        shown = data if look.may_read_text else redact_event_data(data)
         size = len(text if text.isascii() else text.encode()) + 200
         yield {"seq": seq, "cursor": cursor, "stream": stream, "ts": ts, "data": shown}, size

@@ -1,4 +1,4 @@
-"""The last messages of a session with what each has used, shortened, for a list beside its figures."""
+"""The last messages of a session with the usage of each, shortened, shown beside its totals."""
 
 import datetime as dt
 from collections import Counter
@@ -19,11 +19,11 @@ from sessions_app.reports.operations import UsageTotals
 from sessions_app.transcript.history import MAX_REPLY_BYTES, MESSAGE_KINDS
 from sessions_app.transcript.rewinds import visible_condition
 
-MAX_CHARACTERS = 2_000  # of each message
+MAX_CHARACTERS = 2_000  # per message
 
 
 class LogEntry(TypedDict):
-    """`content` is the beginning of the words, then a line `[Tool: name]` for each call. `cost`, where known, is in US dollars."""
+    """`content` is the beginning of the text, then a line `[Tool: name]` for each call. `cost`, if known, is in US dollars."""
 
     timestamp: int
     role: Literal["user", "assistant", "toolResult"]
@@ -33,19 +33,20 @@ class LogEntry(TypedDict):
 
 
 def read_usage_log(session: Session, limit: int) -> list[LogEntry]:
-    """The newest ones, oldest first; fewer than asked for where they would not fit one reply."""
-    # Results of tools are large, and their words are all that is told of them.
-    found = sql.fetch_rows(
+    """Return the newest messages, oldest first; fewer than requested if they would not fit one reply."""
+    # Tool results are large, so only their text is read.
+    rows = sql.fetch_rows(
         f"""
         SELECT e.created_at, e.kind, e.role, substr(e.text, 1, {MAX_CHARACTERS}),
           CASE WHEN e.kind = 'message' THEN e.content ELSE '[]' END, e.meta
-        FROM {tables.ENTRY} e WHERE e.session_id = %s AND e.generation = %s AND e.kind IN {MESSAGE_KINDS} AND {visible_condition("e")}
+        FROM {tables.ENTRY} e WHERE e.session_id = %s AND e.generation = %s
+          AND e.kind IN {MESSAGE_KINDS} AND {visible_condition("e")}
         ORDER BY e.position DESC LIMIT %s
         """,
         [sql.uuid_value(session.pk), session.generation, limit],
     )
     entries, room = [], MAX_REPLY_BYTES
-    for row in found:
+    for row in rows:
         entry = _to_log_entry(*row)
         room -= len(orjson.dumps(entry))
         if room < 0:
@@ -70,7 +71,7 @@ def _to_log_entry(moment: Any, kind: str, role: str, text: str, content: str, me
 
 @dataclass(slots=True)
 class SessionUsage:
-    """One session's share. `messages` counts by role, tool results among them; `tools` calls by name."""
+    """Usage of one session. `messages` counts by role, including tool results; `tools` counts calls by name."""
 
     session: Session
     total: UsageTotals = field(default_factory=UsageTotals)
@@ -84,20 +85,20 @@ class SessionUsage:
 
 
 def list_session_usage(runs: QuerySet[Run], limit: int, zone: dt.tzinfo = dt.UTC) -> list[SessionUsage]:
-    """The sessions of these runs that were used last, with what the runs have used in each."""
+    """List the most recently used sessions of these runs, with the runs' usage in each."""
     latest = runs.values("session").annotate(last=Max("accepted_at")).order_by("-last", "session")[:limit]
     ids: list[UUID] = [row["session"] for row in latest]
     sessions = Session.objects.in_bulk(ids)
-    found = {pk: SessionUsage(sessions[pk]) for pk in ids if pk in sessions}
-    ours = runs.filter(session__in=list(found))
-    _add_runs(found, ours, zone)
-    _add_messages(found, ours)
-    _add_tools(found, ours)
-    return list(found.values())
+    usages = {pk: SessionUsage(sessions[pk]) for pk in ids if pk in sessions}
+    ours = runs.filter(session__in=list(usages))
+    _add_runs(usages, ours, zone)
+    _add_messages(usages, ours)
+    _add_tools(usages, ours)
+    return list(usages.values())
 
 
 def list_run_usage(runs: QuerySet[Run], limit: int) -> Sequence[Mapping[str, Any]]:
-    """What each run has used, the newest ones, oldest first."""
+    """Return the usage of the newest runs, oldest first."""
     newest = runs.order_by("-id").values("accepted_at", "input_tokens", "output_tokens", "cost_microusd")[:limit]
     return list(newest)[::-1]
 
@@ -124,13 +125,15 @@ def _add_runs(found: dict[UUID, SessionUsage], runs: QuerySet[Run], zone: dt.tzi
         usage.first = min(filter(None, (usage.first, row["first"])))
         usage.last = max(filter(None, (usage.last, row["last"])))
     for usage in found.values():
-        usage.models.pop("", None)  # runs that never got to one
+        usage.models.pop("", None)  # runs that never reached a model
         usage.days = dict(sorted(usage.days.items()))
 
 
 def _add_messages(found: dict[UUID, SessionUsage], runs: QuerySet[Run]) -> None:
-    said = TranscriptEntry.objects.filter(run__in=runs, kind__in=[TranscriptEntry.Kind.MESSAGE, TranscriptEntry.Kind.TOOL_RESULT])
-    for session, kind, role, count in said.values_list("session", "kind", "role").annotate(count=Count("id")):
+    entries = TranscriptEntry.objects.filter(
+        run__in=runs, kind__in=[TranscriptEntry.Kind.MESSAGE, TranscriptEntry.Kind.TOOL_RESULT]
+    )
+    for session, kind, role, count in entries.values_list("session", "kind", "role").annotate(count=Count("id")):
         found[session].messages["toolResult" if kind == TranscriptEntry.Kind.TOOL_RESULT else role] += count
 
 

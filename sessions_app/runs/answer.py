@@ -1,4 +1,4 @@
-"""The answer of a run that has ended, from its rows, in the form of the events that told it: for those who ask again later."""
+"""Rebuild the answer of an ended run from its rows, as events, for clients that ask for it later."""
 
 from typing import Any
 
@@ -11,19 +11,21 @@ from sessions_app.runs.client_tools import HANDED_OVER
 def find_own_run(user: User, run_id: str) -> Run:
     run = Run.objects.for_user(user).filter(owner=user, run_id=run_id).select_related("session").first()
     if run is None:
-        raise NotFound(f"there is no run {run_id!r}")
+        raise NotFound(f"run {run_id!r} not found")
     return run
 
 
 def rebuild_answer_events(run_pk: int) -> list[dict[str, Any]]:
-    """Its stored answers and its end."""
+    """Return its stored answers and its end."""
     run = Run.objects.get(pk=run_pk)
     entries = list(TranscriptEntry.objects.filter(run=run, role__in=("assistant", "toolResult")).order_by("position"))
-    told = []
+    events = []
     for entry in entries:
         if entry.role == "assistant":
             message = {"content": entry.content, **entry.meta}
-            told.append(_build_event("assistant", {"messageId": entry.message_id, "attempt": 1, "final": True, "message": message}))
+            events.append(
+                _build_event("assistant", {"messageId": entry.message_id, "attempt": 1, "final": True, "message": message})
+            )
     end: dict[str, Any] = {"phase": "end", "aborted": run.status == Run.Status.ABORTED, "stopReason": run.reason}
     if run.status == Run.Status.FAILED:
         end = {"phase": "error", "error": run.error, "kind": run.reason}
@@ -32,7 +34,7 @@ def rebuild_answer_events(run_pk: int) -> list[dict[str, Any]]:
         answered = {entry.meta["toolCallId"] for entry in entries if entry.role == "toolResult"}
         calls = [block["id"] for block in last.content if block["type"] == "toolCall"]
         end["toolCallIds"] = [call_id for call_id in calls if call_id not in answered]
-    return [*told, _build_event("lifecycle", end)]
+    return [*events, _build_event("lifecycle", end)]
 
 
 def _build_event(stream: str, data: dict[str, Any]) -> dict[str, Any]:

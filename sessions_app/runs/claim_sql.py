@@ -1,4 +1,4 @@
-"""Claim, rescue and renew as SQL: how a worker gets hold of runs and keeps it. Locks and reasons are those of hot_sql.py."""
+"""Claim, recover and renew runs in SQL: how a worker acquires and keeps runs. Locking follows hot_sql.py."""
 
 import datetime as dt
 import uuid
@@ -17,9 +17,9 @@ from sessions_app.runs.types import ClaimedRun
 from sessions_app.tables import FREEZE, LANE, RUN, SESSION, SYSTEM_EVENT
 from sessions_app.transcript.prompt_content import COMPACT, build_prompt_content
 
-UNFINISHED = "('accepted', 'running', 'waiting')"  # letter for letter the condition of the partial index
+UNFINISHED = "('accepted', 'running', 'waiting')"  # must match the condition of the partial index exactly
 
-# Of the run `c`: nobody has stopped it, its agent or everything. The table holds nothing that is in force on almost every day.
+# For run `c`: neither it, its agent nor everything is frozen. The table almost never has freezes in force.
 NOT_FROZEN = f"""
 NOT EXISTS (
   SELECT 1 FROM {FREEZE} f WHERE f.lifted_at IS NULL AND (
@@ -31,15 +31,15 @@ NOT EXISTS (
 """
 
 
-def claim_runs(*, worker: str, lane: str, most: int, lease_seconds: float) -> list[tuple[ClaimedRun, EventBatch]]:
-    """Take up to `most` runs of a lane: parked ones that may go on first, then the heads of sessions, fair between owners."""
-    # Locking the lane and counting are two statements: in a single one, two PostgreSQL workers got past a maximum of 1.
+def claim_runs(*, worker: str, lane: str, max_runs: int, lease_seconds: float) -> list[tuple[ClaimedRun, EventBatch]]:
+    """Claim up to `max_runs` runs of a lane: ready parked runs first, then the heads of sessions, fairly between owners."""
+    # Locking the lane and counting are two statements: in a single one, two PostgreSQL workers exceeded a maximum of 1.
     limit = sql.fetch_row(f"SELECT max_running FROM {LANE} WHERE name = %s{sql.for_update()}", [lane])[0]
     running = sql.fetch_row(f"SELECT count(*) FROM {RUN} WHERE lane = %s AND status = 'running'", [lane])[0]
-    room = min(most, limit - running)
+    room = min(max_runs, limit - running)
     if room <= 0:
         return []
-    # Next is the owner with the fewest running, then the oldest: row_number continues that count inside one claim.
+    # Next is the owner with the fewest running, then the oldest: row_number continues that count within one claim.
     picked = sql.fetch_rows(
         f"""
         SELECT id, session_id FROM (
@@ -67,11 +67,11 @@ def claim_runs(*, worker: str, lane: str, most: int, lease_seconds: float) -> li
     )
 
 
-def recover_runs(*, worker: str, most: int, lease_seconds: float) -> list[tuple[ClaimedRun, EventBatch]]:
-    """Take running runs whose lease has run out. Their lane slot is still theirs, so no lane is asked."""
+def recover_runs(*, worker: str, limit: int, lease_seconds: float) -> list[tuple[ClaimedRun, EventBatch]]:
+    """Take running runs whose lease has expired. They still hold their lane slot, so no lane is checked."""
     expired = f"status = 'running' AND lease_until < {sql.now_expression()}"
-    picked = sql.fetch_rows(f"SELECT id, session_id FROM {RUN} WHERE {expired} ORDER BY id LIMIT %s", [most])
-    # A lease given back by its owner (0) is a hand-over, not a death, and does not count towards the poison limit.
+    picked = sql.fetch_rows(f"SELECT id, session_id FROM {RUN} WHERE {expired} ORDER BY id LIMIT %s", [limit])
+    # A lease released by its worker (0) is a handover, not a crash, and doesn't count toward the recovery limit.
     change = """
         rescues = rescues + CASE WHEN lease_until > 0 THEN 1 ELSE 0 END,
         running_seconds = running_seconds + CASE WHEN lease_until > claimed_at THEN lease_until - claimed_at ELSE 0 END
@@ -83,7 +83,7 @@ def recover_runs(*, worker: str, most: int, lease_seconds: float) -> list[tuple[
 class _ClaimStatement:
     condition: str  # checked again under the lock
     change: str
-    phase: str  # told when the run had begun before
+    phase: str  # sent if the run had already started
 
 
 def _take_runs(
@@ -97,7 +97,8 @@ def _take_runs(
     rows = sql.fetch_rows(
         f"""
         UPDATE {RUN} SET status = 'running', lease_token = lease_token + 1, {taking.change},
-          lease_until = {sql.now_expression()} + %s, claimed_at = {sql.now_expression()}, worker = %s, started_at = coalesce(started_at, %s),
+          lease_until = {sql.now_expression()} + %s, claimed_at = {sql.now_expression()}, worker = %s,
+          started_at = coalesce(started_at, %s),
           seq = seq + 1, steps = CASE WHEN seq = 1 THEN 1 ELSE steps END
         WHERE id IN ({sql.placeholders(run_pks)}) AND {taking.condition}
         RETURNING id, run_id, session_id, owner_id, generation, lane, lease_token, seq, steps, prompt, options,
@@ -107,7 +108,7 @@ def _take_runs(
     )
     if not rows:
         return []
-    # seq was 1 (accepted) and is 2 now: the first start, which also brings the prompt into the transcript.
+    # seq was 1 (accepted) and is now 2: the first start, which also adds the prompt to the transcript.
     first = {row[2]: row[7] == 2 for row in rows}
     opening = {row[2]: _count_opening_entries(orjson.loads(row[10])) for row in rows if first[row[2]]}
     marks = ", ".join(["(%s, %s)"] * len(first))
@@ -122,29 +123,29 @@ def _take_runs(
     )
     sessions = {row[0]: row for row in numbers}
     held = [_to_claimed_run(row, sessions[row[2]], first[row[2]]) for row in rows]
-    # No model reads the run of a call by hand; one that begins with results of tools or only summarises has no words: not told.
+    # No system events for direct tool calls, which no model reads, or for runs that start with tool results or only compact.
     may_be_told = [
         claimed for claimed in held if claimed.first and not claimed.options.keys() & set(system_events.OPTIONS_WITHOUT_EVENTS)
     ]
     waiting = {sql.as_uuid(session_id) for session_id, *_, some_wait in numbers if some_wait}
     happened = _take_system_events([claimed for claimed in may_be_told if claimed.session_id in waiting])
-    taken, prompts = [], []
+    claims, prompts = [], []
     for row, claimed in zip(rows, held, strict=True):
         session = sessions[row[2]]
         begun = NewEvent("lifecycle", {"phase": taking.phase, "rescues": claimed.rescues})
         if claimed.first:
             entries = _opening_entries(claimed, happened.get(claimed.session_id, ""))
-            place = session[2] - len(entries) + 1
+            position = session[2] - len(entries) + 1
             for step, entry in enumerate(entries):
-                prompts.append((EntryPosition(claimed.session_id, claimed.generation, place + step, claimed.pk, step), entry))
+                prompts.append((EntryPosition(claimed.session_id, claimed.generation, position + step, claimed.pk, step), entry))
             if len(entries) != 1:
                 sql.execute(f"UPDATE {RUN} SET steps = %s WHERE id = %s", [len(entries), claimed.pk])
             message = {"messageId": entries[0].message_id} if entries else {}
             begun = NewEvent("lifecycle", {"phase": "start", "startedAt": claimed.started_ms, **message})
-        taken.append((claimed, EventBatch(session[1], claimed.seq, clock.to_ms(now), [begun])))
+        claims.append((claimed, EventBatch(session[1], claimed.seq, clock.to_ms(now), [begun])))
     insert_entries(prompts, now)
-    insert_events([(claimed.session_id, claimed.pk, told) for claimed, told in taken])
-    return taken
+    insert_events([(claimed.session_id, claimed.pk, events) for claimed, events in claims])
+    return claims
 
 
 def _to_claimed_run(row: tuple[Any, ...], session: tuple[Any, ...], first: bool) -> ClaimedRun:
@@ -177,12 +178,12 @@ def _to_claimed_run(row: tuple[Any, ...], session: tuple[Any, ...], first: bool)
 
 
 def _count_opening_entries(options: dict[str, Any]) -> int:
-    """How many entries a run begins with."""
+    """Return how many entries a run starts with."""
     return 0 if COMPACT in options else len(client_tools.tool_results_in(options)) or 1
 
 
 def _opening_entries(claimed: ClaimedRun, happened: str) -> list[NewEntry]:
-    """What a run begins with: its prompt, the results of calls that its caller has made, or nothing."""
+    """Return a run's first entries: its prompt, the results of client tool calls, or nothing."""
     if COMPACT in claimed.options:
         return []
     results = client_tools.tool_results_in(claimed.options)
@@ -192,27 +193,27 @@ def _opening_entries(claimed: ClaimedRun, happened: str) -> list[NewEntry]:
 
 
 def _take_system_events(runs: Sequence[ClaimedRun]) -> dict[uuid.UUID, str]:
-    """Take what waits for these runs; -> session: what its run is told. No statement where nothing waits.
+    """Take the system events queued for these runs; map session to their text. No statement if nothing is queued.
 
-    A run takes what came by the webhook whose limits it has, and every other run what came by none.
+    A run with a webhook's limits takes that webhook's events; every other run takes events without a webhook.
     """
     if not runs:
         return {}
-    found = sql.fetch_rows(
+    rows = sql.fetch_rows(
         f"""
         DELETE FROM {SYSTEM_EVENT} WHERE {" OR ".join(["(session_id = %s AND hook = %s)"] * len(runs))}
         RETURNING id, session_id, text, created_at
         """,
         [value for run in runs for value in (sql.uuid_value(run.session_id), run.options.get(WEBHOOK_KEY, ""))],
     )
-    told: dict[uuid.UUID, list[tuple[str, dt.datetime]]] = {}
-    for _, session_id, text, moment in sorted(found, key=lambda row: int(row[0])):
-        told.setdefault(sql.as_uuid(session_id), []).append((text, sql.as_datetime(moment)))
-    return {session_id: system_events.format_for_model(events) for session_id, events in told.items()}
+    pending: dict[uuid.UUID, list[tuple[str, dt.datetime]]] = {}
+    for _, session_id, text, moment in sorted(rows, key=lambda row: int(row[0])):
+        pending.setdefault(sql.as_uuid(session_id), []).append((text, sql.as_datetime(moment)))
+    return {session_id: system_events.format_for_model(events) for session_id, events in pending.items()}
 
 
 def _build_prompt_entry(claimed: ClaimedRun, happened: str) -> NewEntry:
-    """The prompt, behind what happened meanwhile."""
+    """Build the prompt entry, after the system events."""
     content, text = build_prompt_content(claimed.prompt, claimed.options), claimed.prompt
     if happened:
         content, text = [{"type": "text", "text": happened}, *content], f"{happened}\n\n{text}".strip()
@@ -220,7 +221,7 @@ def _build_prompt_entry(claimed: ClaimedRun, happened: str) -> NewEntry:
 
 
 def renew_leases(held: Sequence[tuple[int, int]], *, lease_seconds: float) -> dict[int, str | None]:
-    """Prolong the leases still held; -> run pk: None, or the reason of a wished abort. Missing ones are lost."""
+    """Renew the leases still held; map run pk to None or the requested abort reason. Missing runs are lost."""
     tables.lock_runs([pk for pk, _ in held])
     rows = sql.fetch_rows(
         f"""
@@ -231,4 +232,4 @@ def renew_leases(held: Sequence[tuple[int, int]], *, lease_seconds: float) -> di
         """,
         [value for pair in held for value in pair] + [lease_seconds],
     )
-    return {pk: reason if asked is not None else None for pk, asked, reason in rows}
+    return {pk: reason if requested_at is not None else None for pk, requested_at, reason in rows}

@@ -1,7 +1,6 @@
-"""Calls of tools that the caller of a run has itself: handed over at the end of the run, answered by the caller's next request.
+"""Tools that the caller of a run executes: calls are handed over at the end of the run, and the next request brings the results.
 
-The results stand in that run's options, {callId, name, text}, and open it in the transcript in place of a user's message.
-Whether a conversation waits for them is asked of client_results.
+The results are stored in that run's options, {callId, name, text}, and open it in the transcript instead of a user message.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,20 +15,20 @@ from sessions_app.events.journal import NewEntry, new_message_id
 from sessions_app.models import Run, Session, ToolCall
 from sessions_app.transcript.rewinds import visible_condition
 
-CLIENT_TOOLS = "clientTools"  # in a run's options
-TOOL_RESULTS = "toolResults"  # likewise
-HANDED_OVER = "tool_calls"  # why a run ended whose last answer is for the caller to carry out
+CLIENT_TOOLS = "clientTools"  # run option
+TOOL_RESULTS = "toolResults"  # run option
+HANDED_OVER = "tool_calls"  # end reason of a run whose last answer has calls for the client to execute
 
 
 def client_tools_in(options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Those that the caller has, each {name, description, parameters}."""
-    found: list[dict[str, Any]] = options.get(CLIENT_TOOLS, [])
-    return found
+    """Return the client's tools, each {name, description, parameters}."""
+    tools: list[dict[str, Any]] = options.get(CLIENT_TOOLS, [])
+    return tools
 
 
 def tool_results_in(options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = options.get(TOOL_RESULTS, [])
-    return found
+    results: list[dict[str, Any]] = options.get(TOOL_RESULTS, [])
+    return results
 
 
 def to_entries(results: Sequence[Mapping[str, Any]]) -> list[NewEntry]:
@@ -41,20 +40,20 @@ def build_result_entry(call_id: str, name: str, text: str) -> NewEntry:
     return NewEntry("tool_result", "toolResult", [{"type": "text", "text": text}], text, new_message_id(), meta)
 
 
-MAX_CALLS = 200  # of one answer, and as many results
+MAX_CALLS = 200  # in one answer; the same limit applies to results
 
 
 def accept_results(session: Session, options: dict[str, Any]) -> dict[str, Any]:
-    """The options with the name of each result's tool. Whoever calls this has locked the session."""
+    """Return the options with each result's tool name added. The caller has locked the session."""
     if Run.objects.filter(session=session, status__in=Run.UNFINISHED).exists():
-        raise Conflict("the session has an unfinished run; wait for its end", retryable=True, details={"code": "RUN_UNFINISHED"})
+        raise Conflict("the session has an unfinished run; wait until it ends", retryable=True, details={"code": "RUN_UNFINISHED"})
     waiting = _open_calls(session)
     named = []
     for result in tool_results_in(options):
         if result["callId"] not in waiting:
             raise InvalidRequest(
-                f"the result for call {result['callId']!r} answers no open call of this conversation; "
-                f"open are: {', '.join(waiting) or 'none'}",
+                f"tool result {result['callId']!r} doesn't match an open call of this session; "
+                f"open calls: {', '.join(waiting) or 'none'}",
                 details={"code": "UNKNOWN_TOOL_CALL", "callId": result["callId"]},
             )
         named.append({**result, "name": waiting[result["callId"]]})
@@ -66,17 +65,18 @@ def accept_results(session: Session, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _open_calls(session: Session) -> dict[str, str]:
-    """Call id -> name of the tool, of the calls in the last answer that have no result. None if a user has spoken since."""
-    newest = sql.fetch_rows(
+    """Map call ID to tool name for calls in the last answer without a result. Empty if a user has written since."""
+    rows = sql.fetch_rows(
         f"""
         SELECT e.role, e.content, e.meta FROM {tables.ENTRY} e JOIN {tables.SESSION} s ON s.id = e.session_id
-        WHERE e.session_id = %s AND e.generation = s.generation AND e.kind IN ('message', 'tool_result') AND {visible_condition("e")}
+        WHERE e.session_id = %s AND e.generation = s.generation
+          AND e.kind IN ('message', 'tool_result') AND {visible_condition("e")}
         ORDER BY e.position DESC LIMIT %s
         """,
         [sql.uuid_value(session.pk), MAX_CALLS],
     )
     answered: set[str] = set()
-    for role, content, meta in newest:
+    for role, content, meta in rows:
         if role == "toolResult":
             answered.add(orjson.loads(meta)["toolCallId"])
         elif role == "assistant":

@@ -1,6 +1,6 @@
-"""Summaries of a conversation on request: a run of its own in the session's queue, which says nothing and asks for nothing else.
+"""Compaction on request: a separate run in the session's queue that only writes the summary.
 
-Its wish stands in the run's options, {words, maxLines}; it opens with no message. What is done there is agents.compactor's.
+Its parameters are in the run's options, {words, maxLines}; it has no opening message. agents.compactor does the work.
 """
 
 from collections.abc import Mapping
@@ -15,32 +15,32 @@ from sessions_app.runs.lifecycle import AcceptedRun
 from sessions_app.runs.types import RunState
 from sessions_app.transcript.prompt_content import COMPACT
 
-COMPACTED, NOTHING_TO_COMPACT = "compacted", "nothing_to_compact"  # how such a run ends
+COMPACTED, NOTHING_TO_COMPACT = "compacted", "nothing_to_compact"  # end reasons of such a run
 MAX_INSTRUCTIONS_LENGTH = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionOutcome:
     compacted: bool
-    kept: int | None = None  # messages that stay word for word
+    kept: int | None = None  # messages kept verbatim
     reason: str = ""
 
 
 def request_compaction(user: User, session: Session, *, run_id: str, words: str = "", max_lines: int | None = None) -> AcceptedRun:
-    """Queue it, behind whatever the session is doing. With `max_lines` no model is asked: what is older is left out.
+    """Queue a compaction after the session's other runs. With `max_lines`, older entries are dropped without calling a model.
 
-    For its owner only, like a reset: a guest's wish would decide which of the owner's words the model still knows.
+    Only for the owner, like a reset: otherwise a guest could decide which of the owner's messages the model still sees.
     """
     if session.owner_id != user.pk:
-        raise Forbidden("only its owner may have this session summarised; ask them")
-    wish: dict[str, Any] = {"words": words[:MAX_INSTRUCTIONS_LENGTH], **({"maxLines": max_lines} if max_lines else {})}
+        raise Forbidden("only the owner can compact this session")
+    request: dict[str, Any] = {"words": words[:MAX_INSTRUCTIONS_LENGTH], **({"maxLines": max_lines} if max_lines else {})}
     prompt = " ".join(filter(None, ("/compact", words[:MAX_INSTRUCTIONS_LENGTH])))
-    return lifecycle.accept_run(user=user, session=session, run_id=run_id, prompt=prompt, options={COMPACT: wish})
+    return lifecycle.accept_run(user=user, session=session, run_id=run_id, prompt=prompt, options={COMPACT: request})
 
 
 def compaction_options_in(options: Mapping[str, Any]) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = options.get(COMPACT)
-    return found
+    request: dict[str, Any] | None = options.get(COMPACT)
+    return request
 
 
 def skips_model(options: Mapping[str, Any]) -> bool:
@@ -48,8 +48,8 @@ def skips_model(options: Mapping[str, Any]) -> bool:
 
 
 def read_compaction_outcome(state: RunState) -> CompactionOutcome:
-    """Of a run that has ended, and not failed."""
-    made = TranscriptEntry.objects.filter(run=state.pk, kind=TranscriptEntry.Kind.COMPACTION).order_by("-position").first()
-    if made is not None:
-        return CompactionOutcome(True, made.meta.get("kept"))
+    """Return the outcome of a run that ended without failing."""
+    summary = TranscriptEntry.objects.filter(run=state.pk, kind=TranscriptEntry.Kind.COMPACTION).order_by("-position").first()
+    if summary is not None:
+        return CompactionOutcome(True, summary.meta.get("kept"))
     return CompactionOutcome(False, reason=state.reason if state.status == Run.Status.COMPLETED else state.reason or state.status)

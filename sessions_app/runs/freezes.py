@@ -1,7 +1,7 @@
-"""Stopping everything, one agent or one run, and letting it go on again. A row says so, until it is lifted with a reason.
+"""Freeze everything, one agent or one run, and resume it. A row records it until it is lifted with a reason.
 
-While it is in force no worker claims what it covers (lease_sql), no call of a tool begins (`hold_starts`), and whoever works on
-such a run parks it (agents.worker). Messages are accepted and approvals answered as always; what they set going waits.
+While a freeze is in force, no worker claims the runs it covers (claim_sql), no tool call starts (`check_not_frozen`), and workers
+park such runs. Messages are still accepted and approvals decided; the runs they start or continue wait.
 """
 
 import logging
@@ -24,49 +24,49 @@ log = logging.getLogger(__name__)
 PERMISSION = "accounts.administer_gateway"
 MAX_REASON_LENGTH = 500
 MAX_SUBJECT_LENGTH = 64
-MAX_RUN_DIGITS = 18  # digits that every database takes for a key
-_STARTS_LOCK = 0x0C1A_57A7  # any number: shared by whoever starts a tool, held alone by whoever stops
+MAX_RUN_DIGITS = 18  # digits; every database accepts a key of this size
+_STARTS_LOCK = 0x0C1A_57A7  # arbitrary: shared by tool starts, exclusive for freezing
 
 
 class RunFrozen(Exception):
-    """People have stopped this run: it must not act."""
+    """This run is frozen and must not act."""
 
 
 @transaction.atomic
 def freeze(scope: str, subject: str = "", *, reason: str, by: User | None, by_name: str = "") -> tuple[Freeze, bool]:
-    """Stop what is named; -> the stop in force, and whether it is new. Without an account it is the host's owner, by that name.
+    """Freeze the scope; return the freeze in force, and whether it is new. Without an account, `by_name` is the host's operator.
 
-    It must have a transaction of its own: while it waits for tools that are just being started, it must hold nothing else.
+    Needs its own transaction: while it waits for tools that are starting, it must hold no other locks.
     """
-    who = _actor_name(by, by_name)
+    actor_name = _actor_name(by, by_name)
     scope, subject = _clean_scope(scope, subject)
     reason = _clean_reason(reason)
     sql.lock_advisory(_STARTS_LOCK)
-    if known := Freeze.objects.filter(scope=scope, subject=subject, lifted_at__isnull=True).first():
-        return known, False
-    made = Freeze.objects.create(scope=scope, subject=subject, reason=reason, by=by, by_name=who, at=clock.now())
+    if existing := Freeze.objects.filter(scope=scope, subject=subject, lifted_at__isnull=True).first():
+        return existing, False
+    created = Freeze.objects.create(scope=scope, subject=subject, reason=reason, by=by, by_name=actor_name, at=clock.now())
     announce.notify_freezes_changed()
-    _record_change("panic.stopped", made)
-    return made, True
+    _record_change("panic.stopped", created)
+    return created, True
 
 
 @transaction.atomic
 def resume(scope: str, subject: str = "", *, reason: str, by: User | None, by_name: str = "") -> Freeze:
-    """Let it go on. Runs that waited for this are ready already, so this row is all that kept them."""
-    who, reason = _actor_name(by, by_name), _clean_reason(reason)
-    stamp = {"lifted_at": clock.now(), "lifted_by": by, "lifted_by_name": who, "lifted_reason": reason}
-    found = Freeze.objects.filter(scope=scope, subject=subject, lifted_at__isnull=True).order_by("pk").first()
-    if found is None or not Freeze.objects.filter(pk=found.pk, lifted_at__isnull=True).update(**stamp):
+    """Lift a freeze. Runs parked by it are already ready; only this row held them."""
+    actor_name, reason = _actor_name(by, by_name), _clean_reason(reason)
+    stamp = {"lifted_at": clock.now(), "lifted_by": by, "lifted_by_name": actor_name, "lifted_reason": reason}
+    freeze_row = Freeze.objects.filter(scope=scope, subject=subject, lifted_at__isnull=True).order_by("pk").first()
+    if freeze_row is None or not Freeze.objects.filter(pk=freeze_row.pk, lifted_at__isnull=True).update(**stamp):
         raise NotFound(_("This is not frozen."))
-    found.refresh_from_db()
+    freeze_row.refresh_from_db()
     announce.notify_freezes_changed()
-    _record_change("panic.resumed", found)
-    return found
+    _record_change("panic.resumed", freeze_row)
+    return freeze_row
 
 
 @transaction.atomic
 def close_freezes_of_ended_runs() -> int:
-    """A stop of a single run is over when the run is: somebody aborted it, or it ended before its worker heard."""
+    """Lift freezes of single runs that have ended: they were stopped, or ended before their worker saw the freeze."""
     lifted = 0
     for stop in Freeze.objects.filter(scope=Freeze.Scope.RUN, lifted_at__isnull=True):
         if not Run.objects.filter(pk=int(stop.subject), status__in=Run.UNFINISHED).exists():
@@ -76,12 +76,12 @@ def close_freezes_of_ended_runs() -> int:
 
 
 def list_active() -> list[Freeze]:
-    """What is stopped now, the widest first."""
+    """List freezes in force, widest scope first."""
     return sorted(Freeze.objects.filter(lifted_at__isnull=True), key=lambda each: (Freeze.Scope.values.index(each.scope), each.at))
 
 
 def find_freeze(agent: str, run_pk: int) -> Freeze | None:
-    """What keeps a run from going on; of several the widest."""
+    """Find the freeze that holds a run; the widest if there are several."""
     return next((each for each in list_active() if each.covers(agent, run_pk)), None)
 
 
@@ -90,48 +90,48 @@ def is_frozen(agent: str, run_pk: int) -> bool:
 
 
 def check_not_frozen(agent: str, run_pk: int) -> None:
-    """In the transaction that marks a call as started: Frozen, or no stop is committed before that start is."""
-    # PostgreSQL would let a stop commit between our look and our commit. SQLite has one writer at a time.
+    """Raise RunFrozen, or guarantee that no freeze commits before the caller's tool start does. Call it in that transaction."""
+    # PostgreSQL would let a freeze commit between our check and our commit. SQLite has one writer at a time.
     sql.lock_advisory(_STARTS_LOCK, shared=True)
-    if found := find_freeze(agent, run_pk):
-        raise RunFrozen(found.words)
+    if active := find_freeze(agent, run_pk):
+        raise RunFrozen(active.words)
 
 
 def count_still_running(stops: Iterable[Freeze], *, gone: Iterable[str] = ()) -> int:
-    """Runs that a worker has and that should not go on: each is given up within a second or two. `gone` are dead workers."""
+    """Count frozen runs that a worker still holds: each is released within a second or two. `gone` are dead workers."""
     working = Run.objects.filter(status=Run.Status.RUNNING).exclude(worker__in=gone).values_list("session__agent", "pk")
     return sum(any(stop.covers(agent, pk) for stop in stops) for agent, pk in working)
 
 
 def list_for_session(session: Session, stops: Iterable[Freeze]) -> list[Freeze]:
-    """Those that keep a session from going on."""
+    """List the freezes that hold a session."""
     unfinished = Run.objects.filter(session=session, status__in=Run.UNFINISHED).values_list("pk", flat=True)
     keys = {str(pk) for pk in unfinished}
     return [stop for stop in stops if (stop.subject in keys if stop.scope == Freeze.Scope.RUN else stop.covers(session.agent, 0))]
 
 
 def list_visible(user: User) -> list[Freeze]:
-    """All for those who may lift them; to others not the single runs of people whose sessions they do not see."""
+    """List all freezes for users who can lift them; others don't see freezes of single runs in sessions they can't see."""
     stops = list_active()
     keys = [int(stop.subject) for stop in stops if stop.scope == Freeze.Scope.RUN]
     if not keys or user.has_perm(PERMISSION):
         return stops
-    seen = {str(pk) for pk in Run.objects.for_user(user).filter(pk__in=keys).values_list("pk", flat=True)}
-    return [stop for stop in stops if stop.scope != Freeze.Scope.RUN or stop.subject in seen]
+    visible = {str(pk) for pk in Run.objects.for_user(user).filter(pk__in=keys).values_list("pk", flat=True)}
+    return [stop for stop in stops if stop.scope != Freeze.Scope.RUN or stop.subject in visible]
 
 
 def may_freeze(user: User) -> bool:
-    """People who administer the gateway; never a program's account."""
+    """Return whether the user can freeze: operators, never service accounts."""
     return user.is_active and not user.is_service and user.has_perm(PERMISSION)
 
 
 def _actor_name(by: User | None, by_name: str) -> str:
     if by is not None and not may_freeze(by):
         raise Forbidden(_("Only operators can freeze or resume."))
-    who = by.get_full_name() if by is not None else by_name
-    if not who:
+    name = by.get_full_name() if by is not None else by_name
+    if not name:
         raise InvalidRequest(_("The operator’s name is required."))
-    return who[:150]
+    return name[:150]
 
 
 def _clean_reason(reason: str) -> str:
@@ -160,9 +160,9 @@ def _clean_scope(scope: str, subject: str) -> tuple[str, str]:
 
 
 def _record_change(action: str, stop: Freeze) -> None:
-    """Where a stop and its end are written down, in their own transaction."""
+    """Record a freeze or its end in the audit log, in the same transaction."""
     lifted = action == "panic.resumed"
     by, name = (stop.lifted_by, stop.lifted_by_name) if lifted else (stop.by, stop.by_name)
-    actor = acting.actor_for_user(by) if by else Actor("person", "", name)  # whoever sits at the command line
+    actor = acting.actor_for_user(by) if by else Actor("person", "", name)  # the operator at the command line
     audit_log.record(action, actor=actor, subject=(stop.scope, stop.subject), reason=stop.lifted_reason if lifted else stop.reason)
     log.info("%s: %s, by %s", action, stop, name)

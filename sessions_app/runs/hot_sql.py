@@ -1,9 +1,9 @@
-"""Accept, step and append as SQL: with the claim (lease_sql.py) the operations on every run's path, for both databases.
+"""Accept, step and append in SQL: with the claim (claim_sql.py), the operations on every run's path, for both databases.
 
-Through the ORM, building queries was three quarters of the writer's time (74 runs a second against 260-290). Everything
-else stays ORM. These functions run inside a transaction that the caller holds. Locks are always taken in the order lane,
+Through the ORM, building queries took three quarters of the writer's time (74 runs per second against 260-290). Everything
+else uses the ORM. These functions run inside the caller's transaction. Locks are always taken in the order lane,
 session, run; on SQLite the transaction itself (BEGIN IMMEDIATE) is the lock. Only these two modules write `Run.status`;
-the steps they allow are those of `Run.ENTERED_FROM`.
+the transitions they allow are those of `Run.ENTERED_FROM`.
 """
 
 import uuid
@@ -22,28 +22,28 @@ from sessions_app.transcript.prompt_content import COMPACT, attachment_blocks
 
 
 class LeaseLost(Exception):
-    """The run has another owner or another status by now: stop working on it."""
+    """The run has another worker or status by now: stop working on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
     session_id: uuid.UUID
     owner_id: int
-    sender: str  # their name, for those who share the session
+    sender: str  # the author's name, for other members of the session
     run_id: str
     request_hash: str
     lane: str
     prompt: str
-    title: str  # of the session, if it has none yet
+    title: str  # session title, if it has none yet
     options: dict[str, Any]
     timeout_seconds: float | None
 
 
 def insert_run(run: NewRun) -> tuple[int, EventBatch] | None:
-    """Insert a run, its first event and its place in the session's order; None when the key was taken meanwhile."""
+    """Insert a run and its first event in the session's order; None if the run ID was taken concurrently."""
     now = clock.now()
     session_id, moment = sql.uuid_value(run.session_id), sql.datetime_value(now)
-    # The session row is locked first: run ids of one session are then given in the order of their commits.
+    # Lock the session row first, so that run IDs of one session are assigned in commit order.
     session = sql.fetch_rows(
         f"""
         UPDATE {SESSION} SET cursor = cursor + 1, updated_at = %s, title = CASE WHEN title = '' THEN %s ELSE title END,
@@ -53,7 +53,7 @@ def insert_run(run: NewRun) -> tuple[int, EventBatch] | None:
         [moment, run.title, tokenize_title(run.title), session_id],
     )
     if not session:
-        raise NotFound("the session was deleted meanwhile")
+        raise NotFound("the session was deleted")
     cursor, generation = session[0]
     values = [session_id, run.owner_id, generation, run.run_id, run.request_hash, run.lane, run.prompt]
     inserted = sql.fetch_rows(
@@ -69,27 +69,27 @@ def insert_run(run: NewRun) -> tuple[int, EventBatch] | None:
         [*values, sql.json_text(run.options), run.timeout_seconds, moment],
     )
     if not inserted:
-        # Another process was first. The number goes back before anybody could see it: we hold the row.
+        # Another process was first. Return the cursor number before anyone can see it: we hold the row lock.
         sql.execute(f"UPDATE {SESSION} SET cursor = cursor - 1 WHERE id = %s", [session_id])
         return None
     accepted: dict[str, Any] = {"phase": "accepted", "prompt": run.prompt, "sender": run.sender, "acceptedAt": clock.to_ms(now)}
     if brought := attachment_blocks(run.options):
         accepted["attachments"] = brought
     if COMPACT in run.options:
-        accepted["operation"] = COMPACT  # no message: nobody shows the prompt as one
+        accepted["operation"] = COMPACT  # has no message, so clients don't show the prompt as one
     first = NewEvent("lifecycle", accepted)
-    told = EventBatch(cursor, 1, clock.to_ms(now), [first])
-    insert_events([(run.session_id, inserted[0][0], told)])
-    return inserted[0][0], told
+    batch = EventBatch(cursor, 1, clock.to_ms(now), [first])
+    insert_events([(run.session_id, inserted[0][0], batch)])
+    return inserted[0][0], batch
 
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
-    """What one step of a run adds, all or nothing: events, transcript entries, usage and perhaps the next status."""
+    """What one step of a run writes, all or nothing: events, transcript entries, usage and optionally the next status."""
 
     run_pk: int
     session_id: uuid.UUID
-    lease: int | None  # None: the run has no owner (accepted or waiting) and is moved by somebody else
+    lease: int | None  # None: no worker holds the run (accepted or waiting)
     events: Sequence[NewEvent] = ()
     entries: Sequence[NewEntry] = ()
     generation: int = 1
@@ -103,7 +103,7 @@ class RunStep:
 
 
 def commit_step(step: RunStep) -> EventBatch:
-    """Write one step of a run under its fence; LeaseLost when the run is no longer this worker's."""
+    """Write one step of a run under its lease; raise LeaseLost if this worker no longer holds the run."""
     now = clock.now()
     n, m = len(step.events), len(step.entries)
     usage = [step.input_tokens, step.output_tokens, step.cost_microusd]
@@ -149,13 +149,13 @@ def commit_step(step: RunStep) -> EventBatch:
     if not session or not run:
         raise LeaseLost(f"run {step.run_pk} is no longer held under lease {step.lease}")
     (cursor, entry_count), (seq, steps) = session[0], run[0]
-    told = EventBatch(cursor - n + 1, seq - n + 1, clock.to_ms(now), step.events)
-    places = [
+    batch = EventBatch(cursor - n + 1, seq - n + 1, clock.to_ms(now), step.events)
+    positions = [
         EntryPosition(step.session_id, step.generation, entry_count - m + 1 + i, step.run_pk, steps - m + i) for i in range(m)
     ]
-    insert_entries(list(zip(places, step.entries, strict=True)), now)
-    insert_events([(step.session_id, step.run_pk, told)])
-    return told
+    insert_entries(list(zip(positions, step.entries, strict=True)), now)
+    insert_events([(step.session_id, step.run_pk, batch)])
+    return batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class EventAppend:
 
 
 def append_events(batch: Sequence[EventAppend]) -> dict[int, EventBatch]:
-    """Append events to many runs at once; a run whose fence fails is left out, the others are written."""
+    """Append events to many runs; runs whose lease check fails are left out, the others are written."""
     batch = sorted(batch, key=lambda item: item.session_id)
     tables.lock_sessions([sql.uuid_value(item.session_id) for item in batch])
     held = dict(

@@ -1,4 +1,4 @@
-"""Lanes: how many runs of a kind may go on at once, and a warning when one waits too long."""
+"""Lanes: limits on concurrent runs per kind, and a warning when a run is queued too long."""
 
 import logging
 from typing import Any
@@ -16,14 +16,14 @@ DEFAULT_MAX_RUNNING = {MAIN: 64, CRON: 5, SUBAGENT: 8, NESTED: 2}
 
 
 def install_lanes(**_: Any) -> None:
-    """After every migration: the four lanes exist; an operator's own maximum is kept."""
+    """Create the four lanes after every migration; limits set by an operator stay."""
     Lane.objects.bulk_create(
-        [Lane(name=name, max_running=most) for name, most in DEFAULT_MAX_RUNNING.items()], ignore_conflicts=True
+        [Lane(name=name, max_running=limit) for name, limit in DEFAULT_MAX_RUNNING.items()], ignore_conflicts=True
     )
 
 
 def report_lanes() -> list[dict[str, Any]]:
-    """Running, waiting and the longest wait of each lane, for status and the dashboard."""
+    """Return running, queued and longest wait per lane, for status and the dashboard."""
     counts: dict[str, Any] = {
         row["lane"]: row
         for row in Run.objects.filter(status__in=Run.UNFINISHED)
@@ -56,13 +56,13 @@ def report_lanes() -> list[dict[str, Any]]:
 
 
 class LaneDelayMonitor:
-    """Lanes whose oldest run waits too long, told when that begins, every ten minutes while it lasts, and when it is over.
+    """Log lanes whose oldest run has been queued too long: at the start, every ten minutes, and at the end.
 
-    Each worker's sweep has one; what was told is forgotten with it.
+    Each worker's sweep has one; its state is not persisted.
     """
 
     def __init__(self) -> None:
-        self._warned: dict[str, float] = {}  # lane -> when it was last told, by `clock.boot_time`
+        self._warned: dict[str, float] = {}  # lane -> time of the last warning, by `clock.boot_time`
 
     def look(self) -> None:
         now = clock.boot_time()
@@ -70,11 +70,11 @@ class LaneDelayMonitor:
             lane = row["lane"]
             if not row["late"]:
                 if self._warned.pop(lane, None) is not None:
-                    log.info("lane %s is on time again", lane)
+                    log.info("lane %s is no longer delayed", lane)
             elif lane not in self._warned or now - self._warned[lane] >= REPEAT_WARNING_SECONDS:
                 self._warned[lane] = now
                 log.warning(
-                    "lane %s: the oldest of %d queued runs has waited %.1f s (%d of at most %d are running)",
+                    "lane %s: oldest of %d queued runs has waited %.1f s (%d of max %d running)",
                     lane,
                     row["queued"],
                     row["oldestWaitMs"] / 1000,

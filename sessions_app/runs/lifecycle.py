@@ -1,4 +1,4 @@
-"""A run's life as others see it: accepted once, aborted on request, parked and made ready. Workers move it in queue.py."""
+"""A run's life cycle outside of workers: accepted once, stopped on request, made ready. Workers use queue.py."""
 
 import hashlib
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from sessions_app.runs.client_tools import tool_results_in
 from sessions_app.transcript import rewinds
 from sessions_app.transcript.prompt_content import COMPACT, attachment_blocks, comparable_options
 
-SENT_BY = "sentBy"  # in the options of a run: the call of another run that sent its message, and what it came through
+SENT_BY = "sentBy"  # run option: the tool call of another run that sent this message, and its channel
 MAX_RUN_ID_LENGTH = 200
 MAX_TITLE_LENGTH = 80
 
@@ -47,7 +47,7 @@ class AcceptedRun:
 class AbortResult:
     run_id: str
     pk: int
-    ended: bool  # False: a worker has it and will confirm
+    ended: bool  # False: a worker holds the run and will confirm
 
 
 @transaction.atomic
@@ -61,30 +61,30 @@ def accept_run(
     lane: str = lanes.MAIN,
     timeout_seconds: float | None = None,
 ) -> AcceptedRun:
-    """Queue a prompt. The same key with the same request answers with the first run; with another, it is a conflict."""
+    """Queue a prompt. The same run ID with the same request returns the first run; with a different request, raise Conflict."""
     if not run_id or len(run_id) > MAX_RUN_ID_LENGTH:
-        raise InvalidRequest(f"idempotencyKey has 1 to {MAX_RUN_ID_LENGTH} characters")
+        raise InvalidRequest(f"idempotencyKey must have 1 to {MAX_RUN_ID_LENGTH} characters")
     if lane not in lanes.DEFAULT_MAX_RUNNING:
-        raise InvalidRequest(f"there is no lane {lane!r}; choose one of {', '.join(lanes.DEFAULT_MAX_RUNNING)}")
+        raise InvalidRequest(f"unknown lane {lane!r}; use one of {', '.join(lanes.DEFAULT_MAX_RUNNING)}")
     options = options or {}
     digest = _hash_request(session.id, prompt, options, lane)
     if first := _find_accepted(user, run_id, digest):
         return first
-    if user.key_limits:  # stays with the run, whoever rescues or resumes it
+    if user.key_limits:  # stays with the run, whichever worker recovers or resumes it
         options = {**options, TOKEN_LIMITS_KEY: user.key_limits}
     if session.owner_id != user.pk:
-        tables.lock_sessions([sql.uuid_value(session.id)])  # who takes the share back stops this run, or has done so already
+        tables.lock_sessions([sql.uuid_value(session.id)])  # revoking the share either stops this run or has already taken effect
     check_may_write(user, session)
     queued = sql.fetch_row(f"SELECT count(*) FROM {tables.RUN} WHERE status = 'accepted' AND owner_id = %s", [user.pk])[0]
     if queued >= settings.MAX_QUEUED_PER_USER:
         raise QueueFull(
-            f"{queued} of your runs are still waiting to start; wait for some to end or stop them",
+            f"{queued} of your runs are queued; wait for some to finish or stop them",
             retryable=True,
             retry_after_ms=1000,
         )
     if replaces := options.get("replaces"):
         tables.lock_sessions([sql.uuid_value(session.id)])
-        if first := _find_accepted(user, run_id, digest):  # by another process, before the session was ours
+        if first := _find_accepted(user, run_id, digest):  # accepted by another process before we locked the session
             return first
         rewinds.rewind_before(user, session, replaces)
     if tool_results_in(options):
@@ -106,23 +106,25 @@ def accept_run(
             timeout_seconds=timeout_seconds,
         )
     )
-    if inserted is None:  # another process was first with this key
+    if inserted is None:  # another process was first with this run ID
         raced = _find_accepted(user, run_id, digest)
         if raced is None:
-            raise Conflict("the same idempotencyKey is being accepted elsewhere; send it again", retryable=True)
+            raise Conflict("a request with this idempotencyKey is in progress; retry", retryable=True)
         return raced
-    pk, told = inserted
-    events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=told, run_pk=pk, run_id=run_id)
+    pk, batch = inserted
+    events.announce(
+        session_id=session.id, session_key=session.key, owner_id=session.owner_id, batch=batch, run_pk=pk, run_id=run_id
+    )
     events.notify_workers(pk, "accepted")
     transaction.on_commit(metrics.runs_accepted.labels(lane).inc)
-    return AcceptedRun(pk, run_id, session.id, session.key_for(user.pk), Run.Status.ACCEPTED, True, told.ts)
+    return AcceptedRun(pk, run_id, session.id, session.key_for(user.pk), Run.Status.ACCEPTED, True, batch.ts)
 
 
 @transaction.atomic
 def request_abort(*, user: User, session: Session, run_id: str | None = None, reason: str = "rpc") -> list[AbortResult]:
-    """Stop the runs of a session, or one of them. Queued and parked ones end here; a running one is ended by its worker.
+    """Stop the runs of a session, or one of them. Queued and parked runs end here; the worker ends a running one.
 
-    With the reason WITHDRAWN only one's own whose turn has not come, and one that was stopped before it came is forgotten too.
+    With the reason WITHDRAWN, only the user's own runs that haven't started; one stopped before it started is hidden too.
     """
     check_may_write(user, session)
     tables.lock_sessions([sql.uuid_value(session.id)])
@@ -137,7 +139,7 @@ def request_abort(*, user: User, session: Session, run_id: str | None = None, re
 
 
 def abort_runs_of(person: User, session: Session, *, reason: str) -> None:
-    """Stop what one person has begun in a session, which the caller has locked."""
+    """Stop one user's runs in a session that the caller has locked."""
     for run in Run.objects.filter(session=session, owner=person, status__in=Run.UNFINISHED).order_by("id"):
         _abort_run(run, session, reason)
 
@@ -145,7 +147,8 @@ def abort_runs_of(person: User, session: Session, *, reason: str) -> None:
 def _abort_run(run: Run, session: Session, reason: str) -> AbortResult:
     if run.status == Run.Status.RUNNING:
         sql.execute(
-            f"UPDATE {tables.RUN} SET abort_requested_at = {sql.now_expression()}, abort_reason = %s WHERE id = %s AND status = 'running'",
+            f"UPDATE {tables.RUN} SET abort_requested_at = {sql.now_expression()}, abort_reason = %s "
+            "WHERE id = %s AND status = 'running'",
             [reason, run.pk],
         )
         events.notify_workers(run.pk, "abort")
@@ -155,9 +158,9 @@ def _abort_run(run: Run, session: Session, reason: str) -> AbortResult:
 
 
 def end_unowned_run(run: Run, session: Session, to: Run.Status, reason: str, error: str = "") -> None:
-    """End a run that no worker holds. Who keeps something for it, such as questions about its calls, hears `unowned_run_ended`."""
+    """End a run that no worker holds. Modules with state for it, such as approval requests, receive `unowned_run_ended`."""
     undecided, results = tool_calls.close_waiting(run.pk, reason) if run.status == Run.Status.WAITING else ([], [])
-    told = hot_sql.commit_step(
+    batch = hot_sql.commit_step(
         hot_sql.RunStep(
             run_pk=run.pk,
             session_id=session.id,
@@ -172,14 +175,14 @@ def end_unowned_run(run: Run, session: Session, to: Run.Status, reason: str, err
     )
     unowned_run_ended.send(Run, run_pk=run.pk, reason=reason)
     events.announce(
-        session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=told, run_pk=run.pk, run_id=run.run_id
+        session_id=session.id, session_key=session.key, owner_id=session.owner_id, batch=batch, run_pk=run.pk, run_id=run.run_id
     )
     events.notify_workers(run.pk, "ended")
     transaction.on_commit(metrics.runs_ended.labels(to).inc)
 
 
 def build_end_event(to: Run.Status, reason: str, error: str = "", **more: Any) -> NewEvent:
-    """The last event of a run: `end`, with `aborted` for an abort, or `error`."""
+    """Build the last event of a run: `end`, with `aborted` for an abort, or `error`."""
     ended = {"endedAt": clock.now_ms(), **more}
     if to == Run.Status.FAILED:
         return NewEvent("lifecycle", {"phase": "error", "error": error, "kind": reason, **ended})
@@ -187,18 +190,19 @@ def build_end_event(to: Run.Status, reason: str, error: str = "", **more: Any) -
 
 
 def check_may_write(user: User, session: Session) -> None:
-    """Forbidden for those who may only read it."""
+    """Raise Forbidden for users with read-only access."""
     if session.owner_id == user.pk:
         return
     if not SessionMember.objects.filter(session=session, user=user, role=SessionMember.Role.WRITER).exists():
-        raise Forbidden("you may read this session but not write in it; ask its owner")
+        raise Forbidden("you have read-only access to this session; ask its owner for write access")
 
 
 @transaction.atomic
 def make_runs_ready(run_pks: Sequence[int]) -> int:
-    """Let parked runs go on: what they waited for is decided."""
+    """Mark parked runs as ready to continue."""
     changed = sql.fetch_rows(
-        f"UPDATE {tables.RUN} SET ready_at = {sql.now_expression()} WHERE id IN ({sql.placeholders(run_pks)}) AND status = 'waiting' RETURNING id",
+        f"UPDATE {tables.RUN} SET ready_at = {sql.now_expression()} "
+        f"WHERE id IN ({sql.placeholders(run_pks)}) AND status = 'waiting' RETURNING id",
         run_pks,
     )
     for (pk,) in changed:
@@ -207,26 +211,26 @@ def make_runs_ready(run_pks: Sequence[int]) -> int:
 
 
 def _find_accepted(user: User, run_id: str, digest: str) -> AcceptedRun | None:
-    found = sql.fetch_rows(
+    rows = sql.fetch_rows(
         f"SELECT r.id, r.session_id, s.owner_id, s.key, r.status, r.accepted_at, r.request_hash FROM {tables.RUN} r "
         f"JOIN {tables.SESSION} s ON s.id = r.session_id WHERE r.owner_id = %s AND r.run_id = %s",
         [user.pk, run_id],
     )
-    if not found:
+    if not rows:
         return None
-    pk, session_id, owner_id, key, status, accepted_at, first_digest = found[0]
+    pk, session_id, owner_id, key, status, accepted_at, first_digest = rows[0]
     if first_digest != digest:
-        raise Conflict("this idempotencyKey was used for another request; choose a new one", details={"runId": run_id})
+        raise Conflict("this idempotencyKey was used for a different request; use a new one", details={"runId": run_id})
     key = Session(id=sql.as_uuid(session_id), owner_id=owner_id, key=key).key_for(user.pk)
     return AcceptedRun(pk, run_id, sql.as_uuid(session_id), key, status, False, clock.to_ms(sql.as_datetime(accepted_at)))
 
 
 def _make_title(prompt: str, options: dict[str, Any]) -> str:
-    """What a session is called after its first message: its words, or what came without any."""
+    """Make a session title from the first message: its text, or its attachment names."""
     if COMPACT in options:
         return ""
-    words = " ".join(prompt.split()) or ", ".join(block["name"] for block in attachment_blocks(options))
-    return words[:MAX_TITLE_LENGTH]
+    text = " ".join(prompt.split()) or ", ".join(block["name"] for block in attachment_blocks(options))
+    return text[:MAX_TITLE_LENGTH]
 
 
 def _hash_request(session_id: UUID, prompt: str, options: dict[str, Any], lane: str) -> str:

@@ -1,4 +1,4 @@
-"""What a connector has to deliver: written with the end of the run or by a tool call, taken by one deliverer, marked once."""
+"""Outgoing messages for connectors: written at the end of a run or by a tool call, leased by one deliverer, marked once."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,16 +12,16 @@ from sessions_app.keys import OPENAI_CHANNEL
 from sessions_app.models import Outbox
 
 MAX_ATTEMPTS = 5
-# Chats whose listeners read the event stream itself: there is nothing left to deliver.
+# Channels whose clients read the event stream directly, so nothing needs delivery.
 LIVE_CHANNELS = {"", "webchat", OPENAI_CHANNEL}
 
 
 def enqueue(*, run_pk: int, session_id: UUID, channel: str, payloads: Sequence[dict[str, Any]], call_id: str = "") -> None:
-    """Store the parts of a reply, or of what a tool call says meanwhile; a part that is already there is not stored again."""
+    """Store the parts of a reply, or of a message sent by a tool call; a part that already exists is not stored again."""
     if channel in LIVE_CHANNELS:
         return
-    told = {"run_id": run_pk, "call_id": call_id, "session_id": session_id, "channel": channel, "created_at": clock.now()}
-    rows = [Outbox(part=part, payload=payload, **told) for part, payload in enumerate(payloads)]
+    fields = {"run_id": run_pk, "call_id": call_id, "session_id": session_id, "channel": channel, "created_at": clock.now()}
+    rows = [Outbox(part=part, payload=payload, **fields) for part, payload in enumerate(payloads)]
     Outbox.objects.bulk_create(rows, ignore_conflicts=True)
 
 
@@ -41,13 +41,13 @@ def lease_pending(channel: str, *, most: int = 20, lease_seconds: float = 60) ->
 
 @transaction.atomic
 def mark_delivered(row: Outbox) -> bool:
-    """Mark as delivered, once: False when another deliverer has it by now."""
-    held = Outbox.objects.filter(pk=row.pk, lease_token=row.lease_token, status=Outbox.Status.PENDING)
-    return bool(held.update(status=Outbox.Status.DELIVERED, delivered_at=clock.now(), lease_until=None))
+    """Mark as delivered, once; return False if another deliverer holds it by now."""
+    leased = Outbox.objects.filter(pk=row.pk, lease_token=row.lease_token, status=Outbox.Status.PENDING)
+    return bool(leased.update(status=Outbox.Status.DELIVERED, delivered_at=clock.now(), lease_until=None))
 
 
 @transaction.atomic
 def mark_failed(row: Outbox, error: str) -> None:
-    """Give it back for another attempt, or give up after the fifth."""
+    """Return it for another attempt, or give up after the fifth."""
     status = Outbox.Status.FAILED if row.attempts >= MAX_ATTEMPTS else Outbox.Status.PENDING
     Outbox.objects.filter(pk=row.pk, lease_token=row.lease_token).update(status=status, error=error, lease_until=None)

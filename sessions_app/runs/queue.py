@@ -1,4 +1,4 @@
-"""What a worker does to runs it may hold: claim, renew, write steps under the fence, park, end, give back, rescue."""
+"""Worker operations on runs: claim, renew, write steps under the lease, park, end, release, recover."""
 
 import logging
 from collections.abc import Sequence
@@ -24,40 +24,40 @@ log = logging.getLogger(__name__)
 
 __all__ = ["ClaimedRun", "LeaseLost"]
 
-FROZEN = "frozen"  # reason of a run that waits because people stopped it
+FROZEN = "frozen"  # reason of a run that waits because of a freeze
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one claim took, from which lane, and the lanes that have work besides."""
+    """The runs taken by one claim, their lane, and the other lanes with work."""
 
     runs: list[ClaimedRun]
     lane: str = ""
     others: Sequence[str] = ()
 
 
-def claim_runs(worker: str, most: int, *, lanes: Sequence[str] = (), after: str = "") -> Claim:
-    """Take what may start now in the first of the lanes; not given: those with work, going round after the one named.
+def claim_runs(worker: str, limit: int, *, lanes: Sequence[str] = (), after: str = "") -> Claim:
+    """Claim runs that can start, from the first of the given lanes, or from those with work, rotating after `after`.
 
-    One lane for each transaction: a claim locks its lane and then sessions, so a second lane would come after sessions.
+    One lane per transaction: a claim locks its lane and then sessions, so a second lane would break the lock order.
     """
     lane, *others = lanes or _lanes_with_work(after) or [""]
-    taken = claim_sql.claim_runs(worker=worker, lane=lane, most=most, lease_seconds=settings.LEASE_SECONDS) if lane else []
-    for claimed, told in taken:
-        announce_run(claimed, told)
-    return Claim([claimed for claimed, _ in taken], lane, others)
+    claims = claim_sql.claim_runs(worker=worker, lane=lane, max_runs=limit, lease_seconds=settings.LEASE_SECONDS) if lane else []
+    for claimed, events in claims:
+        announce_run(claimed, events)
+    return Claim([claimed for claimed, _ in claims], lane, others)
 
 
-def recover_runs(worker: str, most: int) -> list[ClaimedRun]:
-    """Take over running runs whose lease ran out. What was in flight is marked, what is beyond help is ended.
+def recover_runs(worker: str, limit: int) -> list[ClaimedRun]:
+    """Take over running runs whose lease expired. Calls in flight are marked, runs beyond the recovery limit are ended.
 
-    What people have stopped meanwhile is taken from its lost worker too, and waits instead of being handed out.
+    Frozen runs are also taken from their lost worker, but parked instead of returned.
     """
     helped = []
-    for claimed, told in claim_sql.recover_runs(worker=worker, most=most, lease_seconds=settings.LEASE_SECONDS):
-        announce_run(claimed, told)
+    for claimed, events in claim_sql.recover_runs(worker=worker, limit=limit, lease_seconds=settings.LEASE_SECONDS):
+        announce_run(claimed, events)
         transaction.on_commit(metrics.runs_rescued.inc)
-        log.warning("run %d is taken over from a lost worker (attempt %d)", claimed.pk, claimed.rescues + 1)
+        log.warning("recovered run %d from a lost worker (attempt %d)", claimed.pk, claimed.rescues + 1)
         tool_calls.interrupt_started(claimed)
         if claimed.abort_reason:
             end_run(claimed, Run.Status.ABORTED, claimed.abort_reason)
@@ -76,21 +76,23 @@ def recover_runs(worker: str, most: int) -> list[ClaimedRun]:
 
 
 def renew_leases(held: Sequence[ClaimedRun]) -> dict[int, str | None]:
-    """Prolong the leases; -> run pk: None or the reason of a wished abort. A run that is missing is lost."""
+    """Renew the leases; map run pk to None or the requested abort reason. A missing run is lost."""
     return claim_sql.renew_leases([(claimed.pk, claimed.lease) for claimed in held], lease_seconds=settings.LEASE_SECONDS)
 
 
 def append_events(batch: Sequence[tuple[ClaimedRun, Sequence[NewEvent]]]) -> set[int]:
-    """Append events to many runs in one transaction; -> the runs that are still held."""
-    told = hot_sql.append_events([EventAppend(claimed.pk, claimed.session_id, claimed.lease, list(new)) for claimed, new in batch])
+    """Append events to many runs in one transaction; return the runs still held."""
+    batches = hot_sql.append_events(
+        [EventAppend(claimed.pk, claimed.session_id, claimed.lease, list(new)) for claimed, new in batch]
+    )
     for claimed, _ in batch:
-        if claimed.pk in told:
-            announce_run(claimed, told[claimed.pk])
-    return set(told)
+        if claimed.pk in batches:
+            announce_run(claimed, batches[claimed.pk])
+    return set(batches)
 
 
 def write_step(claimed: ClaimedRun, *, to: Run.Status | None = None, **what: Any) -> None:
-    """Commit one step of a held run (fields of `Step`) and tell it; LeaseLost when it is not held any more."""
+    """Commit one step of a held run (fields of `RunStep`) and publish it; raise LeaseLost if it is no longer held."""
     if what.get("entries") and (origin := reader_origin(claimed.options, claimed.session_key)):
         what["entries"] = [replace(entry, meta={**entry.meta, **origin}) for entry in what["entries"]]
     write = RunStep(claimed.pk, claimed.session_id, claimed.lease, generation=claimed.generation, to=to, **what)
@@ -102,7 +104,7 @@ def write_step(claimed: ClaimedRun, *, to: Run.Status | None = None, **what: Any
 
 
 def end_run(claimed: ClaimedRun, to: Run.Status, reason: str, error: str = "", *, before: Sequence[NewEvent] = ()) -> None:
-    """End a held run without a further answer: an error or an abort."""
+    """End a held run without another answer: an error or an abort."""
     last = lifecycle.build_end_event(to, reason, error, startedAt=claimed.started_ms)
     undecided, results = tool_calls.close_waiting(claimed.pk, reason)
     write_step(claimed, to=to, reason=reason, error=error, events=[*before, *undecided, last], entries=results)
@@ -110,24 +112,25 @@ def end_run(claimed: ClaimedRun, to: Run.Status, reason: str, error: str = "", *
 
 
 def park_run(claimed: ClaimedRun, reason: str) -> None:
-    """The run waits for people or children: it keeps the session's turn, but no worker and no lane slot."""
+    """Park the run until people or subagents finish: it keeps the session's turn, but no worker and no lane slot."""
     write_step(
         claimed, to=Run.Status.WAITING, reason=reason, events=[NewEvent("lifecycle", {"phase": "waiting", "reason": reason})]
     )
 
 
 def park_frozen_run(claimed: ClaimedRun, *, before: Sequence[NewEvent] = ()) -> None:
-    """People stopped the run. It is ready at once: what keeps it from being claimed is the freeze alone, so lifting that is enough,
-    also if it happened a moment ago."""
+    """Park a frozen run. It is ready immediately: only the freeze prevents a claim, so lifting it is enough, even if that
+    happened a moment ago.
+    """
     waiting = NewEvent("lifecycle", {"phase": "waiting", "reason": FROZEN})
     write_step(claimed, to=Run.Status.WAITING, reason=FROZEN, events=[*before, waiting])
     lifecycle.make_runs_ready([claimed.pk])
 
 
 def release_runs(held: Sequence[ClaimedRun]) -> None:
-    """Drain: expire one's own leases, so that the next worker continues at once. 0 marks a hand-over, not a death.
+    """Drain: expire own leases so that the next worker continues immediately. 0 marks a handover, not a crash.
 
-    The time worked is counted here: until the next worker comes, nobody works on it.
+    Working time is counted here, because the run is idle until the next worker takes it.
     """
     for claimed in sorted(held, key=lambda claimed: claimed.session_id):
         sql.execute(
@@ -141,7 +144,7 @@ def release_runs(held: Sequence[ClaimedRun]) -> None:
 
 
 def expire_leases(worker: str) -> int:
-    """A worker of this host is provably gone: do not wait for its leases to run out."""
+    """Expire the leases of a worker on this host that is known to be dead."""
     changed = sql.fetch_rows(
         f"UPDATE {tables.RUN} SET lease_until = {sql.now_expression()} - 0.001 "
         f"WHERE worker = %s AND status = 'running' AND lease_until > {sql.now_expression()} RETURNING id",
@@ -152,13 +155,13 @@ def expire_leases(worker: str) -> int:
 
 
 def list_requested_aborts(worker: str) -> dict[int, tuple[int, str]]:
-    """Runs of this worker that somebody wants stopped: pk -> (lease, reason). The poll behind the hint."""
-    wished = Run.objects.filter(worker=worker, status=Run.Status.RUNNING, abort_requested_at__isnull=False)
-    return {pk: (lease, reason) for pk, lease, reason in wished.values_list("pk", "lease_token", "abort_reason")}
+    """Return this worker's runs with a requested abort: pk -> (lease, reason). Polling backs up the bus hint."""
+    aborts = Run.objects.filter(worker=worker, status=Run.Status.RUNNING, abort_requested_at__isnull=False)
+    return {pk: (lease, reason) for pk, lease, reason in aborts.values_list("pk", "lease_token", "abort_reason")}
 
 
 def _lanes_with_work(after: str) -> list[str]:
-    """Lanes with a run to take, beginning after the one served last: a busy lane must not keep another from its turn."""
+    """List lanes with claimable runs, starting after the one served last, so that a busy lane can't starve others."""
     waiting = sql.fetch_rows(
         f"""
         SELECT name FROM {tables.LANE} WHERE name IN (

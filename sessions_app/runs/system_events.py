@@ -1,10 +1,10 @@
-"""System events: what a session's next run is told before its prompt. They wait as rows, and are told exactly once.
+"""System events: text that a session's next run receives before its prompt. They are stored as rows and delivered exactly once.
 
-The claim that starts a run deletes the rows and writes their words into the transcript in one transaction (lease_sql), so a
-worker that dies neither loses nor repeats one.
+The claim that starts a run deletes the rows and writes their text into the transcript in one transaction (claim_sql), so a
+crashing worker neither loses nor repeats one.
 
-What came by a webhook are strangers' words. They are told only in runs that carry this webhook's limits (`HOOK` in the options),
-and such a run is told nothing else: an ordinary run, which has all of its owner's tools, leaves them where they are.
+Webhook events are untrusted text. Only runs with that webhook's limits receive them (`WEBHOOK_KEY` in the options), and such runs
+receive nothing else: an ordinary run, which has all of its owner's tools, leaves them queued.
 """
 
 import datetime as dt
@@ -25,58 +25,58 @@ from sessions_app.origin import WEBHOOK_KEY
 from sessions_app.runs import client_tools
 from sessions_app.transcript.prompt_content import COMPACT
 
-MAX_PENDING = 20  # for one session, and for each webhook there; the oldest make room
-MAX_TEXT_LENGTH = 40_000  # characters of one. Never cut here: what marks a stranger's words would be lost with their end
+MAX_PENDING = 20  # per session and webhook; the oldest are dropped
+MAX_TEXT_LENGTH = 40_000  # characters of one event. Never truncated here: that would cut off the marker that ends untrusted text
 
 OPTIONS_WITHOUT_EVENTS = (
     "invoke",
     COMPACT,
     client_tools.TOOL_RESULTS,
-)  # options of runs that no model reads, or that begin without words
+)  # options of runs that no model reads, or that start without text
 
 EnqueueOutcome = Literal["queued", "coalesced"]
 
 
 @transaction.atomic
 def enqueue(session_id: UUID, text: str, *, source: str, hook: str = "") -> EnqueueOutcome:
-    """Let the next run of the session know, or the next one for this webhook. The same words twice in a row are one event."""
+    """Queue text for the session's next run, or the next one for this webhook. Repeating the last text adds no event."""
     if not text.strip() or len(text) > MAX_TEXT_LENGTH:
-        raise InvalidRequest(f"what has happened is told in 1 to {MAX_TEXT_LENGTH} characters")
-    tables.lock_sessions([sql.uuid_value(session_id)])  # before any run is claimed or accepted there, as everywhere
+        raise InvalidRequest(f"the event text must have 1 to {MAX_TEXT_LENGTH} characters")
+    tables.lock_sessions([sql.uuid_value(session_id)])  # before any run is claimed or accepted there, in the usual lock order
     if not Session.objects.filter(pk=session_id, deleted_at__isnull=True).exists():
-        raise NotFound("the session was deleted meanwhile")
+        raise NotFound("the session was deleted")
     waiting = SystemEvent.objects.filter(session_id=session_id, hook=hook).order_by("pk")
     last = waiting.last()
     if last is not None and last.text == text:
         return "coalesced"
     SystemEvent.objects.create(session_id=session_id, text=text, source=source[:80], hook=hook, created_at=clock.now())
-    kept = list(waiting.values_list("pk", flat=True))[-MAX_PENDING:]
-    waiting.filter(pk__lt=kept[0]).delete()
+    newest_pks = list(waiting.values_list("pk", flat=True))[-MAX_PENDING:]
+    waiting.filter(pk__lt=newest_pks[0]).delete()
     return "queued"
 
 
 def has_queued_run(session: Session, hook: str = "") -> bool:
-    """Whether a run waits to start that is told what is enqueued for this webhook, or for nobody in particular."""
+    """Return whether a queued run will receive events of this webhook, or those without a webhook."""
     runs = Run.objects.filter(session=session, status=Run.Status.ACCEPTED).exclude(
         options__has_any_keys=list(OPTIONS_WITHOUT_EVENTS)
     )
     return (runs.filter(**{f"options__{WEBHOOK_KEY}": hook}) if hook else runs.exclude(options__has_key=WEBHOOK_KEY)).exists()
 
 
-def list_undelivered(most: int) -> list[tuple[UUID, str]]:
-    """Sessions and webhooks whose words wait for the next run there, where one has ended since and none is under way."""
+def list_undelivered(limit: int) -> list[tuple[UUID, str]]:
+    """List sessions and webhooks whose events are pending although a run has ended since and none is unfinished."""
     ended_since = Run.objects.filter(session=OuterRef("session"), ended_at__gt=OuterRef("created_at"), started_at__isnull=False)
     busy = Run.objects.filter(session=OuterRef("session"), status__in=Run.UNFINISHED)
     rows = SystemEvent.objects.exclude(hook="").filter(Exists(ended_since), ~Exists(busy), session__deleted_at__isnull=True)
-    return list(rows.values_list("session_id", "hook").distinct()[:most])
+    return list(rows.values_list("session_id", "hook").distinct()[:limit])
 
 
-def list_pending_texts(user: User, *, most: int, characters: int) -> list[str]:
-    """The beginnings of what waits in somebody's own sessions, oldest first."""
+def list_pending_texts(user: User, *, limit: int, characters: int) -> list[str]:
+    """Return the beginnings of pending events in a user's own sessions, oldest first."""
     rows = SystemEvent.objects.filter(session__owner=user, session__deleted_at__isnull=True).order_by("pk")
-    return list(rows.values_list(Left("text", characters), flat=True)[:most])
+    return list(rows.values_list(Left("text", characters), flat=True)[:limit])
 
 
 def format_for_model(events: Iterable[tuple[str, dt.datetime]]) -> str:
-    """The words for the model, one event after the other."""
+    """Format events for the model, one after the other."""
     return "\n".join(f"System: [{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC] {text}" for text, moment in events)

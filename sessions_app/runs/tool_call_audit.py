@@ -1,6 +1,6 @@
-"""What the audit log is told about tool calls: every verdict with its layer and policy version, and how each call ended.
+"""Audit log entries for tool calls: every verdict with its layer and policy version, and how each call ended.
 
-Not what was asked for nor what came back: that is in the call's own row, for those who may read the session.
+Arguments and results are not logged: they are in the call's row, for users who can read the session.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ ACTION_BY_STATUS = {ToolCall.Status.ALLOWED: "call.allowed", ToolCall.Status.REF
 
 
 class AuditableDecision(Protocol):
-    """What is asked of a decision (tool_calls.py, which imports this module)."""
+    """The decision fields used here (tool_calls.py imports this module)."""
 
     @property
     def call_id(self) -> str: ...
@@ -35,7 +35,7 @@ class AuditableDecision(Protocol):
 
 
 def record_decisions(claimed: ClaimedRun, decisions: Sequence[AuditableDecision]) -> None:
-    """All verdicts of a turn, with one statement. A call that waits for people has none yet."""
+    """Record all verdicts of a turn with one statement. A call that is waiting for approval has none yet."""
     judged = [each for each in decisions if each.status in ACTION_BY_STATUS]
     if not judged:
         return
@@ -63,7 +63,7 @@ def _build_entry(
 
 
 def _actor(claimed: ClaimedRun) -> Actor:
-    """The agent; or the person, for a call that no model was asked about."""
+    """Return the agent; or the person, for a direct tool call."""
     if "invoke" not in claimed.options:
         return acting.actor_for_agent(claimed.agent)
     person = User.objects.filter(pk=claimed.owner_id).first()

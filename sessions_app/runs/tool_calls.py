@@ -1,4 +1,4 @@
-"""Tool calls as rows: decided, started, ended. Row, event and transcript entry are one transaction under the run's fence."""
+"""Tool calls as rows: decided, started, ended. Row, event and transcript entry are one transaction under the run's lease."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,14 +22,14 @@ OUTCOME_UNKNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class CallDecision:
-    """One call with the answer of the policy; what is stored so that the refusal can be explained later."""
+    """A call with its policy result, stored so that a denial can be explained later."""
 
     call_id: str
     name: str
     arguments: dict[str, Any]
     status: ToolCall.Status  # allowed, refused or waiting
     refused_by: str = ""
-    words: str = ""  # what the model is told when refused
+    words: str = ""  # text for the model when denied
     query: dict[str, Any] = field(default_factory=dict)
     verdict: dict[str, Any] = field(default_factory=dict)
     policy_version: int = 0
@@ -37,8 +37,8 @@ class CallDecision:
 
 
 def record_decisions(claimed: ClaimedRun, decisions: Sequence[CallDecision]) -> None:
-    """Store the decisions of one turn. A call decided before (the run was parked or rescued) gets its new verdict."""
-    known = dict(ToolCall.objects.filter(run_id=claimed.pk).values_list("call_id", "position"))
+    """Store the decisions of one turn. A call decided before (the run was parked or recovered) gets its new verdict."""
+    positions = dict(ToolCall.objects.filter(run_id=claimed.pk).values_list("call_id", "position"))
     now = clock.now()
     fresh: list[ToolCall] = []
     for decision in decisions:
@@ -50,8 +50,8 @@ def record_decisions(claimed: ClaimedRun, decisions: Sequence[CallDecision]) -> 
             "policy_version": decision.policy_version,
             "lease_token": claimed.lease,
         }
-        if decision.call_id in known:
-            # The arguments too: a hook may have changed them.
+        if decision.call_id in positions:
+            # Arguments too, because a plugin hook may have changed them.
             ToolCall.objects.filter(run_id=claimed.pk, call_id=decision.call_id).update(arguments=decision.arguments, **fields)
         else:
             fresh.append(
@@ -59,7 +59,7 @@ def record_decisions(claimed: ClaimedRun, decisions: Sequence[CallDecision]) -> 
                     run_id=claimed.pk,
                     session_id=claimed.session_id,
                     call_id=decision.call_id,
-                    position=len(known) + len(fresh),
+                    position=len(positions) + len(fresh),
                     name=decision.name,
                     arguments=decision.arguments,
                     created_at=now,
@@ -71,7 +71,7 @@ def record_decisions(claimed: ClaimedRun, decisions: Sequence[CallDecision]) -> 
 
 
 def mark_started(claimed: ClaimedRun, call_id: str, name: str, arguments: dict[str, Any]) -> None:
-    """Mark a call as begun, in its own commit before it begins: after a crash it is known to have been in flight."""
+    """Mark a call as started, committed before it starts: after a crash it is known to have been in flight."""
     _append(claimed, [NewEvent("tool", {"phase": "start", "name": name, "toolCallId": call_id, "args": arguments})])
     allowed = ToolCall.objects.filter(run_id=claimed.pk, call_id=call_id, status=ToolCall.Status.ALLOWED)
     if not allowed.update(status=ToolCall.Status.STARTED, started_at=clock.now(), lease_token=claimed.lease):
@@ -79,7 +79,7 @@ def mark_started(claimed: ClaimedRun, call_id: str, name: str, arguments: dict[s
 
 
 def record_admission(claimed: ClaimedRun, call_id: str, admission: dict[str, Any]) -> None:
-    """Write down with a supervised call who or what let it through, in the transaction that starts it."""
+    """Record who or what allowed a supervised call, in the transaction that starts it."""
     call = ToolCall.objects.filter(run_id=claimed.pk, call_id=call_id)
     for verdict in call.values_list("verdict", flat=True):
         call.update(verdict={**verdict, ADMISSION_KEY: admission})
@@ -100,66 +100,66 @@ def record_result(claimed: ClaimedRun, call_id: str, name: str, result: dict[str
 
 
 def record_denial(claimed: ClaimedRun, decision: CallDecision) -> None:
-    """Tell the model and the clients that a call was not allowed, and by which layer."""
+    """Report to the model and the clients that a call was denied, and by which layer."""
     result = {
         "content": [{"type": "text", "text": decision.words}],
         "details": {"code": decision.code, "layer": decision.refused_by},
     }
-    told = [
+    events = [
         NewEvent("tool", {"phase": "start", "name": decision.name, "toolCallId": decision.call_id, "args": decision.arguments}),
         _build_result_event(decision.call_id, decision.name, result, True, {"verdict": "refused", "layer": decision.refused_by}),
     ]
-    _append(claimed, told, [_build_result_entry(decision.call_id, decision.name, result, decision.words, True)])
+    _append(claimed, events, [_build_result_entry(decision.call_id, decision.name, result, decision.words, True)])
     ToolCall.objects.filter(run_id=claimed.pk, call_id=decision.call_id).update(result=result, is_error=True, ended_at=clock.now())
 
 
 def record_waiting(claimed: ClaimedRun, decision: CallDecision, approval: dict[str, Any]) -> None:
-    """Tell that a call waits for people, and by which question."""
+    """Report that a call is waiting, with its approval request."""
     what = {"name": decision.name, "toolCallId": decision.call_id, "args": decision.arguments}
     _append(claimed, [NewEvent("tool", {"phase": "waiting", **what, "approval": approval})])
 
 
 def close_waiting(run_pk: int, reason: str) -> tuple[list[NewEvent], list[NewEntry]]:
-    """The run ends while calls are undecided: what to tell of them, in the step that ends it."""
-    words = f"stopped: the run ended ({reason}) before this call was decided. It did not run."
-    result = {"content": [{"type": "text", "text": words}], "details": {"code": "stopped"}}
+    """Close undecided calls when the run ends; return what the ending step must write."""
+    text = f"stopped: the run ended ({reason}) before this call was decided. It did not run."
+    result = {"content": [{"type": "text", "text": text}], "details": {"code": "stopped"}}
     waiting = ToolCall.objects.filter(run_id=run_pk, status=ToolCall.Status.WAITING)
     calls = list(waiting.order_by("position"))
     waiting.update(status=ToolCall.Status.FAILED, result=result, is_error=True, ended_at=clock.now())
-    told = [
+    events = [
         _build_result_event(call.call_id, call.name, result, True, _find_allowing_rule(call.verdict, call.name)) for call in calls
     ]
-    return told, [_build_result_entry(call.call_id, call.name, result, words, True) for call in calls]
+    return events, [_build_result_entry(call.call_id, call.name, result, text, True) for call in calls]
 
 
 def interrupt_started(claimed: ClaimedRun) -> None:
-    """After a rescue: whatever was in flight has an unknown outcome and is never repeated by us."""
+    """After recovery: calls in flight have an unknown outcome and are never repeated by us."""
     _close_started(claimed, ToolCall.Status.INTERRUPTED, OUTCOME_UNKNOWN, "interrupted")
 
 
 def close_started(claimed: ClaimedRun, reason: str) -> None:
-    """The run ends while calls are in flight: they were told to stop."""
+    """Close calls in flight when the run ends: they were told to stop."""
     _close_started(claimed, ToolCall.Status.FAILED, f"stopped: the run ended ({reason}) before this call did", "stopped")
 
 
 def interrupt_frozen(claimed: ClaimedRun, words: str) -> None:
-    """People stopped the run and it will go on later: what was in flight was ended half-way and is not begun again."""
+    """Close calls in flight when the run is frozen: they were interrupted and will not be restarted."""
     _close_started(claimed, ToolCall.Status.FAILED, f"{words}; what it did until then is not undone", "stopped")
 
 
 def _close_started(claimed: ClaimedRun, status: ToolCall.Status, words: str, code: str) -> None:
     result = {"content": [{"type": "text", "text": words}], "details": {"code": code}}
     for call in ToolCall.objects.filter(run_id=claimed.pk, status=ToolCall.Status.STARTED).order_by("position"):
-        told = [_build_result_event(call.call_id, call.name, result, True, _find_allowing_rule(call.verdict, call.name))]
-        _append(claimed, told, [_build_result_entry(call.call_id, call.name, result, words, True)])
+        events = [_build_result_event(call.call_id, call.name, result, True, _find_allowing_rule(call.verdict, call.name))]
+        _append(claimed, events, [_build_result_entry(call.call_id, call.name, result, words, True)])
         ToolCall.objects.filter(pk=call.pk).update(status=status, result=result, is_error=True, ended_at=clock.now())
         tool_call_audit.record_end(claimed, call.call_id, call.name, status)
 
 
 def _find_allowing_rule(verdict: dict[str, Any], name: str) -> dict[str, Any]:
     step, admission = find_allowing_step(verdict, name), verdict.get(ADMISSION_KEY)
-    told: dict[str, Any] = {"verdict": "allowed", **({"layer": step["layer"]} if step else {})}
-    return {**told, ADMISSION_KEY: admission} if admission else told
+    rule: dict[str, Any] = {"verdict": "allowed", **({"layer": step["layer"]} if step else {})}
+    return {**rule, ADMISSION_KEY: admission} if admission else rule
 
 
 def build_update_event(call_id: str, name: str, partial: str) -> NewEvent:
@@ -174,7 +174,7 @@ def _build_result_event(call_id: str, name: str, result: dict[str, Any], is_erro
 def _build_result_entry(call_id: str, name: str, result: dict[str, Any], text: str, is_error: bool) -> NewEntry:
     meta = {"toolCallId": call_id, "toolName": name, "isError": is_error, "details": result["details"]}
     if images := list_attachment_ids(result["content"]):
-        meta["imageIds"] = images  # here too: the content of a result is too long to be read for every run
+        meta["imageIds"] = images  # also here: tool result content is too long to read for every run
     return NewEntry("tool_result", "toolResult", result["content"], text, new_message_id(), meta)
 
 

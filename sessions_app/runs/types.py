@@ -10,7 +10,7 @@ from sessions_app.models import Run
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRun:
-    """A run as its worker holds it; `lease` is the fence that every write names."""
+    """A run as its worker holds it; every write checks `lease`."""
 
     pk: int
     run_id: str

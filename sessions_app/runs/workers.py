@@ -1,4 +1,4 @@
-"""The register of worker processes: who is there, who is provably gone."""
+"""The worker registry: which processes are alive, and which are known to be dead."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def record_heartbeat(worker: str) -> None:
 
 
 def mark_draining(worker: str) -> None:
-    """It takes nothing new any more."""
+    """Mark a worker as draining: it takes no new runs."""
     Worker.objects.filter(pk=worker).update(draining=True)
 
 
@@ -40,7 +40,7 @@ def unregister(worker: str) -> None:
 
 
 def find_dead_on_this_host(me: ProcessIdentity, is_alive: Callable[[ProcessIdentity], bool]) -> list[str]:
-    """Workers of this very boot whose process is not there any more: their leases need not run out first."""
+    """Find workers of the current boot whose process is gone: their leases can be expired early."""
     here = Worker.objects.filter(host=me.host, boot_id=me.boot_id).exclude(boot_id="")
     return [
         row.id
@@ -50,18 +50,18 @@ def find_dead_on_this_host(me: ProcessIdentity, is_alive: Callable[[ProcessIdent
 
 
 def list_live() -> QuerySet[Worker]:
-    """Workers that have been heard of lately and take new runs; compared in database time, which is what they write."""
+    """Workers with a recent heartbeat that accept new runs; compared in database time, which workers write."""
     oldest = sql.db_now() - MISSED_HEARTBEATS * settings.HEARTBEAT_SECONDS
     return Worker.objects.filter(heartbeat_at__gte=oldest, draining=False)
 
 
 def list_recent() -> QuerySet[Worker]:
-    """Workers that may still hold something, also while they drain. Who is missing here has lost its leases, or is gone."""
+    """Workers that may still hold runs, including draining ones. Any other worker has lost its leases or is gone."""
     return Worker.objects.filter(heartbeat_at__gte=sql.db_now() - settings.LEASE_SECONDS)
 
 
 def remove_silent() -> int:
-    """Drop workers of other hosts that hold nothing and have been silent for an hour."""
+    """Delete workers of other hosts that hold nothing and have been silent for an hour."""
     silent = Worker.objects.filter(heartbeat_at__lt=sql.db_now() - REMOVE_AFTER_SECONDS)
     holding = Run.objects.filter(status=Run.Status.RUNNING).values("worker")
     return silent.exclude(pk__in=holding).delete()[0]

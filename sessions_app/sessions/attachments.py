@@ -1,6 +1,6 @@
-"""Attachments: kept on the disk by their hash, claimed by the message that brings them, swept when none does.
+"""Attachments: stored on disk by hash, claimed by the message that sends them, deleted if none does.
 
-Bytes first, then the row: a row never points to nothing. Every look-up starts from `for_user()`.
+Bytes are written before the row, so a row always has its file. Every lookup starts from `for_user()`.
 """
 
 import hashlib
@@ -29,9 +29,9 @@ from sessions_app.transcript.prompt_content import Block
 log = logging.getLogger(__name__)
 
 MAX_FILE_BYTES = 20 << 20
-MAX_INLINE_BYTES = 5_000_000  # decoded, inside a frame; OpenClaw's number
+MAX_INLINE_BYTES = 5_000_000  # decoded, inside a frame; same limit as OpenClaw
 MAX_PER_MESSAGE = 10
-MAX_UNSENT = 100  # of one person: 2 GB at most that nobody has sent
+MAX_UNSENT = 100  # per user: at most 2 GB of unsent files
 UNSENT_LIFETIME_HOURS = 24
 
 
@@ -49,7 +49,7 @@ class WrongFileType(ClawError):
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """Bytes on the disk, and what they are; not yet anybody's."""
+    """Bytes on disk and their type; not owned by anyone yet."""
 
     sha256: str
     size: int
@@ -59,7 +59,7 @@ class StoredFile:
 
 
 def store_file(chunks: Iterable[bytes], name: str, mime_type: str = "", *, largest: int = MAX_FILE_BYTES) -> StoredFile:
-    """Write a file under its hash. Whole or not at all, and once: the same bytes again find themselves."""
+    """Write a file under its hash, atomically and once: identical bytes share one file."""
     name = clean_file_name(name)
     temporary = _directory() / f"{secrets.token_hex(8)}.part"
     digest, size, head = hashlib.sha256(), 0, b""
@@ -76,18 +76,18 @@ def store_file(chunks: Iterable[bytes], name: str, mime_type: str = "", *, large
                 file.write(chunk)
         if not size:
             raise InvalidRequest(_("%(name)s is empty.") % {"name": name})
-        found = detect_image_type(head)
-        if not found and (promised := declared_image_type(name, mime_type)):
+        detected = detect_image_type(head)
+        if not detected and (promised := declared_image_type(name, mime_type)):
             kind = promised.removeprefix("image/").upper()
             raise WrongFileType(_("%(name)s is not a valid %(kind)s image.") % {"name": name, "kind": kind})
         sha256 = digest.hexdigest()
         target = path_of(sha256)
         target.parent.mkdir(mode=0o700, exist_ok=True)
-        os.replace(temporary, target)  # also when it is there: the new time keeps the sweep away from it
+        os.replace(temporary, target)  # even if it exists: the new mtime protects it from the sweep
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
-    return StoredFile(sha256, size, name, found or clean_mime_type(mime_type), bool(found))
+    return StoredFile(sha256, size, name, detected or clean_mime_type(mime_type), bool(detected))
 
 
 def path_of(sha256: str) -> Path:
@@ -101,7 +101,7 @@ def _directory() -> Path:
 
 
 def check_quota(user: User) -> None:
-    """Before bytes are written, and again before they get a row."""
+    """Check the limit, before bytes are written and again before the row is created."""
     if Attachment.objects.filter(owner=user, session=None).count() >= MAX_UNSENT:
         raise TooManyAttachments(_("You have %d unsent files; send some, or wait until they are deleted after a day.") % MAX_UNSENT)
 
@@ -112,10 +112,10 @@ def has_uploaded(user: User, content: bytes) -> bool:
 
 @transaction.atomic
 def register(user: User, stored: StoredFile, *, again: bool = False) -> Attachment:
-    """The row of stored bytes. `again` finds the one of an earlier attempt to send the same file."""
+    """Create the row for stored bytes. `again` returns the row of an earlier attempt to send the same file."""
     facts = {"owner": user, "name": stored.name, "sha256": stored.sha256}
-    if again and (known := Attachment.objects.filter(**facts).order_by("created_at").first()):
-        return known
+    if again and (existing := Attachment.objects.filter(**facts).order_by("created_at").first()):
+        return existing
     check_quota(user)
     return Attachment.objects.create(**facts, mime_type=stored.mime_type, is_image=stored.is_image, size=stored.size)
 
@@ -125,30 +125,30 @@ def find(user: User, attachment_id: str | uuid.UUID) -> Attachment:
 
 
 def list_visible(user: User, ids: Sequence[str]) -> list[Attachment]:
-    """In the order asked for; all must be there."""
+    """Return attachments in the requested order; all must exist."""
     try:
-        wanted = [uuid.UUID(one) for one in ids]
+        pks = [uuid.UUID(one) for one in ids]
     except ValueError:
-        raise NotFound("there is no attachment of that id") from None
-    found = Attachment.objects.for_user(user).in_bulk(wanted)
-    if missing := [one for one in wanted if one not in found]:
-        raise NotFound(f"there is no attachment {missing[0]}; it may have been deleted because it was not sent for a day")
-    return [found[one] for one in wanted]
+        raise NotFound("attachment not found") from None
+    attachments = Attachment.objects.for_user(user).in_bulk(pks)
+    if missing := [one for one in pks if one not in attachments]:
+        raise NotFound(f"attachment {missing[0]} not found; unsent files are deleted after a day")
+    return [attachments[one] for one in pks]
 
 
 @transaction.atomic
 def claim_attachments(user: User, session: Session, ids: Sequence[str]) -> list[Block]:
-    """The attachments of a message as blocks for its run; from now on all who see the session see them.
+    """Return a message's attachments as blocks for its run; everyone who sees the session can then see them.
 
-    One that was sent in another session stays there, and a copy of the row comes here: its id is not told to other people.
+    One already sent in another session stays there and its row is copied, so its ID isn't exposed to other people.
     """
     if len(ids) > MAX_PER_MESSAGE:
-        raise InvalidRequest(f"a message has at most {MAX_PER_MESSAGE} attachments")
+        raise InvalidRequest(f"a message can have at most {MAX_PER_MESSAGE} attachments")
     blocks = []
     for attachment in list_visible(user, list(dict.fromkeys(ids))):
         if attachment.session_id is None:
             mine = Attachment.objects.filter(pk=attachment.pk, session=None).update(session=session.id)
-            attachment.session_id = session.id if mine else None  # sent elsewhere at the same moment
+            attachment.session_id = session.id if mine else None  # sent elsewhere at the same time
         if attachment.session_id != session.id:
             attachment = _copy_attachment(user, session, attachment)
         blocks.append(to_block(attachment))
@@ -156,10 +156,10 @@ def claim_attachments(user: User, session: Session, ids: Sequence[str]) -> list[
 
 
 def copy_attachments(user: User, session: Session, ids: Sequence[str]) -> dict[str, str]:
-    """id -> id in that session, of those somebody may see. An imported transcript may name others; they stay as they are."""
-    wanted = [one for one in ids if _is_id(one)]
-    found = Attachment.objects.for_user(user).filter(pk__in=wanted) if wanted else Attachment.objects.none()
-    return {str(attachment.pk): str(_copy_attachment(user, session, attachment).pk) for attachment in found}
+    """Map each ID to its copy in the session, for those the user can see. Others, as imported transcripts may name, are skipped."""
+    pks = [one for one in ids if _is_id(one)]
+    attachments = Attachment.objects.for_user(user).filter(pk__in=pks) if pks else Attachment.objects.none()
+    return {str(attachment.pk): str(_copy_attachment(user, session, attachment).pk) for attachment in attachments}
 
 
 def _is_id(text: str) -> bool:
@@ -170,7 +170,7 @@ def _is_id(text: str) -> bool:
 
 
 def _copy_attachment(user: User, session: Session, attachment: Attachment) -> Attachment:
-    """The row of the same file in that session; there may be several, since nothing hinders sending it twice."""
+    """Return the row of the same file in that session; there may be several because it can be sent twice."""
     same = Attachment.objects.filter(session_id=session.id, sha256=attachment.sha256, name=attachment.name)
     return same.order_by("created_at").first() or Attachment.objects.create(
         session_id=session.id,
@@ -184,10 +184,10 @@ def _copy_attachment(user: User, session: Session, attachment: Attachment) -> At
 
 
 def record_tool_file(session_id: uuid.UUID, owner_id: int, stored: StoredFile) -> Attachment:
-    """The row of a file that a tool has made in that session, once however often it does."""
+    """Return the row of a file created by a tool in that session; repeated calls share one row."""
     facts = {"session_id": session_id, "sha256": stored.sha256, "name": stored.name}
-    made = {"owner_id": owner_id, "mime_type": stored.mime_type, "is_image": stored.is_image, "size": stored.size}
-    return Attachment.objects.filter(**facts).order_by("created_at").first() or Attachment.objects.create(**facts, **made)
+    defaults = {"owner_id": owner_id, "mime_type": stored.mime_type, "is_image": stored.is_image, "size": stored.size}
+    return Attachment.objects.filter(**facts).order_by("created_at").first() or Attachment.objects.create(**facts, **defaults)
 
 
 def to_block(attachment: Attachment) -> Block:
@@ -202,35 +202,35 @@ def to_block(attachment: Attachment) -> Block:
 
 
 def delete_unsent(*, hours: float = UNSENT_LIFETIME_HOURS) -> int:
-    """Forget what was never sent; the bytes go with the next sweep."""
+    """Delete unsent attachments; the next sweep deletes the bytes."""
     return Attachment.objects.filter(session=None, created_at__lt=clock.now() - timedelta(hours=hours)).delete()[0]
 
 
 def sweep_files(*, hours: float = UNSENT_LIFETIME_HOURS) -> int:
-    """Delete old bytes that no row names; -> how many files are gone. Writes no rows, so it may take its time."""
+    """Delete old files without a row and return their number. Writes no rows, so it may be slow."""
     before = time.time() - hours * 3600
-    gone = 0
+    deleted = 0
     for path in _directory().iterdir():
         if path.is_dir():
             named = set(Attachment.objects.filter(sha256__startswith=path.name).values_list("sha256", flat=True))
-            gone += sum(_delete_if_unused(file, before) for file in path.iterdir() if file.name not in named)
-        elif path.stat().st_mtime < before:  # left by a process that died while it wrote
+            deleted += sum(_delete_if_unused(file, before) for file in path.iterdir() if file.name not in named)
+        elif path.stat().st_mtime < before:  # left by a process that died while writing
             path.unlink(missing_ok=True)
-    if gone:
-        log.info("%d attached files that nobody needs any more were deleted", gone)
-    return gone
+    if deleted:
+        log.info("deleted %d unused attachment files", deleted)
+    return deleted
 
 
 def _delete_if_unused(file: Path, before: float) -> bool:
-    """Aside first, then asked again: whoever brings the same bytes at this moment must not lose them."""
-    place, aside = path_of(file.stem), path_of(file.stem).with_suffix(".aside")
+    """Move the file aside, then check again, so that a concurrent upload of the same bytes isn't lost."""
+    path, aside = path_of(file.stem), path_of(file.stem).with_suffix(".aside")
     if file != aside:
         if file.stat().st_mtime >= before:
             return False
         os.replace(file, aside)
-    # A newer time: written anew between the look at it and the move.
+    # A newer mtime: it was rewritten between the check and the move.
     if aside.stat().st_mtime >= before or Attachment.objects.filter(sha256=file.stem).exists():
-        os.replace(aside, place)
+        os.replace(aside, path)
         return False
     aside.unlink()
     return True

@@ -1,23 +1,23 @@
-"""What a file is by its bytes, and what it may be called. Pure: neither the sender's word nor the name decides."""
+"""Detect a file's type from its bytes and clean its name. Pure: neither the sender's claim nor the name decides."""
 
 import re
 import unicodedata
 
-# The images a browser shows and models take. SVG is not among them: it is a program.
+# Images that browsers show and models accept. SVG is excluded because it can contain scripts.
 IMAGE_EXTENSIONS = {
     "image/png": (".png",),
     "image/jpeg": (".jpg", ".jpeg"),
     "image/gif": (".gif",),
     "image/webp": (".webp",),
 }
-MAX_NAME_LENGTH = 120  # bytes; file systems take 255, and names get a suffix where two are the same
+MAX_NAME_LENGTH = 120  # bytes; file systems allow 255, and duplicate names get a suffix
 _MIME = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,40}/[a-z0-9][a-z0-9!#$&^_.+-]{0,57}")
-# Not in file names of some system, or with a meaning in a shell or a prompt.
+# Not allowed in file names on some system, or special in a shell or prompt.
 _UNSAFE_CHARACTERS = re.compile(r"""[<>:"|?*`$;&{}\[\]\x27]""")
 
 
 def detect_image_type(head: bytes) -> str:
-    """The type of image that the first bytes (16 are enough) announce, or nothing."""
+    """Return the image type the first bytes indicate (16 are enough), or an empty string."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -30,21 +30,21 @@ def detect_image_type(head: bytes) -> str:
 
 
 def declared_image_type(name: str, mime_type: str) -> str:
-    """The type of image that name or sender promise, if it is one we would show."""
-    if (said := mime_type.partition(";")[0].strip().lower()) in IMAGE_EXTENSIONS:
-        return said
+    """Return the image type claimed by name or sender, if we would show it."""
+    if (declared := mime_type.partition(";")[0].strip().lower()) in IMAGE_EXTENSIONS:
+        return declared
     lower = name.lower()
     return next((kind for kind, endings in IMAGE_EXTENSIONS.items() if lower.endswith(endings)), "")
 
 
 def clean_mime_type(mime_type: str) -> str:
-    """The sender's word for a file that is no image: told, never acted on."""
-    said = mime_type.partition(";")[0].strip().lower()
-    return said if _MIME.fullmatch(said) and said not in IMAGE_EXTENSIONS else "application/octet-stream"
+    """Return the sender's type for a file that isn't an image: displayed, never acted on."""
+    declared = mime_type.partition(";")[0].strip().lower()
+    return declared if _MIME.fullmatch(declared) and declared not in IMAGE_EXTENSIONS else "application/octet-stream"
 
 
 def clean_file_name(given: str) -> str:
-    """A name that is only a name: no path, no signs that are unseen or turn text around, no leading dot or dash."""
+    """Return a bare file name: no path, no invisible or text-reversing characters, no leading dot or dash."""
     name = re.split(r"[/\\]", unicodedata.normalize("NFC", given))[-1]
     name = "".join(sign for sign in name if unicodedata.category(sign)[0] not in "CZ" or sign == " ")
     name = " ".join(_UNSAFE_CHARACTERS.sub("_", name).split()).lstrip(".-~ ").rstrip(". ")
@@ -57,7 +57,7 @@ def clean_file_name(given: str) -> str:
 
 
 def decode_text(content: bytes) -> str | None:
-    """The words of a text file; None for anything that is not UTF-8 text."""
+    """Return the text of a file; None if it isn't UTF-8 text."""
     if b"\0" in content:
         return None
     try:

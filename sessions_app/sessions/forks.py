@@ -1,4 +1,4 @@
-"""Copies of a conversation: what is visible of it, up to a message, as a session of one's own."""
+"""Fork a session: copy its visible entries, up to a message, into the user's own session."""
 
 import uuid
 from collections.abc import Iterator, Sequence
@@ -28,55 +28,55 @@ COPIED_FIELDS = ("agent", "channel", "title", "model", "thinking_level", "verbos
 def fork_session(
     user: User, session: Session, message_id: str | None = None, *, key: str = "", origin: dict[str, Any] | None = None
 ) -> Session:
-    """A new session with the visible entries through that message, or all of them. Who may see a session may fork it.
+    """Create a session with the visible entries through that message, or all. Anyone who can see a session can fork it.
 
-    The copies belong to no run. What was known from their runs and tool calls is written into them. Without a key it gets one of
-    its own; of a key that another process was first with, that session is returned.
+    The copies belong to no run; details known from their runs and tool calls are written into them. Without a key, a new one is
+    generated; if another process has just created the key, its session is returned.
     """
     end = find_message_position(session, message_id).position if message_id else MAX_POSITION
     key = key or f"agent:{session.agent}:{uuid.uuid4().hex[:12]}"
     copied = {name: getattr(session, name) for name in COPIED_FIELDS}
-    made = Session(owner=user, key=key, forked_from=session, origin=origin or {}, **copied)
-    made.channel = "webchat"
+    fork = Session(owner=user, key=key, forked_from=session, origin=origin or {}, **copied)
+    fork.channel = "webchat"
     try:
         with transaction.atomic():
-            made.save(force_insert=True)
+            fork.save(force_insert=True)
     except IntegrityError:
         return Session.objects.get(owner=user, key=key, deleted_at__isnull=True)
     count = 0
     for page in _read_pages(session, end):
         calls = read_call_details(page)
-        files = attachments.copy_attachments(user, made, [one for row in page for one in list_attachment_ids(row.content)])
+        files = attachments.copy_attachments(user, fork, [one for row in page for one in list_attachment_ids(row.content)])
         batch = [
-            (EntryPosition(made.pk, 1, count + number, moment=row.moment), _copy_entry(row, calls, files))
+            (EntryPosition(fork.pk, 1, count + number, moment=row.moment), _copy_entry(row, calls, files))
             for number, row in enumerate(page, 1)
         ]
         journal.insert_entries(batch, clock.now())
         count += len(page)
-    made.entry_count = count
-    made.save(update_fields=["entry_count"])
-    SessionMark.objects.create(session=made, user=user, read_position=count)
-    told = journal.insert_session_event(made.pk, NewEvent("session", {"change": "forked", "forkedFrom": str(session.pk)}))
-    events.announce(session_id=made.pk, session_key=made.key, owner_id=user.pk, told=told)
-    events.notify_session_changed(made, "created")
-    made.refresh_from_db()
-    return made
+    fork.entry_count = count
+    fork.save(update_fields=["entry_count"])
+    SessionMark.objects.create(session=fork, user=user, read_position=count)
+    event_batch = journal.insert_session_event(fork.pk, NewEvent("session", {"change": "forked", "forkedFrom": str(session.pk)}))
+    events.announce(session_id=fork.pk, session_key=fork.key, owner_id=user.pk, batch=event_batch)
+    events.notify_session_changed(fork, "created")
+    fork.refresh_from_db()
+    return fork
 
 
 def _read_pages(session: Session, end: int) -> Iterator[Sequence[TranscriptRow]]:
-    """Up to the message; the results of tools it asked for come with it, since a call without its result says little."""
-    last, asked = 0, set[str]()
+    """Yield entries up to the message, including the results of tool calls it made: a call without its result says little."""
+    last, call_ids = 0, set[str]()
     while rows := read_rows_after(session, after=last, limit=PAGE_SIZE):
-        taken = []
+        page_rows = []
         for row in rows:
-            if row.position > end and not (row.kind == "tool_result" and row.meta.get("toolCallId") in asked):
+            if row.position > end and not (row.kind == "tool_result" and row.meta.get("toolCallId") in call_ids):
                 break
             if row.kind == "message":
-                asked = {block["id"] for block in row.content if block.get("type") == "toolCall"}
-            taken.append(row)
-        if taken:
-            yield taken
-        if len(taken) < len(rows) or len(rows) < PAGE_SIZE:
+                call_ids = {block["id"] for block in row.content if block.get("type") == "toolCall"}
+            page_rows.append(row)
+        if page_rows:
+            yield page_rows
+        if len(page_rows) < len(rows) or len(rows) < PAGE_SIZE:
             return
         last = rows[-1].position
 

@@ -1,7 +1,7 @@
-"""Sessions that are asked for without a key: one for each idempotency key of their owner.
+"""Sessions created without a key: one for each idempotency key of their owner.
 
-The session's key follows from it, so that a repeat finds the same session in every process. What was asked for is remembered with
-the session, so that another request with the same idempotency key is told apart.
+The session key is derived from it, so a retry finds the same session in every process. A digest of the request is stored with the
+session to detect a different request with the same idempotency key.
 """
 
 import hashlib
@@ -14,21 +14,21 @@ from clawsite.accounts.models import User
 from clawsite.infra.errors import Conflict
 from sessions_app.models import Session
 
-REQUEST_KEY = "request"  # in the origin of a session: the digest of what was asked for
+REQUEST_KEY = "request"  # in a session's origin: digest of the request
 
 
 def find_or_create_session(
-    user: User, agent: str, idempotency_key: str, asked: dict[str, Any], make: Callable[..., Session]
+    user: User, agent: str, idempotency_key: str, request: dict[str, Any], make: Callable[..., Session]
 ) -> Session:
-    """The session of this idempotency key; if there is none, `make` makes it with the `key` and `origin` it is given.
+    """Return the session for this idempotency key; if there is none, call `make` with its `key` and `origin`.
 
-    Conflict when it was made for another request, also for one with another agent.
+    Raise Conflict if it was created for a different request or agent.
     """
     name = hashlib.sha256(idempotency_key.encode()).hexdigest()[:12]
-    body = orjson.dumps([idempotency_key, agent, asked], option=orjson.OPT_SORT_KEYS)
+    body = orjson.dumps([idempotency_key, agent, request], option=orjson.OPT_SORT_KEYS)
     digest = hashlib.sha256(body).hexdigest()
-    made = Session.objects.filter(owner=user, key__endswith=f":{name}", deleted_at__isnull=True).first()
-    session = made or make(key=f"agent:{agent}:{name}", origin={REQUEST_KEY: digest})
+    existing = Session.objects.filter(owner=user, key__endswith=f":{name}", deleted_at__isnull=True).first()
+    session = existing or make(key=f"agent:{agent}:{name}", origin={REQUEST_KEY: digest})
     if session.origin.get(REQUEST_KEY) != digest:
-        raise Conflict("this idempotencyKey was used for another session; choose a new one", details={"sessionKey": session.key})
+        raise Conflict("this idempotencyKey was used for a different request; use a new one", details={"sessionKey": session.key})
     return session

@@ -1,11 +1,11 @@
-"""A transcript as JSONL: one JSON object a line, the session first, then its entries in order. Pure: knows no database.
+"""A transcript as JSONL: one JSON object per line, the session first, then its entries in order. Pure: no database access.
 
     {"type": "session", "version": 1, "key": …, "agent": …, "sessionId": …, "createdAt": …, "title": …, "generation": 1}
     {"type": "message", "id": "6f1c", "parentId": null, "timestamp": "2026-02-01T10:15:00Z", "message": {"role": …}, …}
 
-`parentId` is the id of the line before: the transcript has no branches. A `rewind` hides the lines between it and the one that
-its message calls `keepThrough` (null: all of its generation). Reading believes nothing. What it lets pass can be stored
-and later be given to a model; what it does not is refused with the number of the line.
+`parentId` is the ID of the previous line: the transcript has no branches. A `rewind` hides the lines between it and the one named
+by its `keepThrough` (null: its whole generation). Input is fully validated: what passes can be stored and later given to a
+model; anything else is rejected with its line number.
 """
 
 import datetime as dt
@@ -20,12 +20,12 @@ from clawsite.infra.errors import InvalidRequest
 from clawsite.infra.text import make_storable
 
 VERSION = 1
-MAX_LINE_BYTES = 8 << 20  # bytes: a prompt of a million characters fits, and a few of these fit into memory
+MAX_LINE_BYTES = 8 << 20  # bytes: fits a prompt of a million characters, and a few such lines fit into memory
 MAX_LINES = 100_000
 MAX_TITLE_LENGTH = 200
 MAX_ROLE_LENGTH = 16
 
-# Kind of an entry -> its type on the line.
+# Entry kind -> type on the line.
 TYPE_BY_KIND = {
     "message": "message",
     "tool_result": "toolResult",
@@ -35,9 +35,9 @@ TYPE_BY_KIND = {
 }
 KIND_BY_TYPE = {name: kind for kind, name in TYPE_BY_KIND.items()}
 ROLES = {"message": ("user", "assistant"), "tool_result": ("toolResult",)}
-# What a message says about itself elsewhere: on its line, or in the run it belonged to, which does not travel with it.
+# Message details stored elsewhere: on its line, or in its run, which isn't exported.
 NON_META_FIELDS = {"role", "content", "timestamp", "messageId", "runId"}
-# What the code that reads an entry back relies on.
+# Fields required by the code that reads entries back.
 BLOCK_FIELDS: dict[str, dict[str, type]] = {
     "text": {"text": str},
     "thinking": {"thinking": str},
@@ -54,7 +54,7 @@ class TranscriptHeader:
     session_id: str = ""
     created_at: dt.datetime | None = None
     title: str = ""
-    generation: int = 1  # the current one; entries of lower numbers are from before a reset
+    generation: int = 1  # the current one; lower numbers are from before a reset
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ class JsonlEntry:
     text: str
     meta: dict[str, Any] = field(default_factory=dict)
     generation: int = 1
-    run_id: str | None = None  # told for the reader; an imported entry belongs to no run
-    keep_through: int | None = None  # of a rewind that was read: the number of the last entry that stays, from 1
+    run_id: str | None = None  # informational; an imported entry belongs to no run
+    keep_through: int | None = None  # for a parsed rewind: the number of the last entry that stays, from 1
 
 
 class BadLine(Exception):
-    """What is wrong with a line; the number is added by whoever counts."""
+    """A problem with a line; the caller adds the line number."""
 
 
 def format_header(header: TranscriptHeader) -> bytes:
@@ -110,19 +110,19 @@ def extract_text(content: Iterable[dict[str, Any]]) -> str:
 
 
 def read_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a file within the limits; a line that is too long is never read to its end."""
+    """Yield the lines of a file within the limits; an overlong line is never read completely."""
     number = 0
-    while line := file.readline(MAX_LINE_BYTES + 2):  # with its line break, and one more to see that it is too long
+    while line := file.readline(MAX_LINE_BYTES + 2):  # with its line break, plus one byte to detect an overlong line
         number += 1
         if number > MAX_LINES:
-            raise InvalidRequest(f"line {number}: a transcript has at most {MAX_LINES:,} lines")
+            raise InvalidRequest(f"line {number}: a transcript can have at most {MAX_LINES:,} lines")
         if len(line.rstrip(b"\r\n")) > MAX_LINE_BYTES:
             raise InvalidRequest(f"line {number}: longer than {MAX_LINE_BYTES:,} bytes")
         yield line
 
 
 def read_transcript(lines: Iterable[bytes]) -> tuple[TranscriptHeader, Iterator[JsonlEntry]]:
-    """The header at once, the entries one by one; InvalidRequest names the first line that is wrong. Blank lines are skipped."""
+    """Return the header, and an iterator of entries; InvalidRequest names the first bad line. Blank lines are skipped."""
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     number, first = next(numbered, (1, b""))
     try:
@@ -141,7 +141,7 @@ def _parse_entries(numbered: Iterable[tuple[int, bytes]], header: TranscriptHead
             entry = _parse_entry(line)
             _check_position(entry, line.get("parentId"), previous, header)
             if entry.id in seen:
-                raise BadLine(f"the id {entry.id!r} was used by an earlier line")
+                raise BadLine(f"duplicate id {entry.id!r}")
             if entry.kind == "rewind":
                 entry = replace(entry, keep_through=_find_rewind_target(entry, seen))
         except BadLine as bad:
@@ -152,26 +152,24 @@ def _parse_entries(numbered: Iterable[tuple[int, bytes]], header: TranscriptHead
 
 
 def _find_rewind_target(entry: JsonlEntry, seen: dict[str, tuple[int, int]]) -> int:
-    """The number of the entry a rewind goes back to; 0 is before the first."""
-    kept = entry.meta.get("keepThrough")
-    if kept is None:
+    """Return the number of the entry a rewind goes back to; 0 means before the first."""
+    keep_through = entry.meta.get("keepThrough")
+    if keep_through is None:
         return 0
-    number, generation = seen.get(kept, (0, 0)) if isinstance(kept, str) else (0, 0)
+    number, generation = seen.get(keep_through, (0, 0)) if isinstance(keep_through, str) else (0, 0)
     if generation != entry.generation:
-        raise BadLine(f"keepThrough is {_shorten(kept)} and not the id of an earlier entry of the same generation")
+        raise BadLine(f"keepThrough is {_shorten(keep_through)}; it must be the id of an earlier entry of the same generation")
     return number
 
 
 def _check_position(entry: JsonlEntry, parent_id: object, previous: JsonlEntry | None, header: TranscriptHeader) -> None:
-    wanted = previous.id if previous else None
-    if parent_id != wanted:
-        raise BadLine(
-            f"parentId is {_shorten(parent_id)} and not {wanted!r}, the id of the entry before: a transcript has no branches"
-        )
+    expected = previous.id if previous else None
+    if parent_id != expected:
+        raise BadLine(f"parentId is {_shorten(parent_id)}; it must be {expected!r}, the id of the previous entry")
     if entry.generation < (previous.generation if previous else 1):
-        raise BadLine(f"generation {entry.generation} comes after a higher one")
+        raise BadLine(f"generation {entry.generation} follows a higher one")
     if entry.generation > header.generation:
-        raise BadLine(f"generation {entry.generation} is higher than the session's, which is {header.generation}")
+        raise BadLine(f"generation {entry.generation} is higher than the session's ({header.generation})")
 
 
 def _parse_object(raw: bytes) -> dict[str, Any]:
@@ -182,7 +180,7 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
     if not isinstance(line, dict):
         raise BadLine("not a JSON object")
     try:
-        orjson.dumps(line)  # it reads 1,024 levels and writes 254; the database is written with it
+        orjson.dumps(line)  # orjson reads 1,024 levels but writes 254, and the database is written with it
     except TypeError:
         raise BadLine("nested too deeply") from None
     clean: dict[str, Any] = make_storable(line)
@@ -191,9 +189,9 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
 
 def _parse_header(line: dict[str, Any]) -> TranscriptHeader:
     if line.get("type") != "session" or "version" not in line:
-        raise BadLine('the first line must be the session\'s: {"type": "session", "version": 1, …}')
+        raise BadLine('the first line must describe the session: {"type": "session", "version": 1, …}')
     if _read_field(line, "version", int) != VERSION:
-        raise BadLine(f"version {line['version']} is not known here, only {VERSION}")
+        raise BadLine(f"unsupported version {line['version']}; only {VERSION} is supported")
     created = line.get("createdAt")
     return TranscriptHeader(
         key=_read_field(line, "key", str, ""),
@@ -211,7 +209,7 @@ def _parse_entry(line: dict[str, Any]) -> JsonlEntry:
         raise BadLine(f"type is {_shorten(line['type'])}; it must be one of {', '.join(KIND_BY_TYPE)}")
     entry_id = _read_field(line, "id", str)
     if not _ID.fullmatch(entry_id):
-        raise BadLine(f"id is {_shorten(entry_id)}; it must have 1 to 32 letters, digits or any of _ . : -")
+        raise BadLine(f"id is {_shorten(entry_id)}; it must have 1 to 32 characters: letters, digits, _ . : -")
     message = _read_field(line, "message", dict)
     role = _read_field(message, "role", str)
     if role not in ROLES.get(kind, (role,)) or len(role) > MAX_ROLE_LENGTH:
@@ -239,24 +237,24 @@ def _check_block(block: object) -> None:
     if not isinstance(block, dict):
         raise BadLine("content has a block that is not an object")
     kind = _read_field(block, "type", str)
-    for name, wanted in BLOCK_FIELDS.get(kind, {}).items():
-        _read_field(block, name, wanted)
+    for name, expected in BLOCK_FIELDS.get(kind, {}).items():
+        _read_field(block, name, expected)
 
 
 def _parse_generation(line: dict[str, Any]) -> int:
     number: int = _read_field(line, "generation", int, 1)
     if number < 1:
-        raise BadLine(f"generation is {number}; the first is 1")
+        raise BadLine(f"generation is {number}; it must be at least 1")
     return number
 
 
-def _read_field(line: dict[str, Any], name: str, wanted: type, default: Any = None) -> Any:
-    """A field of the line. Without a default it must be there; true and false are no numbers."""
+def _read_field(line: dict[str, Any], name: str, expected: type, default: Any = None) -> Any:
+    """Read a field of the line. Without a default it is required; booleans don't count as numbers."""
     if name not in line and default is not None:
         return default
     value = line.get(name)
-    if not isinstance(value, wanted) or isinstance(value, bool):
-        raise BadLine(f"{name} must be {TYPE_LABELS[wanted]}" if name in line else f"{name} is missing")
+    if not isinstance(value, expected) or isinstance(value, bool):
+        raise BadLine(f"{name} must be {TYPE_LABELS[expected]}" if name in line else f"{name} is missing")
     return value
 
 
@@ -267,7 +265,7 @@ def _parse_datetime(value: object, name: str) -> dt.datetime:
             return moment.astimezone(dt.UTC)
     except (ValueError, OverflowError):
         pass
-    raise BadLine(f"{name} is {_shorten(value)}; it must be a time with its zone such as 2026-02-01T10:15:00Z")
+    raise BadLine(f"{name} is {_shorten(value)}; it must be a time with time zone, such as 2026-02-01T10:15:00Z")
 
 
 def _format_datetime(moment: dt.datetime) -> str:
@@ -275,5 +273,5 @@ def _format_datetime(moment: dt.datetime) -> str:
 
 
 def _shorten(value: object) -> str:
-    words = repr(value)
-    return words if len(words) <= 60 else words[:59] + "…"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -1,4 +1,4 @@
-"""Pins, archive and unread: what one person notes on sessions they may see, and what a list shows because of it."""
+"""Pins, archive and read positions: one user's marks on sessions they can see, and how lists reflect them."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ MEMBER_TABLE = "sessions_app_sessionmember"
 
 
 class SessionRowState(TypedDict):
-    """What a row of the list says to one person, besides the session itself."""
+    """State of a session's row for one user, besides the session itself."""
 
     pinned: bool
     archived: bool
@@ -33,12 +33,12 @@ class SessionRowState(TypedDict):
 
 @transaction.atomic
 def mark_session(user: User, session: Session, *, pinned: bool | None = None, archived: bool | None = None) -> None:
-    """Pin or archive for oneself, or take it back. What is so already keeps its moment."""
+    """Pin or archive a session for this user, or undo it. An unchanged mark keeps its time."""
     mark, _ = SessionMark.objects.get_or_create(user=user, session=session)
     changed = []
-    for field, wanted in (("pinned_at", pinned), ("archived_at", archived)):
-        if wanted is not None and wanted != (getattr(mark, field) is not None):
-            setattr(mark, field, clock.now() if wanted else None)
+    for field, value in (("pinned_at", pinned), ("archived_at", archived)):
+        if value is not None and value != (getattr(mark, field) is not None):
+            setattr(mark, field, clock.now() if value else None)
             changed.append(field)
     if changed:
         mark.save(update_fields=changed)
@@ -47,28 +47,28 @@ def mark_session(user: User, session: Session, *, pinned: bool | None = None, ar
 
 @transaction.atomic
 def mark_read(user: User, session: Session) -> bool:
-    """Everything up to now has been seen; -> whether anything was new."""
+    """Mark everything as read; return whether anything was new."""
     end = Session.objects.values_list("entry_count", flat=True).get(pk=session.pk)
-    mark, made = SessionMark.objects.get_or_create(user=user, session=session, defaults={"read_position": end})
-    if not made:
+    mark, updated = SessionMark.objects.get_or_create(user=user, session=session, defaults={"read_position": end})
+    if not updated:
         behind = SessionMark.objects.filter(pk=mark.pk, read_position__lt=end)
-        made = bool(behind.update(read_position=Greatest(F("read_position"), end)))
-    if made:
+        updated = bool(behind.update(read_position=Greatest(F("read_position"), end)))
+    if updated:
         announce.notify_session_changed(session, "patched", only=user.pk)
-    return made
+    return updated
 
 
 def has_shared_sessions(user: User) -> bool:
-    """Whether somebody shares a session with them."""
+    """Return whether another user shares a session with them."""
     return bool(sql.fetch_rows(f"SELECT 1 FROM {MEMBER_TABLE} WHERE user_id = %s LIMIT 1", [user.pk]))
 
 
 def list_page(
     user: User, found: SessionQuerySet, in_order: SessionQuerySet, *, archived: bool, limit: int, offset: int
 ) -> tuple[list[Session], int]:
-    """Of the sessions found those archived or the others: the last pinned first, then in their order; and how many there are.
+    """Return a page of the archived sessions or of the others: pinned first, most recent pin first, then `in_order`; and the total.
 
-    Pinned ones are read apart, so that the others can come in the order of an index.
+    Pinned sessions are read separately, so the others can use the order of an index.
     """
     put_away = SessionMark.objects.filter(user=user, archived_at__isnull=False).values("session")
     pins = sql.fetch_rows(
@@ -89,27 +89,27 @@ def list_page(
     if len(page) < limit:
         start = max(0, offset - len(first))
         page += rest[start : start + limit - len(page)]
-    # Counted as all less some: all are counted in an index, and those put away are few.
+    # Counted as all minus the archived ones: an index counts all, and archived ones are few.
     away = found.filter(pk__in=put_away).count() if has_away else 0
     return page, away if archived else in_order.order_by().count() - away
 
 
 def read_row_states(user: User, sessions: Sequence[Session]) -> dict[UUID, SessionRowState]:
-    """For each session what the user's row of it says."""
+    """Return each session's row state for the user."""
     if not sessions:
         return {}
     ids = [session.pk for session in sessions]
     noted = _read_marks(user, ids)
     going = _read_unfinished_runs(ids)
     unread = _find_unread(user, sessions, noted)
-    told: dict[UUID, SessionRowState] = {}
+    states: dict[UUID, SessionRowState] = {}
     for pk in ids:
         mark = noted.get(pk, _NO_MARKS)
         status, reason = going.get(pk, (None, None))
-        told[pk] = SessionRowState(
+        states[pk] = SessionRowState(
             pinned=mark.pinned, archived=mark.archived, unread=pk in unread, status=status, waitingFor=reason
         )
-    return told
+    return states
 
 
 class _Marks(NamedTuple):
@@ -131,8 +131,8 @@ def _read_marks(user: User, ids: Sequence[UUID]) -> dict[UUID, _Marks]:
 
 
 def _read_unfinished_runs(ids: Sequence[UUID]) -> dict[UUID, tuple[str, str | None]]:
-    """The run that has the turn, or else the one that is queued."""
-    found: dict[UUID, tuple[str, str | None]] = {}
+    """Return each session's active run, or else its queued run."""
+    runs: dict[UUID, tuple[str, str | None]] = {}
     rows = sql.fetch_rows(
         f"SELECT session_id, status, reason FROM {tables.RUN} "
         f"WHERE status IN ('accepted', 'running', 'waiting') AND session_id IN ({sql.placeholders(ids)}) ORDER BY session_id, id",
@@ -141,14 +141,14 @@ def _read_unfinished_runs(ids: Sequence[UUID]) -> dict[UUID, tuple[str, str | No
     for session_id, status, reason in rows:
         pk = sql.as_uuid(session_id)
         if status == Run.Status.ACCEPTED:
-            found.setdefault(pk, ("queued", None))
+            runs.setdefault(pk, ("queued", None))
         else:
-            found[pk] = (status, (reason or None) if status == Run.Status.WAITING else None)
-    return found
+            runs[pk] = (status, (reason or None) if status == Run.Status.WAITING else None)
+    return runs
 
 
 def _find_unread(user: User, sessions: Sequence[Session], noted: dict[UUID, _Marks]) -> set[UUID]:
-    """Those with an answer behind the place read last. Who reads others' sessions by permission only has nothing to catch up on."""
+    """Return sessions with an answer after the last read position. Sessions visible only by permission are never unread."""
     foreign = {session.pk for session in sessions if session.owner_id != user.pk and session.pk not in noted}
     if foreign:
         foreign -= set(SessionMember.objects.filter(user=user, session__in=foreign).values_list("session_id", flat=True))
@@ -159,10 +159,10 @@ def _find_unread(user: User, sessions: Sequence[Session], noted: dict[UUID, _Mar
             values += [sql.uuid_value(session.pk), session.generation, read]
     if not values:
         return set()
-    asked = ", ".join(["(%s, %s, %s)"] * (len(values) // 3))
+    rows_sql = ", ".join(["(%s, %s, %s)"] * (len(values) // 3))
     rows = sql.fetch_rows(
         f"""
-        WITH v(id, generation, position) AS (VALUES {asked})
+        WITH v(id, generation, position) AS (VALUES {rows_sql})
         SELECT v.id FROM v WHERE EXISTS (
           SELECT 1 FROM {tables.ENTRY} e WHERE e.session_id = v.id AND e.position > v.position AND e.generation = v.generation
           AND e.kind = 'message' AND e.role = 'assistant' AND {visible_condition("e")}

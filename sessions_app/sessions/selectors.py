@@ -1,4 +1,4 @@
-"""Reads that more than one caller needs: lists, events, a run's state. All start from what somebody may see."""
+"""Shared read queries: session lists, events, run state. All start from what the user can see."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -31,16 +31,16 @@ class SessionPage:
 
 
 def list_visible_sessions(user: User) -> SessionQuerySet:
-    """What a list or a search of somebody covers. A program's account may be allowed to read all, but lists its own."""
+    """Return the sessions a list or search covers. A service account lists only its own, even if it may view all."""
     visible = Session.objects.for_user(user)
     return visible.filter(owner=user) if user.is_service else visible
 
 
 def order_by_last_use(user: User, found: SessionQuerySet) -> SessionQuerySet:
-    """The same sessions, last used first.
+    """Order sessions by last use, most recent first.
 
-    If nobody shares a session with the user the database is told so: it then reads 50 of 10,000 in the order of an index
-    (3 ms) instead of sorting everybody's (12 ms).
+    If no session is shared with the user, the query says so: the database then reads 50 of 10,000 rows in index order (3 ms)
+    instead of sorting all users' sessions (12 ms).
     """
     sees_others = user.has_perm("accounts.view_any_session") or marks.has_shared_sessions(user)
     return (found if sees_others else found.filter(owner=user)).order_by("-updated_at", "id")
@@ -61,35 +61,35 @@ def list_sessions(
     own: bool = False,
     owned: bool = False,
 ) -> SessionPage:
-    """The sessions somebody may see: those they pinned, then the last used first. Archived ones are a list of their own.
+    """List visible sessions: pinned first, then by last use. Archived sessions are listed separately.
 
-    Those that programs made for a single request are found by a search only.
+    Sessions that programs created for a single request only appear in a search.
     """
-    found = list_visible_sessions(user)
+    sessions = list_visible_sessions(user)
     if not search:
-        found = found.exclude(channel=OPENAI_CHANNEL)
+        sessions = sessions.exclude(channel=OPENAI_CHANNEL)
     if own:
-        found = members.filter_shared_with(user, found)
+        sessions = members.filter_shared_with(user, sessions)
     if owned:
-        found = found.filter(owner=user)
+        sessions = sessions.filter(owner=user)
     if agent:
-        found = found.filter(agent=agent)
+        sessions = sessions.filter(agent=agent)
     if label:
-        found = found.filter(label=label)
+        sessions = sessions.filter(label=label)
     if parent:
-        found = found.filter(parent=parent)
+        sessions = sessions.filter(parent=parent)
     if active_minutes:
-        found = found.filter(updated_at__gte=clock.now() - dt.timedelta(minutes=active_minutes))
+        sessions = sessions.filter(updated_at__gte=clock.now() - dt.timedelta(minutes=active_minutes))
     if (shared := parse_shared_key(search)) is not None:
-        found = found.filter(pk__in=_parse_ids(shared))
+        sessions = sessions.filter(pk__in=_parse_ids(shared))
     elif search:
-        found = found.filter(Q(key__icontains=search) | Q(title__icontains=search) | Q(label__icontains=search))
-    page, total = marks.list_page(user, found, order_by_last_use(user, found), archived=archived, limit=limit, offset=offset)
+        sessions = sessions.filter(Q(key__icontains=search) | Q(title__icontains=search) | Q(label__icontains=search))
+    page, total = marks.list_page(user, sessions, order_by_last_use(user, sessions), archived=archived, limit=limit, offset=offset)
     return SessionPage(build_session_rows(user, page, include_last=include_last), total)
 
 
 def build_session_rows(user: User, page: list[Session], *, include_last: bool = False) -> list[dict[str, Any]]:
-    """These sessions as somebody's list shows them."""
+    """Build the rows of a user's session list."""
     others = {session.owner_id for session in page} - {user.pk}
     owners = {user.pk: user.username, **(_read_names(others) if others else {})}
     facts = marks.read_row_states(user, page)
@@ -111,20 +111,19 @@ def build_session_rows(user: User, page: list[Session], *, include_last: bool = 
 def list_sessions_before(
     user: User, place: tuple[dt.datetime, UUID] | None, *, limit: int, agent: str = "", label: str = ""
 ) -> list[Session]:
-    """Sessions somebody may see, last used first, from a place in that order on: what is used meanwhile moves to the front.
+    """List visible sessions by last use, starting at a cursor; sessions used since then move to the front.
 
-    Unlike the list of a page it knows no pins and no archive, so that a place stays one. What a program made for a single request
-    is in neither.
+    Pins and archive are ignored so that the cursor stays stable. Sessions created for a single request are left out.
     """
-    found = order_by_last_use(user, list_visible_sessions(user).exclude(channel=OPENAI_CHANNEL))
+    sessions = order_by_last_use(user, list_visible_sessions(user).exclude(channel=OPENAI_CHANNEL))
     if agent:
-        found = found.filter(agent=agent)
+        sessions = sessions.filter(agent=agent)
     if label:
-        found = found.filter(label=label)
+        sessions = sessions.filter(label=label)
     if place:
         at, pk = place
-        found = found.filter(Q(updated_at__lt=at) | Q(updated_at=at, pk__gt=pk))
-    return list(found[:limit])
+        sessions = sessions.filter(Q(updated_at__lt=at) | Q(updated_at=at, pk__gt=pk))
+    return list(sessions[:limit])
 
 
 def _to_wire_owner(user_pk: int, names: dict[int, str]) -> dict[str, Any]:
@@ -143,10 +142,10 @@ def _read_names(user_pks: set[int]) -> dict[int, str]:
 
 
 def read_last_texts(sessions: list[Session]) -> dict[UUID, str]:
-    """The beginning of the last message of each."""
+    """Return the beginning of each session's last message."""
     if not sessions:
         return {}
-    found = sql.fetch_rows(
+    rows = sql.fetch_rows(
         f"""
         SELECT s.id, (
           SELECT substr(e.text, 1, {PREVIEW_CHARACTERS}) FROM {tables.ENTRY} e
@@ -156,11 +155,11 @@ def read_last_texts(sessions: list[Session]) -> dict[UUID, str]:
         """,
         [sql.uuid_value(session.pk) for session in sessions],
     )
-    return {sql.as_uuid(pk): text for pk, text in found if text is not None}
+    return {sql.as_uuid(pk): text for pk, text in rows if text is not None}
 
 
 def to_wire_session(session: Session) -> dict[str, Any]:
-    """A session as the wire lists it."""
+    """Convert a session to its wire form."""
     key = parse_key(session.key)
     row: dict[str, Any] = {
         "key": session.key,
@@ -191,7 +190,7 @@ def to_wire_session(session: Session) -> dict[str, Any]:
 
 
 def read_preview(session: Session, *, limit: int, max_chars: int) -> list[dict[str, Any]]:
-    """The last messages of a session, shortened."""
+    """Return the last messages of a session, shortened."""
     newest = sql.fetch_rows(
         f"""
         SELECT e.role, substr(e.text, 1, %s) FROM {tables.ENTRY} e
@@ -206,7 +205,7 @@ def read_preview(session: Session, *, limit: int, max_chars: int) -> list[dict[s
 def list_events_after(
     session: Session, cursor: int, *, limit: int = 1000, max_bytes: int = MAX_REPLY_BYTES
 ) -> tuple[list[EventOut], bool]:
-    """Events with a higher cursor, in order, as many as fit one reply; and whether there are more."""
+    """Return events with a higher cursor, in order, as many as fit one reply; and whether there are more."""
     rows = sql.fetch_rows(
         f"""
         SELECT e.cursor, e.run_id, r.run_id, e.seq, e.stream, e.ts, e.data
@@ -215,34 +214,34 @@ def list_events_after(
         """,
         [sql.uuid_value(session.pk), cursor, limit + 1],
     )
-    found: list[EventOut] = []
+    events: list[EventOut] = []
     size = 0
     for at, run_pk, run_id, seq, stream, ts, data in rows[:limit]:
         size += len(data if data.isascii() else data.encode()) + 200
-        if size > max_bytes and found:
-            return found, True
-        found.append(EventOut(cursor=at, run=run_pk, runId=run_id, seq=seq, stream=stream, ts=ts, data=orjson.loads(data)))
-    return found, len(rows) > limit
+        if size > max_bytes and events:
+            return events, True
+        events.append(EventOut(cursor=at, run=run_pk, runId=run_id, seq=seq, stream=stream, ts=ts, data=orjson.loads(data)))
+    return events, len(rows) > limit
 
 
 def read_head_cursors(session_ids: list[str]) -> dict[str, int]:
-    """Session id -> last cursor; the poll behind the bus asks for all watched sessions at once."""
+    """Map session ID to last cursor; the poll behind the bus fetches all watched sessions in one query."""
     return {str(pk): cursor for pk, cursor in Session.objects.filter(pk__in=session_ids).values_list("pk", "cursor")}
 
 
 def read_ends(session_id: str) -> tuple[int, int]:
-    """The last cursor of a session's events, and the last position of its transcript; nothing of one that is gone."""
+    """Return the last event cursor and the last transcript position of a session; zeros if it is gone."""
     return Session.objects.filter(pk=session_id).values_list("cursor", "entry_count").first() or (0, 0)
 
 
 def find_cursor_at(session: Session, moment: str) -> int:
-    """The last cursor given up to an ISO time, for clients that remember times instead of cursors."""
+    """Return the last cursor before an ISO time, for clients that remember times instead of cursors."""
     try:
         when = dt.datetime.fromisoformat(moment.replace("Z", "+00:00"))
     except ValueError:
-        raise InvalidRequest(f"{moment!r} is neither a cursor nor an ISO time such as 2026-02-01T10:15:00Z") from None
+        raise InvalidRequest(f"invalid cursor {moment!r}: use a cursor or an ISO time such as 2026-02-01T10:15:00Z") from None
     ts = clock.to_ms(when if when.tzinfo else when.replace(tzinfo=dt.UTC))
-    # Strictly before: the event of that very moment may not have been seen.
+    # Strictly before: the client may not have seen the event at that exact time.
     last = Event.objects.filter(session=session, ts__lt=ts).order_by("-cursor").values_list("cursor", flat=True).first()
     return last or find_oldest_cursor(session) - 1
 
@@ -253,15 +252,15 @@ def find_oldest_cursor(session: Session) -> int:
 
 
 def read_run_state(user: User, run_id: str) -> RunState:
-    """One's own run of that key, also when its session was deleted meanwhile, or one in a session one may see.
+    """Find the user's own run, even if its session was deleted, or one in a session they can see.
 
-    What one began in somebody else's session is one's own for as long as that is shared.
+    Runs started in another user's session count as own while it is shared.
     """
     runs = Run.objects.filter(run_id=run_id).select_related("session")
     own = runs.filter(owner=user, session__in=members.filter_shared_with(user, Session.objects.all()))
     run = own.first() or runs.for_user(user).first()
     if run is None:
-        raise NotFound(f"there is no run {run_id!r}")
+        raise NotFound(f"run {run_id!r} not found")
     answer = (
         TranscriptEntry.objects.filter(run=run, role="assistant").order_by("-position").values_list("text", flat=True).first()
         if run.status == Run.Status.COMPLETED

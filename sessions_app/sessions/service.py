@@ -1,4 +1,4 @@
-"""Sessions: found for somebody, made, changed, reset, deleted. Every look-up starts from `for_user()`."""
+"""Find, create, change, reset and delete sessions. Every lookup starts from `for_user()`."""
 
 import datetime as dt
 import uuid
@@ -22,7 +22,7 @@ from sessions_app.origin import NO_ORIGIN
 from sessions_app.runs import lifecycle
 
 THINKING_LEVELS = ("", "off", "minimal", "low", "medium", "high", "xhigh")
-# Wire name -> column. Everything else that may be patched is kept by its wire name in `settings`.
+# Wire name -> column. Other patchable fields are stored by wire name in `settings`.
 COLUMN_BY_WIRE_NAME = {
     "label": "label",
     "title": "title",
@@ -30,56 +30,56 @@ COLUMN_BY_WIRE_NAME = {
     "thinkingLevel": "thinking_level",
     "verboseLevel": "verbose_level",
 }
-RESTORE_PERIOD = dt.timedelta(days=30)  # after its deletion
-PASSTHROUGH_SETTINGS = {"reasoningLevel", "responseUsage"}  # what clients show; no run reads them
+RESTORE_PERIOD = dt.timedelta(days=30)  # after deletion
+PASSTHROUGH_SETTINGS = {"reasoningLevel", "responseUsage"}  # shown by clients; no run reads them
 
 
 def find_session(user: User, *, key: str | None = None, session_id: str | None = None) -> Session:
-    """The session of that key among one's own, or of that id among all one may see."""
+    """Find a session by key among the user's own, or by ID among all they can see."""
     visible = Session.objects.for_user(user)
     if key is not None:
-        found = visible.filter(owner=user, key=str(parse_key(key))).first()
+        session = visible.filter(owner=user, key=str(parse_key(key))).first()
     else:
-        found = find_session_by_id(visible, session_id or "")
-    if found is None:
-        raise NotFound(f"there is no session {key or session_id!r}")
-    return found
+        session = find_session_by_id(visible, session_id or "")
+    if session is None:
+        raise NotFound(f"session {key or session_id!r} not found")
+    return session
 
 
 def find_session_by_id(visible: SessionQuerySet, session_id: str) -> Session | None:
-    """The session that has this id, or whose present generation has it."""
+    """Find a session by its ID or its current generation's ID."""
     try:
-        wanted = uuid.UUID(session_id)
+        wanted_id = uuid.UUID(session_id)
     except ValueError:
         return None
-    return visible.filter(id=wanted).first() or visible.filter(generation_id=wanted).first()
+    return visible.filter(id=wanted_id).first() or visible.filter(generation_id=wanted_id).first()
 
 
 def find_own_session_id(owner_pk: int, key: str) -> uuid.UUID | None:
-    """By SQL, since every message begins here: 0.2 ms instead of 1.3 for a model instance."""
-    found = sql.fetch_rows(
+    """Raw SQL, because every message starts here: 0.2 ms instead of 1.3 for a model instance."""
+    rows = sql.fetch_rows(
         f"SELECT id FROM {tables.SESSION} WHERE owner_id = %s AND key = %s AND deleted_at IS NULL", [owner_pk, key]
     )
-    return sql.as_uuid(found[0][0]) if found else None
+    return sql.as_uuid(rows[0][0]) if rows else None
 
 
 def ensure_session(user: User, key: str) -> Session:
-    """One's own session of that key, made if it is not there."""
+    """Return the user's session with that key, creating it if needed."""
     parsed = parse_key(key)
-    found = Session.objects.filter(owner=user, key=str(parsed), deleted_at__isnull=True).first()
-    return found or create_session(user, key=str(parsed))
+    session = Session.objects.filter(owner=user, key=str(parsed), deleted_at__isnull=True).first()
+    return session or create_session(user, key=str(parsed))
 
 
 @transaction.atomic
 def create_session(user: User, *, key: str | None = None, agent: str | None = None, **fields: Any) -> Session:
-    """Make a session; without a key it gets one of its own, with `agent`. The same key again returns the one that is there."""
+    """Create a session; without a key, generate one for `agent`. An existing key returns the existing session."""
     parsed = parse_key(key or f"agent:{agent or DEFAULT_AGENT}:{uuid.uuid4().hex[:12]}")
     fields.setdefault("channel", parsed.channel or "webchat")
     session = Session(owner=user, key=str(parsed), agent=parsed.agent, **fields)
     try:
         with transaction.atomic():
             session.save(force_insert=True)
-    except IntegrityError:  # made by another process meanwhile
+    except IntegrityError:  # created concurrently by another process
         return Session.objects.get(owner=user, key=str(parsed), deleted_at__isnull=True)
     _check_label(session)
     events.notify_session_changed(session, "created")
@@ -87,13 +87,13 @@ def create_session(user: User, *, key: str | None = None, agent: str | None = No
 
 
 def insert_first_entries(session: Session, entries: list[NewEntry]) -> None:
-    """Put what was said elsewhere before the first message of a new session."""
+    """Insert imported history before the first message of a new session."""
     _announce(session, NewEvent("session", {"change": "imported"}), entries)
 
 
 @transaction.atomic
 def patch_session(user: User, session: Session, changes: dict[str, Any]) -> Session:
-    """Change fields by their wire names; null clears. Where nothing was asked for nobody is told of a change."""
+    """Change fields by wire name; null clears. An empty change sends no notification."""
     session = _lock_own_session(user, session)
     if not changes:
         return session
@@ -103,9 +103,9 @@ def patch_session(user: User, session: Session, changes: dict[str, Any]) -> Sess
         elif name in PASSTHROUGH_SETTINGS:
             session.settings = {k: v for k, v in {**session.settings, name: value}.items() if v is not None}
         else:
-            raise InvalidRequest(f"sessions.patch cannot change {name!r}")
+            raise InvalidRequest(f"sessions.patch can't change {name!r}")
     if session.thinking_level not in THINKING_LEVELS:
-        raise InvalidRequest(f"thinkingLevel is one of {', '.join(level or 'null' for level in THINKING_LEVELS)}")
+        raise InvalidRequest(f"thinkingLevel must be one of {', '.join(level or 'null' for level in THINKING_LEVELS)}")
     _check_label(session)
     session.save(update_fields=[*COLUMN_BY_WIRE_NAME.values(), "settings"])
     events.notify_session_changed(session, "patched")
@@ -114,7 +114,7 @@ def patch_session(user: User, session: Session, changes: dict[str, Any]) -> Sess
 
 @transaction.atomic
 def reset_session(user: User, session: Session) -> Session:
-    """Start a new generation: an empty history under the same key. What still runs belongs to the old one and is stopped."""
+    """Start a new generation: an empty history under the same key. Unfinished runs belong to the old one and are stopped."""
     session = _lock_own_session(user, session)
     lifecycle.request_abort(user=user, session=session, reason="session-reset")
     session.refresh_from_db()
@@ -131,10 +131,10 @@ def reset_session(user: User, session: Session) -> Session:
 
 @transaction.atomic
 def delete_session(user: User, session: Session) -> bool:
-    """Hide a session and stop its runs. Its rows stay until they are purged; the key is free again."""
+    """Hide a session and stop its runs. Its rows stay until purged; the key becomes available again."""
     session = _lock_own_session(user, session)
     if parse_key(session.key).kind == "main":
-        raise InvalidRequest("the main session cannot be deleted; reset it instead")
+        raise InvalidRequest("the main session can't be deleted; reset it instead")
     lifecycle.request_abort(user=user, session=session, reason="session-delete")
     Session.objects.filter(pk=session.pk).update(deleted_at=clock.now())
     events.notify_session_changed(session, "deleted")
@@ -143,31 +143,31 @@ def delete_session(user: User, session: Session) -> bool:
 
 @transaction.atomic
 def restore_session(user: User, session_id: str) -> tuple[Session, bool]:
-    """Undo a deletion of one's own; -> the session, and whether it had been deleted. Runs that were stopped stay so.
+    """Undo the deletion of an own session; return it, and whether it was deleted. Stopped runs stay stopped.
 
-    Conflict when the key has been used for a new session since then. A label that somebody else took is lost.
+    Raise Conflict if the key is used by a new session. A label that another session took is cleared.
     """
     try:
-        wanted = uuid.UUID(session_id)
+        session_pk = uuid.UUID(session_id)
     except ValueError:
-        raise NotFound(f"there is no session {session_id!r}") from None
-    mine = Session.objects.select_for_update().filter(Q(pk=wanted) | Q(generation_id=wanted), owner=user)
+        raise NotFound(f"session {session_id!r} not found") from None
+    mine = Session.objects.select_for_update().filter(Q(pk=session_pk) | Q(generation_id=session_pk), owner=user)
     session = mine.first()
     if session is None or (session.deleted_at and session.deleted_at < clock.now() - RESTORE_PERIOD):
-        raise NotFound(f"there is no session {session_id!r} that can be restored")
+        raise NotFound(f"session {session_id!r} can't be restored")
     if session.deleted_at is None:
         return session, False
     others = Session.objects.filter(owner=user, deleted_at__isnull=True)
     if others.filter(key=session.key).exists():
-        raise Conflict(f"a new session {session.key!r} has been made since; delete it first")
+        raise Conflict(f"session {session.key!r} already exists; delete it before restoring")
     if session.label and others.filter(label=session.label).exists():
         session.label = ""
     session.deleted_at = None
     try:
         with transaction.atomic():
             session.save(update_fields=["deleted_at", "label"])
-    except IntegrityError:  # made by another process meanwhile
-        raise Conflict(f"a new session {session.key!r} has been made since; delete it first") from None
+    except IntegrityError:  # created concurrently by another process
+        raise Conflict(f"session {session.key!r} already exists; delete it before restoring") from None
     events.notify_session_changed(session, "restored")
     return session, True
 
@@ -176,19 +176,19 @@ def restore_session(user: User, session_id: str) -> tuple[Session, bool]:
 def inject_message(
     user: User, session: Session, text: str, label: str = "", *, message_id: str = "", origin: Mapping[str, str] = NO_ORIGIN
 ) -> TranscriptEntry:
-    """Append an assistant message without asking a model; one that has its id already is not appended again.
+    """Append an assistant message without calling a model; an existing message ID is not appended again.
 
-    `origin` says whose words they are where a limited run says them (origin.py).
+    `origin` is set when a limited run writes the message (origin.py).
     """
     session = _lock_own_session(user, session)
     if message_id and (first := TranscriptEntry.objects.filter(session=session, message_id=message_id).first()):
         return first
-    words = f"[{label}]\n\n{text}" if label else text
+    content = f"[{label}]\n\n{text}" if label else text
     entry = NewEntry(
         "message",
         "assistant",
-        [{"type": "text", "text": words}],
-        words,
+        [{"type": "text", "text": content}],
+        content,
         message_id or uuid.uuid4().hex[:8],
         {"stopReason": "injected", "label": label, **origin},
     )
@@ -198,16 +198,16 @@ def inject_message(
 
 
 def _check_label(session: Session) -> None:
-    """A label is a name too: `sessions.resolve` finds one session by it."""
+    """Check that the label is unique: `sessions.resolve` finds a session by it."""
     taken = Session.objects.filter(owner=session.owner_id, label=session.label, deleted_at__isnull=True).exclude(pk=session.pk)
     if session.label and taken.exists():
-        raise InvalidRequest(f"label {session.label!r} is used by another of your sessions")
+        raise InvalidRequest(f"label {session.label!r} is already used by another of your sessions")
 
 
 def _lock_own_session(user: User, session: Session) -> Session:
-    """Lock it; only its owner changes a session."""
+    """Lock the session; only its owner can change it."""
     if session.owner_id != user.pk:
-        raise Forbidden("only its owner may change this session")
+        raise Forbidden("only the owner can change this session")
     locked = Session.objects.select_for_update().filter(pk=session.pk, deleted_at__isnull=True).first()
     if locked is None:
         raise NotFound(f"session {session.key!r} was deleted")
@@ -215,5 +215,5 @@ def _lock_own_session(user: User, session: Session) -> Session:
 
 
 def _announce(session: Session, event: NewEvent, entries: list[NewEntry] | None = None) -> None:
-    told = journal.insert_session_event(session.id, event, entries=entries or [], generation=session.generation)
-    events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=told)
+    batch = journal.insert_session_event(session.id, event, entries=entries or [], generation=session.generation)
+    events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, batch=batch)

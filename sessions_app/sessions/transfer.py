@@ -1,6 +1,6 @@
-"""Transcripts out of the database and into it. The lines themselves are transcript_jsonl's.
+"""Export and import transcripts. The line format is in jsonl.py.
 
-Import copies words, it does nothing: no run starts, no tool call in it is carried out, and its entries belong to no run.
+Import only copies entries: no run starts, no tool call is executed, and the entries belong to no run.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,8 +23,8 @@ from sessions_app.models import Run, Session
 from sessions_app.sessions.jsonl import JsonlEntry, TranscriptHeader, format_entry, format_header, read_lines, read_transcript
 from sessions_app.sessions.service import ensure_session
 
-PAGE_SIZE = 100  # entries read or written at once: tool results of 50 KB make it 5 MB
-MAX_BYTES_IN_MEMORY = 8 << 20  # of a file being imported; the rest waits on the disk
+PAGE_SIZE = 100  # entries read or written at a time: 5 MB with tool results of 50 KB
+MAX_BYTES_IN_MEMORY = 8 << 20  # of a file being imported; the rest is spooled to disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ImportResult:
 
 
 def export_lines(session: Session, *, all_generations: bool = False) -> Iterator[bytes]:
-    """The transcript line by line, as it is now: what is said while it is being read is left out."""
+    """Yield the transcript line by line as of now; messages added while it is read are left out."""
     yield format_header(
         TranscriptHeader(
             key=session.key,
@@ -64,29 +64,29 @@ def _read_entries(session: Session, *, oldest_generation: int) -> Iterator[Jsonl
             [sql.uuid_value(session.pk), last, session.entry_count, oldest_generation, session.generation, PAGE_SIZE],
         )
         for _, kind, message_id, moment, role, content, text, meta, generation, run_id in rows:
-            words, facts = orjson.loads(content), orjson.loads(meta)
-            yield JsonlEntry(kind, message_id, sql.as_datetime(moment), role, words, text, facts, generation, run_id)
+            blocks, facts = orjson.loads(content), orjson.loads(meta)
+            yield JsonlEntry(kind, message_id, sql.as_datetime(moment), role, blocks, text, facts, generation, run_id)
         if len(rows) < PAGE_SIZE:
             return
         last = rows[-1][0]
 
 
 def import_transcript(user: User, key: str, file: IO[bytes]) -> ImportResult:
-    """Make a session of somebody from a file, all of it or nothing. A session of that key may be there, but must be unused."""
-    with SpooledTemporaryFile(MAX_BYTES_IN_MEMORY) as kept:
-        # Every line is checked before the database is touched; the copy lets a pipe be read a second time.
-        header, entries = read_transcript(_copy_lines(read_lines(file), kept))
+    """Create a session from a file, completely or not at all. A session with that key may exist but must be unused."""
+    with SpooledTemporaryFile(MAX_BYTES_IN_MEMORY) as spool:
+        # Every line is checked before the database is touched; the copy allows reading a pipe a second time.
+        header, entries = read_transcript(_copy_lines(read_lines(file), spool))
         count, generations = 0, {header.generation}
         for entry in entries:
             count += 1
             generations.add(entry.generation)
-        kept.seek(0)
-        return _write_entries(user, key, kept, count, sorted(generations))
+        spool.seek(0)
+        return _write_entries(user, key, spool, count, sorted(generations))
 
 
-def _copy_lines(lines: Iterable[bytes], kept: IO[bytes]) -> Iterator[bytes]:
+def _copy_lines(lines: Iterable[bytes], spool: IO[bytes]) -> Iterator[bytes]:
     for line in lines:
-        kept.write(line)
+        spool.write(line)
         yield line
 
 
@@ -105,18 +105,18 @@ def _write_entries(user: User, key: str, file: IO[bytes], count: int, generation
     )
     while page := list(islice(rows, PAGE_SIZE)):
         journal.insert_entries(page, clock.now())
-    told = journal.insert_session_event(session.pk, NewEvent("session", {"change": "imported"}))
-    events.announce(session_id=session.pk, session_key=session.key, owner_id=user.pk, told=told)
+    batch = journal.insert_session_event(session.pk, NewEvent("session", {"change": "imported"}))
+    events.announce(session_id=session.pk, session_key=session.key, owner_id=user.pk, batch=batch)
     return ImportResult(session, count)
 
 
 def _find_unused_session(user: User, key: str) -> Session:
-    """Locked. Entries of an earlier generation count too: positions are never given twice."""
+    """Find and lock the session. Entries of earlier generations count as used: positions are never reused."""
     made = ensure_session(user, key)
     session = Session.objects.select_for_update().filter(pk=made.pk, deleted_at__isnull=True, entry_count=0).first()
-    # Asked after the lock is held: a prompt that was accepted meanwhile is seen.
+    # Checked while holding the lock, so concurrently accepted prompts are seen.
     if session is None or Run.objects.filter(session=session).exists():
-        raise Conflict(f"session {made.key!r} has been used: import into a key that is not there yet")
+        raise Conflict(f"session {made.key!r} is already in use; import into a new key")
     return session
 
 

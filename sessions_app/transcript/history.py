@@ -1,4 +1,4 @@
-"""The transcript of a session as a chat shows it, page by page, with what is going on now."""
+"""Read a session's transcript page by page as the chat shows it, with the state of the current run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ from sessions_app.transcript.message_details import (
 from sessions_app.transcript.prompt_content import COMPACT, attachment_blocks
 from sessions_app.transcript.rewinds import find_message_position, visible_condition
 
-# One reply must fit into a socket's queue (1 MiB) with room for the events behind it.
+# One reply must fit into a socket's send queue (1 MiB) with room for the events behind it.
 MAX_REPLY_BYTES = 768 * 1024
 
-# Prompts that wait are shown beside the history and share the room that a reply of 768 KiB leaves of a frame.
+# Queued prompts are shown beside the history and share what a 768 KiB reply leaves of a frame.
 MAX_QUEUED_CHARACTERS, MAX_QUEUED = 50_000, 100
-MAX_POSITION = 2**31 - 1  # behind every position
+MAX_POSITION = 2**31 - 1  # after every position
 MESSAGE_KINDS = "('message', 'tool_result')"
 MESSAGE_AND_NOTICE_KINDS = "('message', 'tool_result', 'compaction', 'session')"
 
@@ -33,10 +33,10 @@ MESSAGE_AND_NOTICE_KINDS = "('message', 'tool_result', 'compaction', 'session')"
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
     messages: list[dict[str, Any]]
-    cursor: int  # head of the event log, read before the messages: what comes later can be asked for by it
+    cursor: int  # head of the event log, read before the messages, so later events can be fetched from it
     end: int  # position up to which nothing is missing at the newer end, if `after` is None
-    before: int | None  # position to ask for older ones, None when there are none
-    after: int | None = None  # position to ask for newer ones, None when there are none
+    before: int | None  # position to fetch older messages from, None if there are none
+    after: int | None = None  # position to fetch newer messages from, None if there are none
     queued: list[dict[str, Any]] = field(default_factory=list)
     active: dict[str, Any] | None = None
 
@@ -51,15 +51,15 @@ def read_history(
     notices: bool = False,
     room: int = MAX_REPLY_BYTES,
 ) -> HistoryPage:
-    """Messages of the current generation, oldest first: the newest, those before or after a position, or around a message.
+    """Return messages of the current generation, oldest first: the newest, those before or after a position, or around a message.
 
-    What does not fit the room is left out at the far end: old ones of the newest, new ones of those after a position.
+    What exceeds `room` is dropped at the far end: the oldest of the newest page, the newest of those after a position.
     """
     cursor, end = Session.objects.values_list("cursor", "entry_count").get(pk=session.pk)
     kinds = MESSAGE_AND_NOTICE_KINDS if notices else MESSAGE_KINDS
     older: list[TranscriptRow] = []
     newer: list[TranscriptRow] = []
-    # Positions of the rows next to the page at either end, None where there are none.
+    # Positions of the rows adjacent to the page at either end, None if there are none.
     next_older: int | None = None
     next_newer: int | None = None
     if around is not None:
@@ -82,18 +82,18 @@ def read_history(
         messages += list_unstarted_prompts(session, since, next_newer - 1 if next_newer else MAX_POSITION)
         messages.sort(key=lambda message: message["position"])
     queued, active = _read_unfinished(session)
-    end = max(end, newest or 0)  # some may have come between the two readings
+    end = max(end, newest or 0)  # entries may have been added between the two reads
     return HistoryPage(messages, cursor, end, oldest if next_older else None, newest if next_newer else None, queued, active)
 
 
 def read_entries(
     session: Session, kinds: str, place: str, order: str, limit: int, room: int, values: Sequence[Any] = ()
 ) -> tuple[list[TranscriptRow], int | None, int]:
-    """Entries from a place on, the position of the next one if there are more, and the bytes that are left of the room.
+    """Return the entries matching `place`, the position of the next one if there are more, and the bytes left of `room`.
 
-    `values` are those of the place.
+    `values` are the SQL parameters of `place`.
     """
-    # As SQL: 1,000 messages took 35 ms as model instances, 8 ms so.
+    # Raw SQL: 1,000 messages took 35 ms as model instances, 8 ms this way.
     found = sql.fetch_rows(
         f"""
         SELECT e.position, e.kind, e.role, e.content, e.created_at, e.message_id, e.meta, e.text, e.run_id, r.run_id,
@@ -115,12 +115,12 @@ def read_entries(
 
 def _to_row(*entry: Any) -> TranscriptRow:
     position, kind, role, content, moment, message_id, meta, text, run_pk, run_id, *run = entry
-    words, facts = orjson.loads(content), orjson.loads(meta)
-    return TranscriptRow(position, kind, role, words, sql.as_datetime(moment), message_id, facts, text, run_pk, run_id, *run)
+    blocks, facts = orjson.loads(content), orjson.loads(meta)
+    return TranscriptRow(position, kind, role, blocks, sql.as_datetime(moment), message_id, facts, text, run_pk, run_id, *run)
 
 
 def read_rows_after(session: Session, *, after: int, limit: int) -> list[TranscriptRow]:
-    """Entries behind a position, of every kind that can be seen, for those who copy them."""
+    """Return visible entries of every kind after a position, for copying."""
     return read_entries(session, MESSAGE_AND_NOTICE_KINDS, f"e.position > {after}", "", limit, MAX_POSITION)[0]
 
 
@@ -157,11 +157,11 @@ def _read_unfinished(session: Session) -> tuple[list[dict[str, Any]], dict[str, 
     return queued, active
 
 
-MAX_MESSAGES = 200  # messages; who is further behind reads the newest page again
+MAX_MESSAGES = 200  # messages; a client further behind reloads the newest page
 
 
 class HistoryPosition(NamedTuple):
-    """The newer end of what a client has. The epoch is that of the session's log, `generation` changes with a reset."""
+    """The newer end of what a client has. `epoch` belongs to the session's event log; `generation` changes with a reset."""
 
     epoch: str
     generation: str
@@ -173,7 +173,7 @@ class HistoryPosition(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> "HistoryPosition | None":
-        """None where it is not one of ours."""
+        """Parse a position; return None if it isn't valid."""
         epoch, _, rest = text.partition(".")
         generation, _, position = rest.partition(".")
         return cls(epoch, generation, int(position)) if position.isdecimal() and len(position) < 16 else None
@@ -183,17 +183,17 @@ class HistoryPosition(NamedTuple):
 
 
 def read_history_since(session: Session, end: HistoryPosition, epoch: str, room: int) -> HistoryPage | None:
-    """None where what the client has cannot be continued: another log, a reset, a step back, or too far behind."""
+    """Return None if the client's history can't be continued: another epoch, a reset, a rewind, or too far behind."""
     if (end.epoch, end.generation) != (epoch, session.generation_id.hex):
         return None
     page = read_history(session, limit=MAX_MESSAGES, after=end.position, room=room)
     if page.after is not None or page.end < end.position:
         return None
-    # Looked for after the messages were read: a step back that comes between the two costs one more reading.
+    # Checked after the messages were read: a rewind between the two costs one extra read.
     steps_back = TranscriptEntry.objects.filter(session=session, kind=TranscriptEntry.Kind.REWIND, position__gt=end.position)
     return None if steps_back.exists() else page
 
 
 def build_live_view(run_pk: int) -> RunView:
-    """What a client that saw every event of the run has on its screen now."""
+    """Build the view of a client that has seen every event of the run."""
     return replay_events(Event.objects.filter(run=run_pk).order_by("seq").values("seq", "stream", "data"))

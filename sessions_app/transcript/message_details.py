@@ -1,4 +1,4 @@
-"""What a chat says about a message besides its words: cost, duration, why a tool was allowed, how a run ended."""
+"""What the chat shows about a message besides its text: cost, duration, why a tool was allowed, how a run ended."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ MAX_PROMPT_CHARACTERS, MAX_UNSTARTED = 1_000, 20
 
 @dataclass(frozen=True, slots=True)
 class TranscriptRow:
-    """A transcript entry as it is read; of its run only if it is the run's last."""
+    """A transcript entry as read from the database; run fields are only set on the run's last entry."""
 
     position: int
     kind: str
@@ -34,14 +34,14 @@ class TranscriptRow:
     error: str | None
     started_at: Any
     ended_at: Any
-    writer: int | None  # who asked for the run
+    writer: int | None  # user who started the run
 
 
 CallDetails = dict[tuple[int | None, str], dict[str, Any]]
 
 
 def read_call_details(rows: Sequence[TranscriptRow]) -> CallDetails:
-    """(run, call id) -> verdict, start and duration of the tool calls whose results are among the rows."""
+    """Map (run, call ID) to the verdict, start and duration of tool calls whose results are among the rows."""
     run_pks = {row.run_pk for row in rows if row.kind == "tool_result" and row.run_pk}
     calls = ToolCall.objects.filter(run__in=run_pks) if run_pks else ToolCall.objects.none()
     columns = ("run_id", "call_id", "name", "status", "refused_by", "verdict", "started_at", "ended_at")
@@ -60,7 +60,7 @@ def _to_call_details(call: dict[str, Any]) -> dict[str, Any]:
 def to_wire_messages(
     rows: Sequence[TranscriptRow], calls: CallDetails, *, notices: bool, names: Mapping[int, str]
 ) -> list[dict[str, Any]]:
-    """The rows as messages of the wire, with their facts; with notices, also what happened between them."""
+    """Convert rows to wire messages with their details; with `notices`, also include what happened between them."""
     messages = []
     for row in rows:
         is_mark = row.kind in ("compaction", "session")
@@ -86,19 +86,19 @@ def to_wire_message(row: TranscriptRow, calls: CallDetails) -> dict[str, Any]:
 
 
 def _build_stored_notice(row: TranscriptRow) -> dict[str, Any]:
-    """A mark of the transcript: the summary of a compaction, a reset, whatever its `change` says."""
+    """Build a notice from a stored mark: a compaction summary, a reset, or another `change`."""
     name = "compaction" if row.kind == "compaction" else str(row.meta.get("change", "session"))
     facts = {key: value for key, value in row.meta.items() if key != "change"}
-    told = _build_notice(row, name, row.message_id, row.text, facts)
+    notice = _build_notice(row, name, row.message_id, row.text, facts)
     if row.kind == "compaction":
-        told["content"] = row.content  # the summary can be read, so it is told like an answer
+        notice["content"] = row.content  # the summary is readable, so it is sent like an answer
         if row.run_id:
-            told["runId"] = row.run_id
-    return told
+            notice["runId"] = row.run_id
+    return notice
 
 
 def _build_end_notice(row: TranscriptRow) -> dict[str, Any]:
-    """A run that did not end as it should says so behind its last entry."""
+    """Report after its last entry that a run ended abnormally."""
     name = "aborted" if row.run_status == Run.Status.ABORTED else "failed"
     facts = {"runId": row.run_id, "errorKind": row.reason or ""}
     moment = sql.as_datetime(row.ended_at) if row.ended_at else row.moment
@@ -106,15 +106,15 @@ def _build_end_notice(row: TranscriptRow) -> dict[str, Any]:
 
 
 def list_unstarted_prompts(session: Session, first: int, last: int) -> list[dict[str, Any]]:
-    """Prompts that were stopped before they began. They are in no entry, so they stand behind the last one of the run before.
+    """List prompts stopped before they started, placed after the last entry of the preceding run because they have no entry.
 
-    Of those between two positions. One that its author took back was never said; one before a rewind went with the others.
+    Only those between two positions. Recalled prompts and prompts before a rewind are left out.
     """
     rows = sql.fetch_rows(
         f"""
         SELECT * FROM (
-          SELECT r.id, r.run_id, r.status, r.reason, r.error, r.ended_at, substr(r.prompt, 1, {MAX_PROMPT_CHARACTERS}), r.accepted_at,
-            r.owner_id,
+          SELECT r.id, r.run_id, r.status, r.reason, r.error, r.ended_at, substr(r.prompt, 1, {MAX_PROMPT_CHARACTERS}),
+            r.accepted_at, r.owner_id,
             coalesce((
               SELECT max(e.position) FROM {tables.ENTRY} e WHERE e.run_id = (
                 SELECT q.id FROM {tables.RUN} q WHERE q.session_id = r.session_id AND q.id < r.id AND q.steps > 0
@@ -143,10 +143,10 @@ def list_unstarted_prompts(session: Session, first: int, last: int) -> list[dict
             "runId": run_id,
             "timestamp": clock.to_ms(sql.as_datetime(ended_at)),
             "messageId": f"run-{pk}-end",
-            "position": place,
+            "position": position,
             **({"sender": names[writer]} if writer in names else {}),
         }
-        for pk, run_id, status, reason, error, ended_at, prompt, _, writer, place in reversed(rows)
+        for pk, run_id, status, reason, error, ended_at, prompt, _, writer, position in reversed(rows)
     ]
 
 
@@ -168,7 +168,7 @@ def _milliseconds(start: dt.datetime, end: dt.datetime) -> int:
 
 
 def read_author_names(session: Session, user_pks: set[int]) -> dict[int, str]:
-    """Who wrote what in a shared session; nobody needs telling in one that is not."""
+    """Return author names for a shared session; empty if the session is not shared."""
     if not user_pks or (not SessionMember.objects.filter(session=session).exists() and user_pks == {session.owner_id}):
         return {}
     return dict(User.objects.filter(pk__in=user_pks).values_list("pk", "username"))

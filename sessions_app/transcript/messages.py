@@ -1,4 +1,4 @@
-"""Reading the transcript: as messages on the wire, and as the history a model is given."""
+"""Read the transcript: as wire messages, and as the history given to a model."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -14,21 +14,19 @@ from sessions_app.models import Session
 from sessions_app.origin import NO_ORIGIN, TOKEN_PREFIX_KEY, WEBHOOK_KEY, origin_of_entry
 from sessions_app.transcript.rewinds import visible_condition
 
-# What a model is given at most of what was before its run. A run that finds most of it filled summarises first.
+# Upper limit of earlier history given to a model. A run that fills most of it compacts first.
 MAX_HISTORY_ENTRIES = 400
-# A first look; what is read is looked at properly.
+# A coarse prefilter; the rows read are checked exactly.
 FROM_OTHERS = f"CAST(meta AS text) LIKE '%%\"{WEBHOOK_KEY}\"%%' OR CAST(meta AS text) LIKE '%%\"{TOKEN_PREFIX_KEY}\"%%'"
-SUMMARY_KEY = "summary"  # role of the first entry a model sees where what was before is summarised
-INCLUDES_OTHERS_KEY = (
-    "ofOthers"  # in the meta of a compaction: words of others (origin.py) are in its summary, though not its run's
-)
-SUMMARIZED_THROUGH_KEY = "summarisedThrough"  # in the meta of a compaction: the message id of the last entry that is in its summary
+SUMMARY_KEY = "summary"  # role of the first entry a model sees when earlier history is summarized
+INCLUDES_OTHERS_KEY = "ofOthers"  # in a compaction's meta: its summary includes text of another origin (origin.py) than its run's
+SUMMARIZED_THROUGH_KEY = "summarisedThrough"  # in a compaction's meta: message ID of the last entry in its summary
 
 
 def to_wire(
     role: str, content: list[dict[str, Any]], moment: dt.datetime, message_id: str, meta: dict[str, Any], run_id: str | None
 ) -> dict[str, Any]:
-    """One entry as a message: role, content blocks, timestamp and whatever its kind adds."""
+    """Convert an entry to a message: role, content blocks, timestamp and fields specific to its kind."""
     message: dict[str, Any] = {
         "role": role,
         "content": content,
@@ -43,30 +41,30 @@ def to_wire(
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """What a model is told of an entry."""
+    """An entry as the model sees it."""
 
     role: str
     text: str
-    content: list[dict[str, Any]]  # of an assistant's message, of a user's with attachments, and of a summary
-    meta: dict[str, Any]  # of a tool's result, of a summary, and what says whose words they are
-    own: bool = False  # of the run that is asked about
+    content: list[dict[str, Any]]  # for assistant messages, user messages with attachments, and summaries
+    meta: dict[str, Any]  # for tool results and summaries; also holds the origin
+    own: bool = False  # belongs to the run being answered
     position: int = 0
     message_id: str = ""
-    origin: dict[str, str] = field(default_factory=dict)  # whose words its run was about; see origin.py
+    origin: dict[str, str] = field(default_factory=dict)  # origin of its run; see origin.py
 
 
-OWN_ANSWERS_KEY = "ownAnswers"  # told with a summary: how many answers of the run that is asked about are only in it
+OWN_ANSWERS_KEY = "ownAnswers"  # with a summary: how many answers of the current run are only in the summary
 
 
 def read_model_history(
     session_id: UUID, generation: int, run_pk: int = 0, reader: Mapping[str, str] = NO_ORIGIN
 ) -> list[HistoryEntry]:
-    """The entries a model sees, oldest first: the last summary, a window of what came after it, then all of this run.
+    """Return the entries a model sees, oldest first: the last summary, a window of later entries, then all of this run.
 
-    A run's entries stay together: words put in from outside while it was going on come behind it, or before it if it is
-    this one, which they must not seem to answer. As SQL, and without reading what is not used: 400 entries took 6.4 ms as
-    model instances, 1.3 ms so. Notices (notices.py) are among them: what happened meanwhile outside of runs.
-    What a limited run has summarised counts for a `reader` of its own origin only: others still have the originals.
+    A run's entries stay together: messages injected while it was running come after it, or before it if it is this run, so that
+    they don't look like answers to its prompt. Raw SQL that skips unused columns: 400 entries took 6.4 ms as model instances,
+    1.3 ms this way. Notices (notices.py) are included: they report what happened outside of runs.
+    A summary made by a limited run only counts for a `reader` with the same origin; others still read the original entries.
     """
     with_content = (
         "role = 'assistant' OR kind = 'compaction' OR (role = 'user' AND CAST(content AS text) LIKE '%%\"attachmentId\"%%')"
@@ -76,8 +74,8 @@ def read_model_history(
     columns = (
         f"position, run_id, CASE WHEN kind = 'compaction' THEN '{SUMMARY_KEY}' ELSE role END, text, {content}, {meta}, message_id"
     )
-    seen = "(kind IN ('message', 'tool_result', 'compaction') OR (kind = 'session' AND role = 'notice'))"
-    wanted = f"SELECT {columns} FROM {tables.ENTRY} e WHERE generation = %s AND {seen}"
+    kinds = "(kind IN ('message', 'tool_result', 'compaction') OR (kind = 'session' AND role = 'notice'))"
+    wanted = f"SELECT {columns} FROM {tables.ENTRY} e WHERE generation = %s AND {kinds}"
     own = sql.fetch_rows(f"{wanted} AND run_id = %s ORDER BY position", [generation, run_pk])
     others = f"session_id = %s AND (run_id IS NULL OR run_id <> %s) AND {visible_condition('e')}"
     before = sql.fetch_rows(
@@ -90,9 +88,11 @@ def read_model_history(
     read = [
         (
             run,
-            HistoryEntry(role, text, orjson.loads(words or "[]"), orjson.loads(facts or "{}"), run == run_pk, position, message_id),
+            HistoryEntry(
+                role, text, orjson.loads(blocks or "[]"), orjson.loads(facts or "{}"), run == run_pk, position, message_id
+            ),
         )
-        for position, run, role, text, words, facts, message_id in [*before, *own]
+        for position, run, role, text, blocks, facts, message_id in [*before, *own]
     ]
     origins = {run: origin for run, entry in read if run is not None and (origin := origin_of_entry(entry.meta))}
     past = [
@@ -103,56 +103,57 @@ def read_model_history(
 
 
 def _after_summary(past: list[HistoryEntry], *, is_cut: bool) -> list[HistoryEntry]:
-    """The last summary and what is not in it. The prompt of the run stays: the model is about to answer it.
+    """Return the last summary and the entries it doesn't cover. The run's prompt always stays: the model is about to answer it.
 
-    A summary that does not say how far it goes, as an imported one may, counts for nothing.
+    A summary that doesn't state its range, as in some imports, is ignored.
     """
-    found = [(entry, _find_summarized_through(entry, past, is_cut=is_cut)) for entry in past if entry.role == SUMMARY_KEY]
-    summary, through = max((one for one in found if one[1] is not None), key=lambda one: one[0].position, default=(None, None))
+    summaries = [(entry, _find_summarized_through(entry, past, is_cut=is_cut)) for entry in past if entry.role == SUMMARY_KEY]
+    summary, through = max((one for one in summaries if one[1] is not None), key=lambda one: one[0].position, default=(None, None))
     entries = [entry for entry in past if entry.role != SUMMARY_KEY]
     if summary is None or through is None:
-        while entries and is_cut and not entries[0].own and entries[0].role != "user":  # the window begins with a user's message
+        while entries and is_cut and not entries[0].own and entries[0].role != "user":  # the window starts with a user message
             entries.pop(0)
         return entries
-    gone = [entry for entry in entries if entry.position <= through and not (entry.own and entry.role == "user")]
-    answers = sum(entry.own and entry.role == "assistant" for entry in gone)
-    kept = [entry for entry in entries if entry.position > through or (entry.own and entry.role == "user")]
-    return [replace(summary, meta={**summary.meta, OWN_ANSWERS_KEY: answers}), *kept]
+    covered = [entry for entry in entries if entry.position <= through and not (entry.own and entry.role == "user")]
+    answers = sum(entry.own and entry.role == "assistant" for entry in covered)
+    remaining = [entry for entry in entries if entry.position > through or (entry.own and entry.role == "user")]
+    return [replace(summary, meta={**summary.meta, OWN_ANSWERS_KEY: answers}), *remaining]
 
 
 def _find_summarized_through(summary: HistoryEntry, past: list[HistoryEntry], *, is_cut: bool) -> int | None:
-    """The position up to which it goes; None when that is nowhere. What it names may be older than the window: 0 then."""
+    """Return the position a summary covers; None if unknown. If the named entry is older than the window, return 0."""
     named = summary.meta.get(SUMMARIZED_THROUGH_KEY)
-    places = [entry.position for entry in past if entry.message_id == named and entry.position < summary.position]
-    return max(places, default=0 if is_cut and isinstance(named, str) else None)
+    positions = [entry.position for entry in past if entry.message_id == named and entry.position < summary.position]
+    return max(positions, default=0 if is_cut and isinstance(named, str) else None)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageExcerpt:
-    """A message as it is told elsewhere: its beginning, without thinking."""
+    """A message as quoted elsewhere: its beginning, without thinking."""
 
     role: str
     text: str
-    length: int  # of the whole text
+    length: int  # of the full text
     moment: dt.datetime
-    calls: list[dict[str, Any]]  # that an assistant's message asks for
-    tool: str  # whose result it is
+    calls: list[dict[str, Any]]  # tool calls of an assistant message
+    tool: str  # name of the tool, for a tool result
 
 
 def read_last_messages(session: Session, *, limit: int, characters: int, with_tools: bool) -> tuple[list[MessageExcerpt], bool]:
-    """The last messages of a session, oldest first, and whether there are older ones. Without tools: only what has words."""
-    wanted = "" if with_tools else "AND e.role <> 'toolResult' AND e.text <> ''"
+    """Return a session's last messages, oldest first, and whether there are older ones. Without tools, only messages with text."""
+    filters = "" if with_tools else "AND e.role <> 'toolResult' AND e.text <> ''"
     newest = sql.fetch_rows(
         f"""
         SELECT e.role, substr(e.text, 1, %s), length(e.text), e.created_at,
           CASE WHEN e.role = 'assistant' THEN e.content END, CASE WHEN e.role = 'toolResult' THEN e.meta END
         FROM {tables.ENTRY} e
-        WHERE e.session_id = %s AND e.generation = %s AND e.kind IN ('message', 'tool_result') {wanted} AND {visible_condition("e")}
+        WHERE e.session_id = %s AND e.generation = %s
+          AND e.kind IN ('message', 'tool_result') {filters} AND {visible_condition("e")}
         ORDER BY e.position DESC LIMIT %s
         """,
         [characters, sql.uuid_value(session.pk), session.generation, limit + 1],
     )
-    said = [
+    excerpts = [
         MessageExcerpt(
             role,
             text,
@@ -163,4 +164,4 @@ def read_last_messages(session: Session, *, limit: int, characters: int, with_to
         )
         for role, text, length, moment, content, meta in reversed(newest[:limit])
     ]
-    return said, len(newest) > limit
+    return excerpts, len(newest) > limit

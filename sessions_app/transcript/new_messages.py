@@ -1,4 +1,4 @@
-"""What has entered a transcript lately, for those who follow it message by message."""
+"""Read new transcript messages, for clients that follow a session message by message."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from sessions_app.transcript.message_details import read_author_names, read_call
 
 @dataclass(frozen=True, slots=True)
 class NewMessages:
-    """Messages in their order, each with the primary key of its run; `session` as far as they name it."""
+    """Messages in order, each with the primary key of its run; `session` holds the fields sent with them."""
 
     messages: list[dict[str, Any]]
     runs: list[int | None]
@@ -20,16 +20,16 @@ class NewMessages:
 
 
 def read_new_messages(session_id: str, runs: Mapping[int, int], message_ids: Sequence[str]) -> NewMessages | None:
-    """What these runs have said after a position each, and these messages; None of a session that was deleted."""
+    """Return messages of these runs after a position each, plus the given messages; None if the session was deleted."""
     session = Session.objects.filter(pk=session_id, deleted_at__isnull=True).first()
     if session is None:
         return None
-    places = ["(e.run_id = %s AND e.position > %s)"] * len(runs)
-    values: list[Any] = [value for place in runs.items() for value in place]
+    conditions = ["(e.run_id = %s AND e.position > %s)"] * len(runs)
+    values: list[Any] = [value for pair in runs.items() for value in pair]
     if message_ids:
-        places.append(f"e.message_id IN ({sql.placeholders(message_ids)})")
+        conditions.append(f"e.message_id IN ({sql.placeholders(message_ids)})")
         values += message_ids
-    rows, _, _ = read_entries(session, MESSAGE_KINDS, f"({' OR '.join(places)})", "", MAX_POSITION - 1, MAX_POSITION, values)
+    rows, _, _ = read_entries(session, MESSAGE_KINDS, f"({' OR '.join(conditions)})", "", MAX_POSITION - 1, MAX_POSITION, values)
     messages = to_wire_messages(
         rows, read_call_details(rows), notices=False, names=read_author_names(session, {row.writer for row in rows if row.writer})
     )

@@ -1,6 +1,6 @@
-"""Notices in a conversation: that something outside of its runs has happened. A mark of the transcript and an event, in one commit.
+"""Notices in a session about something that happened outside its runs: a transcript mark and an event, in one commit.
 
-People see it at once; the model is told when it is asked the next time (transcript.model_history).
+Users see a notice immediately; the model sees it with the next request (messages.read_model_history).
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from sessions_app.models import Session
 
 
 def add_notice(session: Session, change: str, text: str, **facts: Any) -> None:
-    """In the caller's transaction. `text` is for the model; `facts` are for programs, which say it in the reader's language."""
+    """Add a notice in the caller's transaction. `text` is for the model; clients render `facts` in the reader's language."""
     entry = NewEntry("session", "notice", [], text, new_message_id(), {"change": change, **facts})
     message = {
         **facts,
@@ -25,5 +25,5 @@ def add_notice(session: Session, change: str, text: str, **facts: Any) -> None:
         "messageId": entry.message_id,
     }
     event = NewEvent("session", {"change": change, "message": message})
-    told = journal.insert_session_event(session.id, event, entries=[entry], generation=session.generation)
-    announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=told)
+    batch = journal.insert_session_event(session.id, event, entries=[entry], generation=session.generation)
+    announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, batch=batch)

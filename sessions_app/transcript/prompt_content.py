@@ -1,6 +1,6 @@
-"""A user's message as content blocks: its words, then what is attached to it. Pure.
+"""Build the content blocks of a user message: its text, then its attachments. Pure.
 
-Attachments stand in a run's options as {type, attachmentId, mimeType, name, size, sha256}; the hash is for us, not for clients.
+A run's options store attachments as {type, attachmentId, mimeType, name, size, sha256}; the hash is not sent to clients.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,11 @@ from typing import Any
 
 Block = dict[str, Any]
 
-COMPACT = "compact"  # in a run's options: it only summarises the conversation (compactions.py), and has no message
+COMPACT = "compact"  # run option: the run only compacts the session (compaction_requests.py) and has no message
 
 
 def attachment_blocks(options: Mapping[str, Any]) -> list[Block]:
-    """The attachments of a run as clients see them."""
+    """Return a run's attachments as clients see them."""
     return [{name: value for name, value in block.items() if name != "sha256"} for block in options.get("attachments", ())]
 
 
@@ -22,10 +22,9 @@ def build_prompt_content(prompt: str, options: Mapping[str, Any]) -> list[Block]
 
 
 def comparable_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that make a request the same or another one: attachments count by what is in them, not by their ids.
+    """Return the options that identify a request; attachments are compared by content, not by ID.
 
-    A client that sends its bytes again, after it has lost the answer, must find its first run; so must one that says in another
-    trace what it said before.
+    A client that resends its bytes after losing the response must get its first run, even if it uses a different trace.
     """
     options = {name: value for name, value in options.items() if name != "traceparent"}
     if "attachments" not in options:
@@ -34,5 +33,5 @@ def comparable_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def list_attachment_ids(content: Sequence[Block]) -> list[str]:
-    """Of an entry that may come from an import: only what has the right shape."""
+    """List attachment IDs; entries may be imported, so only well-formed blocks count."""
     return [block["attachmentId"] for block in content if isinstance(block.get("attachmentId"), str)]

@@ -16,7 +16,8 @@ from django.urls import reverse
 import clawsite.urls  # noqa: F401  # it registers the pages of the admin
 from agents.models import Agent
 from clawsite.accounts.models import AccessToken, BrowserSession, FailedSignIns, FirstAdminLink, KnownAddress, User
-from clawsite.gateway.models import Device, DeviceToken, Hook, HookDelivery, NodeInvocation, PairingRequest
+from clawsite.connectors.models import Hook, HookDelivery
+from clawsite.gateway.models import Device, DeviceToken, NodeInvocation, PairingRequest
 from clawsite.infra import clock
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import (
@@ -45,7 +46,7 @@ from tools_app.models import (
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
-OURS = ("accounts", "agents", "gateway", "infra", "sessions_app", "tools_app")
+OURS = ("accounts", "agents", "connectors", "gateway", "infra", "sessions_app", "tools_app")
 # Shown with their session or question; nobody's business but one's own; an index of files; what a command or a run will be told.
 NOT_BY_THEMSELVES = {"EventLog", "SessionMember", "SessionMark", "MemoryFile", "MemoryChunk", "AuditSeal", "AuditHead"}
 NOT_BY_THEMSELVES |= {"ApprovalVote", "CommandInput", "CommandOutput", "DeviceToken", "SpentSignature", "SystemEvent"}

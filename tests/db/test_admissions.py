@@ -86,7 +86,7 @@ def test_a_yes_for_one_time_names_the_person_and_the_layers_stand_behind(claimed
 )
 def test_a_yes_for_longer_says_how_long_how_often_and_where(wish, extent, claimed, approver, tmp_path):
     question = asked(claimed, tmp_path)
-    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=wish)
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=wish)
     assert words(started(claimed, tmp_path)) == f"approved by ada: {extent}"
 
 
@@ -97,7 +97,7 @@ def test_always_says_for_how_long_that_is(claimed, approver, tmp_path):
 
 def test_what_a_grant_let_through_names_it_and_what_was_left_of_it_then(claimed, approver, tmp_path):
     question = asked(claimed, tmp_path)
-    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900, 3))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, 3))
     started(claimed, tmp_path)
     verdict = started(claimed, tmp_path, call="c2")
     grant = Grant.objects.get()
@@ -121,7 +121,7 @@ def test_who_follows_the_chat_is_told_with_the_answer_how_far_it_reaches(claimed
     question = asked(claimed, tmp_path)
     with transaction.atomic():
         queue.park_run(claimed, "approval")  # no worker has it, so the answer itself is told
-    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900))
     granted = {"grant": Grant.objects.get().pk, "scope": "session", "seconds": 900, "uses": None}
     decided = Event.objects.filter(run=claimed.pk, stream="tool").order_by("-seq")[0].data
     assert decided["approval"]["granted"] == granted

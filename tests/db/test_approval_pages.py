@@ -573,7 +573,7 @@ def test_a_trial_counts_the_grants_of_the_agent_and_names_the_one_that_allows(be
 def test_a_trial_without_a_sandbox_asks_and_one_below_the_wanted_level_is_refused(ben):
     page = tried(ben, "ls", level=0, allow="ls")
     assert 'data-effect="ask"' in page
-    assert "Without a sandbox every command is asked about." in page
+    assert "Without a sandbox, every command needs approval." in page
     ExecRule.objects.create(scope="installation", minimum_level=2)
     page = tried(ben, "ls", level=1, allow="ls")
     assert 'data-effect="deny"' in page

@@ -183,8 +183,8 @@ def test_of_two_wishes_the_narrower_counts(user, session_of, person, tmp_path):
     allow_asking(two_people=True)
     question = asked(claimed_run(user, session_of(user)), tmp_path)
     ada, ben = person("Approver"), person("Approver")
-    approval_requests.resolve_approval(question.pk, by=ada, decision="allow-for", wish=GrantTerms("agent", 8 * 3600, 50))
-    approval_requests.resolve_approval(question.pk, by=ben, decision="allow-for", wish=GrantTerms("session", 900, None))
+    approval_requests.resolve_approval(question.pk, by=ada, decision="allow-for", terms=GrantTerms("agent", 8 * 3600, 50))
+    approval_requests.resolve_approval(question.pk, by=ben, decision="allow-for", terms=GrantTerms("session", 900, None))
     grant = Grant.objects.get()
     assert (grant.scope, grant.uses_left) == ("session", 50)
     assert grant.expires_at - grant.created_at == dt.timedelta(minutes=15)
@@ -309,7 +309,7 @@ def test_a_switched_off_account_runs_nothing_more(claimed, question, approver, u
 
 
 def test_allowed_for_a_while_needs_no_second_question_in_this_session(claimed, question, approver, person, session_of, tmp_path):
-    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900, 2))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, 2))
     plan = planned(claimed, tmp_path, "touch made", call="c2")
     assert may_start(claimed, plan) == ""
     assert Grant.objects.get().uses_left == 1
@@ -321,7 +321,7 @@ def test_allowed_for_a_while_needs_no_second_question_in_this_session(claimed, q
 
 
 def test_a_grant_that_is_revoked_or_over_allows_nothing(claimed, question, approver, tmp_path):
-    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("agent", 900, None))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("agent", 900, None))
     plan = planned(claimed, tmp_path, "touch made", call="c2")
     decided = decide(claimed, plan)
     assert decided.effect == "allow"
@@ -355,7 +355,7 @@ def test_where_every_command_is_asked_about_nothing_can_be_allowed_for_longer(us
     question = asked(claimed_run(user, session_of(user)), tmp_path)
     assert question.shown["may"] == ["allow-once", "deny"]
     with pytest.raises(InvalidRequest):
-        approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900, None))
+        approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, None))
 
 
 def test_a_wish_has_bounds():
@@ -391,7 +391,7 @@ def test_where_nobody_allows_commands_the_refusal_says_what_to_do(user, session_
 
 def test_the_audit_log_has_every_step_with_the_plan(claimed, question, approver, tmp_path):
     approval_requests.resolve_approval(
-        question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900, 3), reason="go on"
+        question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, 3), reason="go on"
     )
     assert may_start(claimed, planned(claimed, tmp_path, "touch made")) == ""
     steps = AuditEntry.objects.filter(subject_kind="approval", subject_id=str(question.pk)).order_by("id")
@@ -442,7 +442,7 @@ def test_a_line_that_was_granted_is_asked_about_again_once_its_script_has_change
     script.write_text("#!/bin/bash\necho one\n")
     script.chmod(0o755)
     question = asked(claimed, tmp_path, "./deploy.sh")
-    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900, None))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, None))
     assert Grant.objects.get().line == "./deploy.sh"
     assert decide(claimed, planned(claimed, tmp_path, "./deploy.sh", call="c2")).effect == "allow"
     script.write_text("#!/bin/bash\nrm -rf all\n")
@@ -450,7 +450,7 @@ def test_a_line_that_was_granted_is_asked_about_again_once_its_script_has_change
 
 
 def test_a_grant_of_one_person_does_not_count_where_two_must_agree(claimed, question, approver, tmp_path):
-    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("agent", 900, None))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("agent", 900, None))
     again = planned(claimed, tmp_path, "touch made", call="c2")
     assert decide(claimed, again).effect == "allow"
     allow_asking("session", str(claimed.session_id), two_people=True)
@@ -458,7 +458,7 @@ def test_a_grant_of_one_person_does_not_count_where_two_must_agree(claimed, ques
 
 
 def test_a_grant_of_somebody_who_lost_the_right_does_not_count(claimed, question, approver, tmp_path):
-    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("agent", 900, None))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("agent", 900, None))
     approver.groups.clear()
     assert decide(claimed, planned(claimed, tmp_path, "touch made", call="c2")).effect == "ask"
 
@@ -485,7 +485,7 @@ def test_who_may_not_answer_for_themselves_has_no_use_of_their_own_grants(user, 
     ben = person("User")
     other = claimed_run(ben, session_of(ben))
     question = asked(other, tmp_path)
-    approval_requests.resolve_approval(question.pk, by=user, decision="allow-for", wish=GrantTerms("agent", 3600, None))
+    approval_requests.resolve_approval(question.pk, by=user, decision="allow-for", terms=GrantTerms("agent", 3600, None))
     mine = claimed_run(user, session_of(user), "k2")
     assert decide(mine, planned(mine, tmp_path, "touch made")).effect == "allow"
     allow_asking(exclude_requester=True)

@@ -213,7 +213,7 @@ def test_only_what_both_said_is_granted(one, other, both, requester, session_of,
     allow_asking(two_people=True)
     question = asked(claimed_run(requester, session_of(requester)), tmp_path)
     for scope in (one, other):
-        approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-for", wish=GrantTerms(scope, 900))
+        approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-for", terms=GrantTerms(scope, 900))
     question.refresh_from_db()
     assert (question.status, question.decision) == ("approved", "allow-for" if both else "allow-once")
     assert list(Grant.objects.values_list("scope", flat=True)) == ([both] if both else [])

@@ -303,7 +303,7 @@ def test_an_empty_log_has_nothing_to_anchor(tmp_path):
 def test_the_command_says_that_all_is_well(ids, capsys):
     call_command("audit", "verify")
     head = AuditHead.objects.get()
-    assert f"The audit log is whole: 10 sealed entries, 0 anchors; head 10 {head.hash}" in capsys.readouterr().out
+    assert f"The audit log is intact: 10 sealed entries, 0 anchors; head 10 {head.hash}" in capsys.readouterr().out
 
 
 def test_the_command_ends_with_1_on_a_finding_and_names_it(ids, capsys, tmp_path, settings):
@@ -327,7 +327,7 @@ def test_the_command_says_in_words_what_it_cannot_read(ids, tmp_path):
     with pytest.raises(CommandError, match="cannot read the anchors"):
         call_command("audit", "verify", "--anchor", str(tmp_path / "none"))
     (tmp_path / "other").write_text("hello\n")
-    with pytest.raises(CommandError, match="is no anchor"):
+    with pytest.raises(CommandError, match="is not a valid anchor"):
         call_command("audit", "verify", "--anchor", str(tmp_path / "other"))
 
 
@@ -354,13 +354,13 @@ def test_doctor_looks_at_the_end_of_the_log(ids, settings, tmp_path, monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(clock, "now", lambda: later)
         waiting = checks_stored.check_audit(settings)
-    assert (waiting.level, "1 entries wait" in waiting.text) == ("warn", True)
+    assert (waiting.level, "1 entries are not sealed yet" in waiting.text) == ("warn", True)
     settings.AUDIT_ANCHOR = str(tmp_path / "anchors.jsonl")
     assert checks_stored.check_audit(settings).level == "warn"  # it is not there
     audit_anchor.append_anchor(tmp_path / "anchors.jsonl")
-    assert "1 anchors fit" in checks_stored.check_audit(settings).text
+    assert "1 anchors match" in checks_stored.check_audit(settings).text
     with audit_room.unguarded():
-        assert "no longer refuses" in checks_stored.check_audit(settings).text
+        assert "no longer protects" in checks_stored.check_audit(settings).text
     tamper(f"DELETE FROM {ENTRY_TABLE} WHERE id = %s", [ids[5]])
     gone = checks_stored.check_audit(settings)
     assert (gone.level, gone.text) == ("fail", f"entry {ids[5]}, sealed at position 6, is missing")

@@ -14,7 +14,7 @@ from sessions_app.models import Event, EventLog, Run, Session, TranscriptEntry
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import selectors
 from sessions_app.sessions import service as session_service
-from sessions_app.transcript.history import read_history
+from sessions_app.transcript.history import build_live_view, read_history
 from tests.db.test_state import accept, claim, complete
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
@@ -77,7 +77,7 @@ def test_a_database_that_is_older_than_the_note_gets_a_new_epoch_once(tmp_path, 
     epoch.update_note(tmp_path)
     after = epoch.current_epoch()
     assert after != backup.epoch
-    assert "older than this host has seen it" in caplog.text
+    assert "older than last seen by this host" in caplog.text
     epoch.update_note(tmp_path)
     assert epoch.current_epoch() == after
 
@@ -168,7 +168,7 @@ async def test_what_is_kept_has_no_hole(user, session_of):
     await maintenance.delete_old_events()
     assert kept(session) == [2, 3, 4]
     assert _read_events(session, LogPosition(1, None), 10)[1][0][0]["cursor"] == 2
-    assert read_history.live_view(first).status == "completed"  # without its first event
+    assert build_live_view(first).status == "completed"  # without its first event
     assert "no longer kept" in _read_events(session, LogPosition(0, None), 10)[1]
 
 

@@ -9,18 +9,18 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from clawsite.gateway.hooks import rows
-from clawsite.gateway.hooks.presets import PRESETS
-from clawsite.gateway.models import Hook, HookDelivery
+from clawsite.connectors.models import Hook, HookDelivery
+from clawsite.connectors.webhook import service
+from clawsite.connectors.webhook.presets import PRESETS
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import Run
 from tests.hooks import SECRET, make_hook
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
-ADD = "admin:gateway_hook_add"
-CHANGE = "admin:gateway_hook_change"
-TRY = "admin:gateway_hook_try"
+ADD = "admin:connectors_hook_add"
+CHANGE = "admin:connectors_hook_change"
+TRY = "admin:connectors_hook_try"
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_webhook_is_made_and_its_token_shown_once(client, olga):
     assert token in words(answer)
     assert "no-store" in answer.headers["Cache-Control"]
     hook = Hook.objects.get()
-    assert (hook.token_digest, hook.owner.username, hook.enabled) == (rows.hash_token(token), "service:hooks", True)
+    assert (hook.token_digest, hook.owner.username, hook.enabled) == (service.hash_token(token), "service:hooks", True)
     page = words(client.get(reverse(CHANGE, args=[hook.pk])))
     assert token not in page
     assert hook.token_digest not in page
@@ -86,17 +86,17 @@ def test_a_new_token_replaces_the_old_one_and_a_plain_save_does_not(client, olga
     assert client.post(address, form(name="Other", seen_version=seen())).status_code == 302
     assert Hook.objects.get().token_digest == made.hook.token_digest
     token = client.post(address, form(make_token="on", seen_version=seen())).context["secret"]
-    assert Hook.objects.get().token_digest == rows.hash_token(token) != made.hook.token_digest
+    assert Hook.objects.get().token_digest == service.hash_token(token) != made.hook.token_digest
 
 
 def test_the_secret_of_a_signature_is_kept_and_never_shown(client, olga, user):
     given = form(signature="plain", signature_header="X-Hub-Signature-256", secret=SECRET, account=user.username)
     assert client.post(reverse(ADD), given).status_code == 302
     hook = Hook.objects.get()
-    assert (rows.read_signing_secret(hook), hook.owner) == (SECRET, user)
+    assert (service.read_signing_secret(hook), hook.owner) == (SECRET, user)
     address = reverse(CHANGE, args=[hook.pk])
     assert client.post(address, {**given, "secret": "", "seen_version": seen()}).status_code == 302
-    assert rows.read_signing_secret(Hook.objects.get()) == SECRET
+    assert service.read_signing_secret(Hook.objects.get()) == SECRET
     page = words(client.get(address))
     assert SECRET not in page
     assert hook.sealed_secret not in page
@@ -106,7 +106,7 @@ def test_a_form_that_was_opened_before_a_change_does_not_undo_it(client, olga):
     made = make_hook(olga)
     address = reverse(CHANGE, args=[made.hook.pk])
     opened = client.get(address).context["adminform"].form["seen_version"].value()
-    rows.set_enabled(made.hook, by=olga, enabled=False)  # its token has leaked
+    service.set_enabled(made.hook, by=olga, enabled=False)  # its token has leaked
     for stale in (opened, ""):
         answer = client.post(address, form(name="Other", enabled="on", seen_version=stale))
         assert "Another user changed this webhook after you opened it." in words(answer)
@@ -115,11 +115,11 @@ def test_a_form_that_was_opened_before_a_change_does_not_undo_it(client, olga):
 
 
 def test_a_change_between_the_forms_look_and_the_save_is_said_too(client, olga, monkeypatch):
-    made, save = make_hook(olga), rows.save_webhook
+    made, save = make_hook(olga), service.save_webhook
 
     def switch_off() -> None:
         try:
-            rows.set_enabled(made.hook, by=olga, enabled=False)
+            service.set_enabled(made.hook, by=olga, enabled=False)
         finally:
             connection.close()
 
@@ -130,7 +130,7 @@ def test_a_change_between_the_forms_look_and_the_save_is_said_too(client, olga, 
             thread.join(20)
         return save(hook, **how)
 
-    monkeypatch.setattr(rows, "save_webhook", meanwhile)
+    monkeypatch.setattr(service, "save_webhook", meanwhile)
     answer = client.post(reverse(CHANGE, args=[made.hook.pk]), form(name="Other", seen_version=seen()))
     if connection.vendor == "postgresql":
         assert "Another user changed this webhook" in words(answer)
@@ -180,7 +180,7 @@ def test_trying_shows_what_would_be_told_and_does_nothing(client, olga):
     assert "<script>alert" not in words(answer)
     assert not Run.objects.exists()
     assert "Invalid JSON" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{", "headers": ""}))
-    assert "makes nothing of the body" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{}", "headers": ""}))
+    assert "is empty for this body" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{}", "headers": ""}))
 
 
 def test_a_delivery_by_hand_is_a_real_one_and_is_recorded(client, olga):
@@ -190,9 +190,9 @@ def test_a_delivery_by_hand_is_a_real_one_and_is_recorded(client, olga):
     row = HookDelivery.objects.get()
     assert (row.address, row.outcome, row.run) == ("admin", "accepted", Run.objects.get())
     assert AuditEntry.objects.filter(action="admin.acted").latest("pk").actor_name == "olga"
-    page = words(client.get(reverse("admin:gateway_hookdelivery_change", args=[row.pk])))
+    page = words(client.get(reverse("admin:connectors_hookdelivery_change", args=[row.pk])))
     assert f"/runs/{row.run_id}/" in page
-    rows.set_enabled(made.hook, by=olga, enabled=False)
+    service.set_enabled(made.hook, by=olga, enabled=False)
     assert client.post(reverse(TRY, args=[made.hook.pk]), sent).status_code == 200
     assert Run.objects.count() == 1
 
@@ -213,9 +213,9 @@ def test_nobody_speaks_by_hand_as_a_webhook_that_another_person_has_agreed_to(cl
 def test_several_are_switched_off_after_a_second_click(client, olga):
     made = make_hook(olga)
     wish = {"action": "switch_off", "_selected_action": made.hook.pk}
-    assert "Will reject all deliveries" in words(client.post(reverse("admin:gateway_hook_changelist"), wish))
+    assert "Will reject all deliveries" in words(client.post(reverse("admin:connectors_hook_changelist"), wish))
     assert Hook.objects.get().enabled
-    client.post(reverse("admin:gateway_hook_changelist"), {**wish, "confirmed": "yes"})
+    client.post(reverse("admin:connectors_hook_changelist"), {**wish, "confirmed": "yes"})
     assert not Hook.objects.get().enabled
 
 

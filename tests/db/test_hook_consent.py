@@ -7,8 +7,8 @@ from django.test import Client
 from django.urls import reverse
 
 from clawsite.cli.doctor import database
-from clawsite.gateway.hooks import consent, deliver, rows
-from clawsite.gateway.models import Hook
+from clawsite.connectors.models import Hook
+from clawsite.connectors.webhook import consent, inbound, service
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, NotFound, Unavailable
 from clawsite.infra.models import AuditEntry
@@ -47,7 +47,7 @@ def answers(made):
     """Whether a delivery starts a run."""
     try:
         made.send(BODY)
-    except deliver.DeliveryUnauthorized:
+    except inbound.DeliveryUnauthorized:
         return False
     return Run.objects.filter(owner=made.hook.owner).exists()
 
@@ -55,7 +55,7 @@ def answers(made):
 def test_before_the_person_agrees_nobody_is_answered(waiting, user):
     assert not answers(waiting)
     with pytest.raises(Unavailable, match="account page"):  # as the admin's page to try it does
-        deliver.accept_delivery(waiting.hook, waiting.came(BODY), None, deliver.build_request(waiting.hook, waiting.came(BODY)))
+        inbound.accept_delivery(waiting.hook, waiting.came(BODY), None, inbound.build_request(waiting.hook, waiting.came(BODY)))
     assert not Run.objects.exists()
     consent.give_consent(waiting.hook.pk, by=user, seen=waiting.hook.updated_at)
     assert answers(waiting)
@@ -88,20 +88,20 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_change_by_somebody_else_waits_for_a_new_yes(olga, user, change, monkeypatch):
-    monkeypatch.setattr(rows, "choose_model", lambda word: word)
+    monkeypatch.setattr(service, "choose_model", lambda word: word)
     made = make_hook(olga, owner=user)
     hook = Hook.objects.get(pk=made.hook.pk)
     assert hook.is_agreed
     for field, value in change.items():
         setattr(hook, field, value)
-    rows.save_webhook(hook, by=olga, secret=SECRET if hook.signature else "")
+    service.save_webhook(hook, by=olga, secret=SECRET if hook.signature else "")
     assert not Hook.objects.get(pk=hook.pk).is_agreed
 
 
 @pytest.mark.parametrize("proof", [{"makes_token": True}, {"secret": SECRET}])
 def test_so_does_a_new_proof_for_senders(olga, user, proof):
     made = make_hook(olga, owner=user)
-    rows.save_webhook(Hook.objects.get(pk=made.hook.pk), by=olga, **proof)
+    service.save_webhook(Hook.objects.get(pk=made.hook.pk), by=olga, **proof)
     assert not Hook.objects.get(pk=made.hook.pk).is_agreed
 
 
@@ -109,21 +109,21 @@ def test_a_row_that_is_given_to_another_person_waits_for_theirs(olga, user):
     made = make_hook(olga, owner=olga)
     hook = Hook.objects.get(pk=made.hook.pk)
     hook.owner = user
-    rows.save_webhook(hook, by=olga)
+    service.save_webhook(hook, by=olga)
     assert not Hook.objects.get(pk=hook.pk).is_agreed
 
 
 def test_switching_off_and_on_and_their_own_changes_keep_it(olga, user):
     made = make_hook(olga, owner=user)
     for enabled in (False, True):
-        rows.set_enabled(made.hook, by=olga, enabled=enabled)
+        service.set_enabled(made.hook, by=olga, enabled=enabled)
         hook = Hook.objects.get(pk=made.hook.pk)
         hook.enabled = enabled
-        rows.save_webhook(hook, by=olga)
+        service.save_webhook(hook, by=olga)
     assert Hook.objects.get(pk=made.hook.pk).is_agreed
     own = make_hook(olga, "own", owner=olga)
     own.hook.instructions = "Other."
-    rows.save_webhook(own.hook, by=olga)
+    service.save_webhook(own.hook, by=olga)
     assert Hook.objects.get(pk=own.hook.pk).is_agreed
 
 
@@ -132,7 +132,7 @@ def test_a_stale_form_does_not_bring_a_yes_back_that_was_taken(olga, user):
     stale = Hook.objects.get(pk=made.hook.pk)
     consent.withdraw_consent(made.hook.pk, by=user)
     with pytest.raises(Conflict):
-        rows.save_webhook(stale, by=olga)
+        service.save_webhook(stale, by=olga)
     assert not Hook.objects.get(pk=made.hook.pk).is_agreed
 
 
@@ -140,7 +140,7 @@ def test_a_yes_is_to_what_was_seen(waiting, olga, user):
     seen = waiting.hook.updated_at
     hook = Hook.objects.get(pk=waiting.hook.pk)
     hook.instructions = "Something else."
-    rows.save_webhook(hook, by=olga)
+    service.save_webhook(hook, by=olga)
     with pytest.raises(Conflict):
         consent.give_consent(hook.pk, by=user, seen=seen)
     assert not Hook.objects.get(pk=hook.pk).is_agreed
@@ -195,7 +195,7 @@ def test_a_yes_needs_a_password_that_was_typed_lately(waiting, user, settings):
 
 
 def test_the_admin_and_the_doctor_say_what_waits(waiting, olga, user):
-    page = browser_of(olga).get(reverse("admin:gateway_hook_changelist")).content.decode()
+    page = browser_of(olga).get(reverse("admin:connectors_hook_changelist")).content.decode()
     assert f"waiting for {user.username}" in page
     finding = database.check_webhooks(argparse)
     assert (finding.level, f"/hooks/news ({user.username})" in finding.text) == ("warn", True)

@@ -9,9 +9,9 @@ from django.db import connection
 
 from agents.models import Agent
 from clawsite.accounts.models import User
-from clawsite.gateway.hooks import deliver, log, reports, rows
-from clawsite.gateway.hooks.deliver import DeliveryUnauthorized
-from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
+from clawsite.connectors.models import Hook, HookDelivery, SpentSignature
+from clawsite.connectors.webhook import delivery_log, inbound, outbound, service
+from clawsite.connectors.webhook.inbound import DeliveryUnauthorized
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound, QueueFull, TooManyAttempts, Unavailable
 from clawsite.infra.models import AuditEntry
@@ -90,11 +90,11 @@ def test_the_token_may_come_in_a_header_of_its_own(news, header):
 
 def test_a_new_token_ends_the_old_one_at_once_also_for_a_delivery_under_way(news, operator):
     came = news.came(BODY)
-    hook = deliver.find_webhook("news")
-    deliver.authenticate_delivery(hook, came)
-    new = rows.save_webhook(Hook.objects.get(pk=hook.pk), by=operator, makes_token=True)
+    hook = inbound.find_webhook("news")
+    inbound.authenticate_delivery(hook, came)
+    new = service.save_webhook(Hook.objects.get(pk=hook.pk), by=operator, makes_token=True)
     with pytest.raises(DeliveryUnauthorized, match="changed"):
-        deliver.accept_delivery(hook, came, None, deliver.build_request(hook, came))
+        inbound.accept_delivery(hook, came, None, inbound.build_request(hook, came))
     with pytest.raises(DeliveryUnauthorized):
         send(came)
     assert news.send(BODY, authorization=f"Bearer {new}").run
@@ -126,7 +126,7 @@ def test_an_old_signature_with_a_time_is_refused(operator, monkeypatch):
     came = signed.came(BODY)
     late = clock.now() + dt.timedelta(minutes=6)
     monkeypatch.setattr(clock, "now", lambda: late)
-    with pytest.raises(DeliveryUnauthorized, match="minutes ago"):
+    with pytest.raises(DeliveryUnauthorized, match="minutes off"):
         send(came)
 
 
@@ -152,11 +152,11 @@ def test_what_was_not_accepted_may_be_sent_again(news, settings):
 def test_twenty_failures_a_minute_and_the_address_waits(news, path):
     came = news.came(BODY, authorization="Bearer wrong")
     for _ in range(20):
-        log.record_rejected(deliver.find_webhook(path), came, status=401, words="wrong")
+        delivery_log.record_rejected(inbound.find_webhook(path), came, status=401, words="wrong")
     with pytest.raises(TooManyAttempts) as refused:
         news.send(BODY)
     assert 0 < refused.value.retry_after_ms <= 61_000
-    log.check_failure_limit("203.0.113.8")
+    delivery_log.check_failure_limit("203.0.113.8")
     HookDelivery.objects.update(received_at=clock.now() - dt.timedelta(seconds=61))
     assert news.send(BODY).run
 
@@ -164,32 +164,32 @@ def test_twenty_failures_a_minute_and_the_address_waits(news, path):
 def test_strangers_write_in_the_audit_log_only_about_webhooks_that_exist(news):
     entries = AuditEntry.objects.filter(action="hook.refused")
     before = entries.count()
-    log.record_rejected(deliver.find_webhook("guessed"), news.came(BODY), status=401, words="there is no such webhook")
+    delivery_log.record_rejected(inbound.find_webhook("guessed"), news.came(BODY), status=401, words="there is no such webhook")
     assert (entries.count(), HookDelivery.objects.get().path) == (before, "guessed"), "the log of deliveries says it"
-    log.record_rejected(news.hook, news.came(BODY), status=401, words="wrong")
+    delivery_log.record_rejected(news.hook, news.came(BODY), status=401, words="wrong")
     assert (entries.count(), entries.latest("pk").details["address"]) == (before + 1, "203.0.113.7")
 
 
 def test_strangers_at_many_addresses_do_not_fill_the_logs_and_keep_nobody_out(news, monkeypatch):
-    monkeypatch.setattr(log, "MAX_TOTAL_FAILURES", 3)
+    monkeypatch.setattr(delivery_log, "MAX_TOTAL_FAILURES", 3)
     before = AuditEntry.objects.count()
     for number in range(5):
         came = replace(news.came(BODY), address=f"198.51.100.{number}")
-        log.record_rejected(news.hook, came, status=401, words="wrong")
+        delivery_log.record_rejected(news.hook, came, status=401, words="wrong")
     assert (HookDelivery.objects.count(), AuditEntry.objects.count()) == (3, before + 3)
     assert news.send(BODY).run
-    log.record_rejected(news.hook, news.came(BODY), status=400, words="not JSON")
+    delivery_log.record_rejected(news.hook, news.came(BODY), status=400, words="not JSON")
     assert HookDelivery.objects.filter(outcome="refused").exists(), "what came with the right proof is noted in any case"
 
 
 def test_nothing_can_be_proven_to_a_webhook_that_is_off_unguarded_or_unknown(news, operator):
-    rows.set_enabled(news.hook, by=operator, enabled=False)
-    with pytest.raises(DeliveryUnauthorized, match="off"):
+    service.set_enabled(news.hook, by=operator, enabled=False)
+    with pytest.raises(DeliveryUnauthorized, match="disabled"):
         news.send(BODY)
     Hook.objects.update(enabled=True, token_digest="")
     with pytest.raises(DeliveryUnauthorized, match="neither"):
         news.send(BODY)
-    rows.delete_webhook(news.hook, by=operator)
+    service.delete_webhook(news.hook, by=operator)
     with pytest.raises(DeliveryUnauthorized, match="no such"):
         news.send(BODY)
     assert not Run.objects.exists()
@@ -207,12 +207,12 @@ def test_a_signature_without_a_time_is_known_for_longer_than_the_log(operator, s
     came = signed.came(BODY)
     send(came)
     HookDelivery.objects.update(received_at=clock.now() - dt.timedelta(days=31))
-    log.delete_old_deliveries()
+    delivery_log.delete_old_deliveries()
     assert not HookDelivery.objects.exists()
     again = send(came)
     assert (again.duplicate, again.run_id) == (True, "")
     assert (Run.objects.count(), HookDelivery.objects.get().outcome) == (1, "duplicate")
-    rows.save_webhook(Hook.objects.get(), by=operator, secret="another secret of theirs")
+    service.save_webhook(Hook.objects.get(), by=operator, secret="another secret of theirs")
     with pytest.raises(DeliveryUnauthorized):
         send(came)
     assert not SpentSignature.objects.exists()
@@ -221,8 +221,8 @@ def test_a_signature_without_a_time_is_known_for_longer_than_the_log(operator, s
 def test_with_a_new_secret_the_same_body_is_a_new_delivery(operator):
     signed = make_hook(operator, token=False, signature="plain")
     signed.send(BODY)
-    rows.save_webhook(Hook.objects.get(), by=operator, secret="another secret of theirs")
-    rows.save_webhook(Hook.objects.get(), by=operator, secret=SECRET)
+    service.save_webhook(Hook.objects.get(), by=operator, secret="another secret of theirs")
+    service.save_webhook(Hook.objects.get(), by=operator, secret=SECRET)
     assert not signed.send(BODY).duplicate
     assert Run.objects.count() == 2
 
@@ -234,7 +234,7 @@ def test_the_same_secret_entered_again_forgets_nothing(operator, sealed):
     send(came)
     if sealed:
         Hook.objects.update(sealed_secret=sealed)
-    rows.save_webhook(Hook.objects.get(), by=operator, secret=SECRET)
+    service.save_webhook(Hook.objects.get(), by=operator, secret=SECRET)
     assert send(came).duplicate
     assert Run.objects.count() == 1
 
@@ -256,7 +256,7 @@ def test_deliveries_of_the_same_kind_meet_in_one_conversation_and_others_do_not(
 
 def test_a_caller_chooses_the_session_only_where_it_may_and_only_among_webhooks(operator):
     closed = make_hook(operator, "agent")
-    with pytest.raises(InvalidRequest, match="leave sessionKey out"):
+    with pytest.raises(InvalidRequest, match="omit sessionKey"):
         closed.send({"message": "hi", "sessionKey": "hook:mine"})
     Hook.objects.update(allow_request_session_key=True)
     for key in ("main", "agent:main:main", "agent:other:hook:x", "session:" + str(uuid.uuid4())):
@@ -289,7 +289,7 @@ def test_the_general_one_starts_a_run_as_it_is_told(operator):
             made.send(wrong)
     with pytest.raises(InvalidRequest, match="no model"):
         made.send({"message": "x", "model": "no/such"})
-    with pytest.raises(InvalidRequest, match="at /to: cannot be used: results go to the main session"):
+    with pytest.raises(InvalidRequest, match="at /to: cannot be used: results only go to the main session"):
         made.send({"message": "x", "to": "+441234"})
     made.send({"message": "x", "to": ""})
     assert Run.objects.count() == 2
@@ -350,7 +350,7 @@ def test_a_template_can_wake_too(operator, user):
     made.send({"a": "it rains"})
     assert Run.objects.count() == 0
     assert "it rains" in SystemEvent.objects.get().text
-    with pytest.raises(InvalidRequest, match="makes nothing of the body"):
+    with pytest.raises(InvalidRequest, match="is empty for this body"):
         made.send({"b": 1})
 
 
@@ -368,7 +368,7 @@ def test_secrets_stand_in_no_row_and_in_no_template(operator):
         message_template="{{headers.authorization}}{{headers.x-hub-signature-256}}{{headers.cookie}}x",
     )
     made.send(BODY, cookie="session=abc")
-    log.record_rejected(made.hook, made.came(BODY), status=401, words="wrong")
+    delivery_log.record_rejected(made.hook, made.came(BODY), status=401, words="wrong")
     with connection.cursor() as cursor:
         cursor.execute("SELECT * FROM gateway_hook")
         told = str(cursor.fetchall())
@@ -378,7 +378,7 @@ def test_secrets_stand_in_no_row_and_in_no_template(operator):
     assert made.token not in told
     assert SECRET not in told
     assert "session=abc" not in told
-    assert rows.read_signing_secret(made.hook) == SECRET
+    assert service.read_signing_secret(made.hook) == SECRET
     kept, unproven = HookDelivery.objects.order_by("pk").values_list("body", flat=True)
     assert (kept, unproven) == ('{"issue": {"title": "It rains", "id": 7}}', "")
 
@@ -386,13 +386,13 @@ def test_secrets_stand_in_no_row_and_in_no_template(operator):
 def test_the_result_is_told_to_the_main_session_once(operator, user):
     made = make_hook(operator, owner=user)
     made.send(BODY)
-    assert reports.list_due_reports() == []
+    assert outbound.list_due_reports() == []
     claimed = queue.claim_runs("w1", 1).runs[0]
     queue.end_run(claimed, Run.Status.FAILED, "timeout", "it timed out")
-    (pk,) = reports.list_due_reports()
-    reports.report_result(pk)
-    reports.report_result(pk)
-    assert reports.list_due_reports() == []
+    (pk,) = outbound.list_due_reports()
+    outbound.report_result(pk)
+    outbound.report_result(pk)
+    assert outbound.list_due_reports() == []
     event = SystemEvent.objects.get()
     assert event.session == Session.objects.get(owner=user, key="agent:main:main")
     assert event.text.startswith("Hook News: Content from the webhook 'news'")
@@ -404,32 +404,32 @@ def test_the_result_is_told_to_the_main_session_once(operator, user):
 def test_a_result_that_is_not_wanted_is_not_told(operator):
     make_hook(operator, deliver=False).send(BODY)
     queue.end_run(queue.claim_runs("w1", 1).runs[0], Run.Status.ABORTED, "rpc")
-    assert reports.list_due_reports() == []
+    assert outbound.list_due_reports() == []
 
 
 def test_what_nobody_may_do(news, operator, user, person):
-    robot = rows.find_default_owner()
+    robot = service.find_default_owner()
     for somebody in (user, robot, person("Approver"), person("Auditor")):
         with pytest.raises(Forbidden):
-            rows.save_webhook(news.hook, by=somebody, makes_token=True)
+            service.save_webhook(news.hook, by=somebody, makes_token=True)
         with pytest.raises(Forbidden):
-            rows.set_enabled(news.hook, by=somebody, enabled=False)
+            service.set_enabled(news.hook, by=somebody, enabled=False)
         with pytest.raises(Forbidden):
-            rows.delete_webhook(news.hook, by=somebody)
+            service.delete_webhook(news.hook, by=somebody)
     assert Hook.objects.get().enabled
 
 
 def test_a_save_that_is_based_on_an_old_look_is_refused(operator):
     made = make_hook(operator)
     stale = Hook.objects.get()
-    new = rows.save_webhook(Hook.objects.get(), by=operator, makes_token=True)
+    new = service.save_webhook(Hook.objects.get(), by=operator, makes_token=True)
     with pytest.raises(Conflict):
-        rows.save_webhook(stale, by=operator)
-    rows.save_webhook(stale, by=operator, seen=Hook.objects.get().seen)
-    assert Hook.objects.get().token_digest == rows.hash_token(new) != made.hook.token_digest, "the secrets are those of the row"
-    rows.delete_webhook(Hook.objects.get(), by=operator)
+        service.save_webhook(stale, by=operator)
+    service.save_webhook(stale, by=operator, seen=Hook.objects.get().seen)
+    assert Hook.objects.get().token_digest == service.hash_token(new) != made.hook.token_digest, "the secrets are those of the row"
+    service.delete_webhook(Hook.objects.get(), by=operator)
     with pytest.raises(NotFound):
-        rows.save_webhook(stale, by=operator)
+        service.save_webhook(stale, by=operator)
     assert not Hook.objects.exists()
 
 
@@ -452,16 +452,16 @@ def test_a_save_that_is_based_on_an_old_look_is_refused(operator):
     ],
 )
 def test_what_cannot_work_is_not_saved(operator, fields, wrong):
-    hook = Hook(**{"slug": "x", "name": "X", "owner": rows.find_default_owner(), **fields})
-    assert wrong in rows.validate_webhook(hook)
+    hook = Hook(**{"slug": "x", "name": "X", "owner": service.find_default_owner(), **fields})
+    assert wrong in service.validate_webhook(hook)
     with pytest.raises(InvalidRequest):
-        rows.save_webhook(hook, by=operator)
+        service.save_webhook(hook, by=operator)
     assert not Hook.objects.exists()
 
 
 def test_an_account_that_may_not_chat_cannot_own_one(operator, person):
     owner = person("Approver")
-    assert "owner" in rows.validate_webhook(Hook(slug="x", owner=owner), makes_token=True)
+    assert "owner" in service.validate_webhook(Hook(slug="x", owner=owner), makes_token=True)
 
 
 def test_an_account_or_agent_that_goes_later_is_told_in_words(operator, user):
@@ -478,7 +478,7 @@ def test_an_account_or_agent_that_goes_later_is_told_in_words(operator, user):
 
 def test_deleting_one_keeps_its_log(news, operator):
     news.send(BODY)
-    rows.delete_webhook(news.hook, by=operator)
+    service.delete_webhook(news.hook, by=operator)
     row = HookDelivery.objects.get()
     assert (row.hook, row.path) == (None, "news")
     was = AuditEntry.objects.filter(action="hook.changed").latest("pk").details["was"]
@@ -491,9 +491,9 @@ def test_the_log_forgets_what_is_old(news, settings):
     news.send(BODY)
     HookDelivery.objects.filter(pk=HookDelivery.objects.first().pk).update(received_at=clock.now() - dt.timedelta(days=31))
     settings.HOOK_LOG_DAYS = 0
-    assert log.delete_old_deliveries() is False
+    assert delivery_log.delete_old_deliveries() is False
     assert HookDelivery.objects.count() == 2
     settings.HOOK_LOG_DAYS = 30
-    assert log.delete_old_deliveries() is False
+    assert delivery_log.delete_old_deliveries() is False
     assert HookDelivery.objects.count() == 1
     assert TranscriptEntry.objects.count() == 0

@@ -54,7 +54,7 @@ async def test_all_doors_and_sockets_count_together(ask):
     desk = await Desk.open(ask.token)
     assert (await desk.request("health"))["ok"]
     assert (await ask(API)).status_code == 200
-    assert (await desk.request("health"))["error"]["message"] == "too many requests of this account; slow down"
+    assert (await desk.request("health"))["error"]["message"] == "too many requests from this account; slow down"
     assert (await ask(V1)).status_code == 429
     desk.leave()
 
@@ -62,5 +62,5 @@ async def test_all_doors_and_sockets_count_together(ask):
 async def test_the_limit_is_what_refuses(ask, monkeypatch):
     """The deliberate fault: a bucket that is made anew for each request never runs dry."""
     rates = runtime.rate_limits()
-    monkeypatch.setattr(rates, "_of_account", type("Forgetful", (dict,), {"get": lambda *_: None})())
+    monkeypatch.setattr(rates, "_account_buckets", type("Forgetful", (dict,), {"get": lambda *_: None})())
     assert [(await ask(API)).status_code for _ in range(4)] == [200] * 4

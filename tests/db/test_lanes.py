@@ -44,13 +44,13 @@ def waiting(user, session_of):
 def test_a_late_lane_is_told_once_again_after_ten_minutes_and_when_it_is_over(waiting, boot, told):
     late = lanes.LaneDelayMonitor()
     (first,) = told(late)
-    assert first.startswith("lane main: the oldest of 1 queued runs has waited 3600")
+    assert first.startswith("lane main: oldest of 1 queued runs has waited 3600")
     boot["seconds"] += lanes.REPEAT_WARNING_SECONDS - 1
     assert told(late) == []
     boot["seconds"] += 1
     assert len(told(late)) == 1
     Run.objects.filter(pk=waiting).update(status=Run.Status.ABORTED)
-    assert told(late) == ["lane main is on time again"]
+    assert told(late) == ["lane main is no longer delayed"]
     assert told(late) == []
     Run.objects.filter(pk=waiting).update(status=Run.Status.ACCEPTED)
     assert len(told(late)) == 1

@@ -135,5 +135,5 @@ def test_what_a_webhooks_run_sends_to_another_session_is_material_there(user, se
     session = session_of(user)
     turn(user, session, nested_runs.MESSAGE_HEADING.format(agent="main", key="agent:main:hook:news:1", message=WORDS), hook="news")
     asked, answered = left(user, session)
-    assert asked.text.startswith("Content from a run for the webhook 'news', which was about words of strangers, stands")
+    assert asked.text.startswith("Content from a run for the webhook 'news', which handled untrusted content,")
     assert answered.text.startswith("Content from your answer in a run for the webhook 'news'")

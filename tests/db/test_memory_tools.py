@@ -183,7 +183,7 @@ async def test_what_is_left_out_is_said(search, tmp_path, monkeypatch):
     for _ in range(2):  # also when it is known by the index only
         answer = await search("lobster")
         assert answer["searched"] == 1
-        assert answer["leftOut"][0] == "memory/big00.md has 1048577 bytes; notes of at most 1048576 are searched"
+        assert answer["leftOut"][0] == "memory/big00.md has 1048577 bytes; the limit is 1048576"
         assert answer["leftOut"][-1] == "and 3 more"
     for number in range(12):
         (tmp_path / f"memory/big{number:02}.md").unlink()
@@ -267,7 +267,7 @@ async def test_lines_of_a_note_are_shown_and_where_to_go_on(get, tmp_path):
         "startLine": 3,
         "endLine": 4,
         "totalLines": 10,
-        "cut": "go on with from_line 5",
+        "cut": "continue with from_line 5",
     }
     assert "cut" not in (await get("./memory/../memory/a.md")).details
 
@@ -275,16 +275,16 @@ async def test_lines_of_a_note_are_shown_and_where_to_go_on(get, tmp_path):
 async def test_a_long_note_is_cut_and_says_so(get, tmp_path):
     write(tmp_path, "MEMORY.md", ("水" * 9_000 + "\n") * 20)
     result = await get("MEMORY.md")
-    assert result.details["cut"] == "lines of more than 8000 characters are cut; go on with from_line 2"
+    assert result.details["cut"] == "lines longer than 8000 characters are cut; continue with from_line 2"
     assert json.loads(result.text) == result.details
 
 
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("notes.md", "is no note"),
-        ("memory/a.txt", "is no note"),
-        ("memory", "is no note"),
+        ("notes.md", "is not a note"),
+        ("memory/a.txt", "is not a note"),
+        ("memory", "is not a note"),
         ("../MEMORY.md", "outside the workspace"),
         ("memory/../../x/MEMORY.md", "outside the workspace"),
         ("memory/link.md", "symbolic link"),

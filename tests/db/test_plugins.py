@@ -68,12 +68,12 @@ def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(ad
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("this is no Python", "SyntaxError"),
         ("", "it offers neither `tools` nor `before_tool_call` nor `search_providers`"),
-        ("tools = 5", "its `tools` is no list"),
+        ("tools = 5", "its `tools` is not a list"),
         ("tools = ['read']", "`tools` has a str: make tools with @tool"),
-        ("before_tool_call = [3]", "`before_tool_call` has something that cannot be called"),
-        (TOOLS.format(tool="read"), "read is a tool already"),
+        ("before_tool_call = [3]", "`before_tool_call` contains an object that is not callable"),
+        (TOOLS.format(tool="read"), "read is already a tool"),
         (TOOLS.format(tool="browser"), "plugin bad may not use the name of a native tool (browser)"),
-        (TOOLS.format(tool="exec"), "exec is a tool already"),
+        (TOOLS.format(tool="exec"), "exec is already a tool"),
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_shown_with_its_error_and_left_out(add_plugin, code, error):
@@ -86,14 +86,14 @@ def test_a_plugin_that_cannot_be_used_is_shown_with_its_error_and_left_out(add_p
 
 @pytest.mark.parametrize("name", ["read", "exec", "bash", "Big"])
 def test_a_plugin_cannot_take_the_name_of_a_tool(add_plugin, name):
-    assert "is no name for a plugin" in add_plugin(name, TOOLS.format(tool="harmless")).error
+    assert "invalid plugin name" in add_plugin(name, TOOLS.format(tool="harmless")).error
     assert "harmless" not in source_tools.load_tools().tools
 
 
 def test_of_two_plugins_with_the_same_tool_the_first_by_name_keeps_it(add_plugin):
     first, second = add_plugin("alpha", TOOLS.format(tool="echo_word")), add_plugin("beta", TOOLS.format(tool="echo_word"))
     assert first.error == ""
-    assert second.error == "echo_word is a tool of alpha already"
+    assert second.error == "echo_word is already a tool of alpha"
     assert source_tools.load_tools().tools["echo_word"].facts.plugin == "alpha"
 
 
@@ -192,7 +192,7 @@ def test_hooks_that_cannot_be_loaded_any_more_block_every_call(add_plugin, monke
     plugins._imports.clear()
     monkeypatch.setattr(plugins, "_load_plugin", lambda name: LoadedPlugin(name, error="ImportError: gone"))
     (found,) = source_tools.plugin_hooks()
-    assert "cannot be loaded (ImportError: gone)" in found.hook(HookCall("read", {}, "main", "main")).block
+    assert "can't be loaded (ImportError: gone)" in found.hook(HookCall("read", {}, "main", "main")).block
     plugins.record_plugins(plugins.list_installed(), source_tools.loaded_plugins())
     assert Plugin.objects.get(name="guard").has_hooks
 
@@ -203,7 +203,7 @@ def test_hooks_that_another_process_found_block_every_call_where_they_cannot_be_
     assert source_tools.plugin_hooks() == ()
     Plugin.objects.update(has_hooks=True)
     (found,) = source_tools.plugin_hooks()
-    assert "cannot be loaded" in found.hook(HookCall("read", {}, "main", "main")).block
+    assert "can't be loaded" in found.hook(HookCall("read", {}, "main", "main")).block
 
 
 def test_tools_that_another_process_found_may_be_named_where_they_cannot_be_loaded(add_plugin, monkeypatch):
@@ -224,7 +224,7 @@ async def test_no_call_is_made_while_nobody_knows_whether_a_plugin_has_hooks(add
     Plugin.objects.filter(name="slow").update(enabled=True)
     (found,) = source_tools.plugin_hooks()
     call = HookCall("read", {}, "main", "main")
-    assert "its import has not ended yet" in found.hook(call).block
+    assert "is still being imported" in found.hook(call).block
     slow.test_may_end.set()
     await eventually(lambda: "slow_word" in source_tools.load_tools().tools)
     answer = found.hook(call)
@@ -285,14 +285,14 @@ def test_a_run_goes_on_beside_a_broken_plugin(add_plugin):
 
 
 ENGINE = """
-from tools_app.web_search.base import Hit
+from tools_app.web_search.base import WebSearchResult
 
 
 class Acme:
     name = "acme"
 
     async def search(self, query):
-        return [Hit("About " + query.words, "https://acme.example/", "found by acme")]
+        return [WebSearchResult("About " + query.words, "https://acme.example/", "found by acme")]
 
 
 search_providers = {"acme": Acme, "unset": lambda: None}
@@ -321,7 +321,7 @@ async def test_a_plugin_brings_a_search_engine_while_it_is_on(add_plugin, settin
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("search_providers = {'brave': print}", "'brave' is a search engine already"),
+        ("search_providers = {'brave': print}", "'brave' is already a search engine"),
         ("search_providers = ['acme']", "its `search_providers` is no dict from names to what makes a search engine"),
         ("search_providers = {'acme': 'Acme'}", "its `search_providers` is no dict from names to what makes a search engine"),
     ],

@@ -105,13 +105,13 @@ def test_sending_it_twice_rewinds_once(user, talk):
     again = ask(user, talk, "zwei", replaces=replaced, run_id="k")
     assert (again.pk, again.created) == (first.pk, False)
     assert TranscriptEntry.objects.filter(session=talk, kind="rewind").count() == 1
-    with pytest.raises(Conflict, match="another request"):
+    with pytest.raises(Conflict, match="different request"):
         ask(user, talk, "zwei", run_id="k")
 
 
 def test_nothing_is_replaced_while_a_run_is_unfinished(user, talk):
     ask(user, talk, "four")
-    with pytest.raises(Conflict, match="stop it first"):
+    with pytest.raises(Conflict, match="Stop it first"):
         ask(user, talk, "zwei", replaces=id_of(talk, "two"))
     assert not TranscriptEntry.objects.filter(kind="rewind").exists()
 

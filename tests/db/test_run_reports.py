@@ -20,7 +20,7 @@ def test_a_run_is_found_by_those_who_may_see_its_session(user, person, session_o
     run = record(user, session_of(user))
     member, stranger = person(), person()
     SessionMember.objects.create(session=run.session, user=member)
-    assert run_reports.find_viewable_run(member, pk=run.pk).words
+    assert run_reports.find_viewable_run(member, pk=run.pk).may_read_text
     with pytest.raises(NotFound):
         run_reports.find_viewable_run(stranger, pk=run.pk)
 
@@ -40,7 +40,7 @@ def test_a_deleted_session_is_gone_for_people_and_not_for_operators(user, person
     with pytest.raises(NotFound):
         run_reports.find_viewable_run(user, pk=run.pk)
     operator = person("Operator")
-    assert not run_reports.find_viewable_run(operator, pk=run.pk).words
+    assert not run_reports.find_viewable_run(operator, pk=run.pk).may_read_text
     with pytest.raises(NotFound):
         run_reports.find_viewable_run(operator, pk=run.pk, operating=False)
 

@@ -77,7 +77,7 @@ async def test_a_session_is_found_by_its_label(user, session_of, running):
         ({"message": "x"}, "either by `session_key` or by `label`"),
         ({"message": "x", "session_key": "a", "label": "b"}, "either by `session_key` or by `label`"),
         ({"message": "x", "session_key": "agent:main:none"}, "there is no session"),
-        ({"message": "x", "session_key": "agent:main:here"}, "this very session"),
+        ({"message": "x", "session_key": "agent:main:here"}, "that is this session"),
         ({"message": "", "session_key": "agent:main:there"}, "invalid arguments"),
         ({"message": "x", "session_key": "agent:main:there", "timeout_seconds": 301}, "invalid arguments"),
     ],
@@ -106,7 +106,7 @@ async def test_a_session_one_may_only_read_is_not_written_to(user, person, sessi
     members.share(friend, theirs, user.username, "viewer")
     env = running(session_of(user))
     result = await use(env, "sessions_send", session_key=f"session:{theirs.pk}", message="x", timeout_seconds=0)
-    assert (result.is_error, result.text) == (True, "you may read this session but not write in it; ask its owner")
+    assert (result.is_error, result.text) == (True, "you have read-only access to this session; ask its owner for write access")
     members.share(friend, theirs, user.username, "writer")
     await use(env, "sessions_send", session_key=f"session:{theirs.pk}", message="x", timeout_seconds=0)
     assert [run.owner for run in sent_to(theirs)] == [user]
@@ -130,14 +130,14 @@ async def test_a_full_queue_is_told(user, session_of, running, settings):
     settings.MAX_QUEUED_PER_USER = 0
     result = await use(env, "sessions_send", session_key=session_of(user).key, message="x", timeout_seconds=0)
     assert result.is_error
-    assert "waiting to start" in result.text
+    assert "are queued" in result.text
 
 
 async def test_no_answer_in_time_is_told_and_the_other_run_goes_on(user, session_of, running):
     env, there = running(session_of(user)), session_of(user)
     result = await use(env, "sessions_send", session_key=there.key, message="x", timeout_seconds=0.05)
     assert (result.details["status"], result.is_error) == ("timeout", False)
-    assert "still waits for its turn" in result.details["note"]
+    assert "is still queued" in result.details["note"]
     assert [run.status for run in sent_to(there)] == ["accepted"]
 
 
@@ -178,7 +178,7 @@ async def test_a_wait_that_would_close_a_circle_is_refused(user, session_of, run
         waits(env, target)
     result = await use(envs[-1], "sessions_send", session_key=ring[0].key, message="x")
     assert result.is_error
-    assert "waiting for an answer of this one" in result.text
+    assert "waiting for this one's answer" in result.text
     assert sent_to(ring[0]) == []
     # Not waiting, it closes nothing.
     sent = await use(envs[-1], "sessions_send", session_key=ring[0].key, message="x", timeout_seconds=0)
@@ -241,7 +241,7 @@ async def test_a_message_stands_in_this_conversation_at_once_and_once(user, sess
     results = [await use(env, "message", message="half done") for _ in range(2)]
     assert entries(session)[before:] == [("assistant", "half done")]
     assert results[0].details == results[1].details
-    assert results[0].details["delivery"] == "it stands in the conversation now"
+    assert results[0].details["delivery"] == "posted in the session"
     assert results[0].details["sessionKey"] == session.key
     told = [event for message in bus_messages if message["k"] == "events" for event in message["events"]]
     assert [event["data"]["change"] for event in told if event["stream"] == "session"] == ["injected"]
@@ -339,7 +339,7 @@ async def test_what_a_session_may_not_run_it_may_not_have_run_by_another(user, s
     (sent,) = sent_to(there)
     (claimed,) = (each for each in queue.claim_runs("w", 10).runs if each.pk == sent.pk)
     assert (rules_for("main", str(there.pk)).security, rules_for_run(claimed).security) == ("allowlist", "deny")
-    assert rules_for_run(claimed).said_by["security"] == f"session:{here.pk}"
+    assert rules_for_run(claimed).set_by["security"] == f"session:{here.pk}"
     env = env_in(there, run_pk=claimed.pk)
     await use(env, "sessions_send", session_key=further.key, message="and you", timeout_seconds=0)
     (onward,) = (each for each in queue.claim_runs("w", 10).runs if each.session_id == further.pk)

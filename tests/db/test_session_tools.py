@@ -197,7 +197,7 @@ async def test_status_tells_facts_of_this_session_or_another(user, session_of):
     other = await use(env_in(here), "session_status", session_key=there.key)
     assert (other.details["model"], other.details["messages"]) == ("openai/gpt-helper", 2)
     assert "agent: helper" in other.text
-    assert "no agent nobody" in (await use(env_in(here), "session_status", session_key=gone.key)).details["model"]
+    assert "agent nobody no longer exists" in (await use(env_in(here), "session_status", session_key=gone.key)).details["model"]
 
 
 async def test_agents_are_listed_without_those_switched_off(user, session_of):

@@ -94,7 +94,7 @@ def test_too_many_queued_runs_are_refused_in_words(user, session_of, settings):
     session = session_of(user)
     accept(user, session, "k1")
     accept(user, session, "k2")
-    with pytest.raises(QueueFull, match="still waiting"):
+    with pytest.raises(QueueFull, match="are queued"):
         accept(user, session, "k3")
 
 

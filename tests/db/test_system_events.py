@@ -69,11 +69,11 @@ def test_what_waits_is_listed_for_the_owner_of_the_session_only_and_bounded(user
     SessionMember.objects.create(session=session, user=(guest := person()))
     happen(session, "one", "x" * 900)
     happen(session_of(user), "three")
-    assert system_events.list_pending_texts(user, most=2, characters=100) == ["one", "x" * 100]
-    assert system_events.list_pending_texts(user, most=9, characters=100)[2:] == ["three"]
-    assert system_events.list_pending_texts(guest, most=9, characters=100) == []
+    assert system_events.list_pending_texts(user, limit=2, characters=100) == ["one", "x" * 100]
+    assert system_events.list_pending_texts(user, limit=9, characters=100)[2:] == ["three"]
+    assert system_events.list_pending_texts(guest, limit=9, characters=100) == []
     delete_session(user, session)
-    assert system_events.list_pending_texts(user, most=9, characters=100) == ["three"]
+    assert system_events.list_pending_texts(user, limit=9, characters=100) == ["three"]
 
 
 def test_another_session_is_told_nothing(user, session, session_of):
@@ -168,8 +168,10 @@ def test_an_ordinary_run_is_told_nothing_of_a_webhook(user, session):
 
 def test_without_the_condition_on_the_webhook_the_test_above_would_fail(user, session, monkeypatch):
     """Deliberate fault: a claim that takes whatever waits."""
-    rows = claim_sql.sql.rows
-    monkeypatch.setattr(claim_sql.sql, "rows", lambda query, args=(): rows(query.replace("AND hook = %s", "AND hook <> %s"), args))
+    rows = claim_sql.sql.fetch_rows
+    monkeypatch.setattr(
+        claim_sql.sql, "fetch_rows", lambda query, args=(): rows(query.replace("AND hook = %s", "AND hook <> %s"), args)
+    )
     assert ordinary_run_is_told_of_a_webhook(user, session)
 
 

@@ -138,14 +138,14 @@ def test_a_session_in_which_something_was_said_is_left_alone(user, session_of):
     session = session_of(user, "agent:main:main")
     session_service.inject_message(user, session, "hello")
     session_service.reset_session(user, session)
-    with pytest.raises(Conflict, match="has been used"):
+    with pytest.raises(Conflict, match="already in use"):
         import_transcript(user, "agent:main:main", file_of(*SENT))
     assert TranscriptEntry.objects.get(kind="message").text == "hello"
 
 
 def test_a_session_with_a_queued_prompt_is_left_alone(user, session_of):
     lifecycle.accept_run(user=user, session=session_of(user, "agent:main:main"), run_id="r1", prompt="hi")
-    with pytest.raises(Conflict, match="has been used"):
+    with pytest.raises(Conflict, match="already in use"):
         import_transcript(user, "agent:main:main", file_of(*SENT))
 
 
@@ -229,7 +229,7 @@ def test_a_line_that_cannot_be_imported_again_is_told(user, session_of, capsysbi
     ("arguments", "words"),
     [
         (["export", "--user", "nobody", "--session", "main"], "there is no account named 'nobody'"),
-        (["export", "--user", "ada", "--session", "main"], "there is no session 'main'"),
+        (["export", "--user", "ada", "--session", "main"], "session 'main' not found"),
         (["import_", "--user", "ada", "--session", "main", "/nonexistent"], "cannot read /nonexistent: No such file"),
         (["import_", "--user", "ada", "--session", "a b", "/dev/null"], "nothing was imported: line 1: "),
     ],
@@ -241,7 +241,7 @@ def test_the_commands_say_in_a_line_what_is_wrong(person, arguments, words):
     assert not Session.objects.exists()
 
 
-@pytest.mark.parametrize(("place", "words"), [("", "is no file"), ("missing/x.jsonl", "cannot write .*: No such file")])
+@pytest.mark.parametrize(("place", "words"), [("", "is not a file"), ("missing/x.jsonl", "cannot write .*: No such file")])
 def test_an_export_to_nowhere_is_refused(user, session_of, tmp_path, place, words):
     session_of(user, "agent:main:main")
     with pytest.raises(CommandError, match=words):

@@ -7,8 +7,8 @@ import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from clawsite import asgi
-from clawsite.gateway.hooks import deliver, log
-from clawsite.gateway.models import HookDelivery, SpentSignature
+from clawsite.connectors.models import HookDelivery, SpentSignature
+from clawsite.connectors.webhook import delivery_log, inbound
 from clawsite.infra import bounded_json, clock, request_body
 from clawsite.infra.errors import InvalidRequest, NotFound
 from sessions_app.models import Run
@@ -69,19 +69,19 @@ async def strangers_guess_webhooks(person, monkeypatch) -> set[str]:
             told.add(b"".join(line for line in answer.splitlines() if not line.lower().startswith(b"date:")))
             writer.close()
     HookDelivery.objects.all().delete()
-    deliver.Hook.objects.all().delete()
+    inbound.Hook.objects.all().delete()
     return {"webhooks cannot be guessed"} if len(told) > 1 else set()
 
 
 def says_what_is_not_there(monkeypatch) -> None:
-    proven = deliver.authenticate_delivery
+    proven = inbound.authenticate_delivery
 
     def outspoken(hook, came):
         if hook.pk is None:
             raise NotFound("there is no such webhook")
         return proven(hook, came)
 
-    monkeypatch.setattr(deliver, "authenticate_delivery", outspoken)
+    monkeypatch.setattr(inbound, "authenticate_delivery", outspoken)
 
 
 async def a_signature_comes_back_after_a_month(person, monkeypatch) -> set[str]:
@@ -90,16 +90,16 @@ async def a_signature_comes_back_after_a_month(person, monkeypatch) -> set[str]:
     came = signed.came({"a": 1})
     send(came)
     HookDelivery.objects.update(received_at=clock.now() - dt.timedelta(days=31))
-    log.delete_old_deliveries()
+    delivery_log.delete_old_deliveries()
     send(came)
     started = Run.objects.count()
-    for rows in (HookDelivery, SpentSignature, Run, deliver.Hook):
+    for rows in (HookDelivery, SpentSignature, Run, inbound.Hook):
         rows.objects.all().delete()
     return {"a signature acts once"} if started > 1 else set()
 
 
 def remembers_only_what_the_log_has(monkeypatch) -> None:
-    monkeypatch.setattr(deliver, "_find_spent_signature", lambda *_: None)
+    monkeypatch.setattr(inbound, "_find_spent_signature", lambda *_: None)
     monkeypatch.setattr(SpentSignature.objects, "create", lambda **_: None)
 
 

@@ -21,7 +21,7 @@ from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
 from clawsite.api.openai import chat_completions, content_parts, responses
 from clawsite.api.openai.run_updates import CompletionUsage, RunEnded
-from clawsite.gateway.hooks import wishes
+from clawsite.connectors.webhook import requests
 from tests.fuzz.bodies import nearly
 from tests.fuzz.chance import SEED
 from tests.hooks import make_hook
@@ -180,8 +180,8 @@ async def _ended_at_once(_runtime: Any, _started: Any) -> AsyncGenerator[RunEnde
 def door(user, settings, caplog, monkeypatch):
     settings.MAX_QUEUED_PER_USER = 1_000_000
     for module in (chat_completions, responses):
-        monkeypatch.setattr(module, "follow", _ended_at_once)
-    monkeypatch.setattr(wishes, "MAX_WAIT_SECONDS", 0.001)
+        monkeypatch.setattr(module, "follow_run", _ended_at_once)
+    monkeypatch.setattr(requests, "MAX_WAIT_SECONDS", 0.001)
     caplog.set_level(logging.WARNING)
     with asyncio.Runner() as runner:
         inside = gateway()
@@ -244,7 +244,7 @@ def test_a_reader_that_fails_is_found(door, monkeypatch):
 
 def test_a_webhook_that_fails_is_found(door, person, monkeypatch):
     """The deliberate fault: a failure that is ours, which Django answers with a page."""
-    monkeypatch.setattr(wishes, "render_template", lambda *_: 1 / 0)
+    monkeypatch.setattr(requests, "render_template", lambda *_: 1 / 0)
     made = make_hook(person("Operator"), "mapped", **TEMPLATES)
     with pytest.raises(AssertionError, match="made it fail"):
         door.ask("/hooks/mapped", b"{}", made.headers(b"{}"))

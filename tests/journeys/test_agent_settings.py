@@ -21,7 +21,7 @@ async def test_an_agent_that_is_switched_off_answers_nothing(workshop: Workshop)
     await Agent.objects.filter(slug="main").aupdate(enabled=False)
     run = await workshop.answer("hello")
     assert (run.status, run.reason) == ("error", "not_found")
-    assert "switched off" in run.error
+    assert "disabled" in run.error
 
 
 async def test_a_refused_call_with_unreadable_arguments_is_refused_and_the_run_goes_on(workshop: Workshop):

@@ -70,7 +70,7 @@ async def test_bytes_that_are_lost_do_not_stop_the_run(workshop: Workshop):
     path_of(options["attachments"][0]["sha256"]).unlink()
     run = await workshop.answer("[[text=ok]]", options=options)
     assert run.status == "completed"
-    assert "is not there any more]" in asked(workshop)[0]
+    assert "is no longer available]" in asked(workshop)[0]
 
 
 async def test_an_imported_transcript_cannot_name_somebody_elses_file(workshop: Workshop, person):

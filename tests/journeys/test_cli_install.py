@@ -88,7 +88,7 @@ def test_an_unknown_command_is_refused(env) -> None:
         ("DATABASE_URL", "mysql://x", "postgresql://user:password@host"),
         ("CLAWSITE_ORIGINS", "claw.example.com", "scheme://host"),
         ("CLAWSITE_PORT", "eighty", "CLAWSITE_PORT is 'eighty', which is not a number"),
-        ("CLAWSITE_HOME", "/proc/nowhere", "Set CLAWSITE_HOME to a directory you may write"),
+        ("CLAWSITE_HOME", "/proc/nowhere", "Set CLAWSITE_HOME to a directory you can write to"),
     ],
 )
 def test_a_wrong_setting_is_one_line_and_exit_code_2(env, command, setting, value, words) -> None:

@@ -18,15 +18,15 @@ def env(database, tmp_path):
 
 
 def test_it_stops_lists_and_resumes_without_a_server(env):
-    assert claw("panic", "--list", env=env).out == "Nothing is stopped.\n"
+    assert claw("panic", "--list", env=env).out == "Nothing is frozen.\n"
     stopped = claw("panic", "--reason", "it deletes files", env=env)
-    assert (stopped.code, stopped.out) == (0, "Stopped: everything.\n")
+    assert (stopped.code, stopped.out) == (0, "Frozen: everything.\n")
     (stop,) = freezes.list_active()
     assert (stop.by, stop.reason) == (None, "it deletes files")
     assert stop.by_name.endswith("(command line)")
     again = claw("panic", "--reason", "again", env=env)
-    assert again.out.startswith("Stopped already: everything, since ")
-    assert claw("panic", "--agent", "main", "--reason", "this one too", env=env).out == "Stopped: agent main.\n"
+    assert again.out.startswith("Already frozen: everything, since ")
+    assert claw("panic", "--agent", "main", "--reason", "this one too", env=env).out == "Frozen: agent main.\n"
     listed = claw("panic", "--list", env=env).out.splitlines()
     assert [line.split(",")[0] for line in listed] == ["everything", "agent main"]
     assert listed[0].endswith("(command line): it deletes files")
@@ -39,8 +39,8 @@ def test_it_stops_lists_and_resumes_without_a_server(env):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ([], 2, "say why with --reason"),
-        (["--resume"], 2, "say why with --reason"),
+        ([], 2, "--reason is required"),
+        (["--resume"], 2, "--reason is required"),
         (["--resume", "--reason", "x"], 1, "This is not frozen."),
         (["--agent", "mian", "--reason", "x"], 1, "there is no agent 'mian'"),
         (["--run", "0", "--reason", "x"], 1, "Run not found."),
@@ -66,7 +66,7 @@ async def test_beside_a_server_it_returns_when_the_command_is_gone(stack, env, u
         run_pk = lifecycle.accept_run(user=user, session=session_of(user), run_id="k1", prompt=f"{naps.wish} [[text=done]]").pk
         await eventually(lambda: naps.alive, seconds=40)
         outcome = claw("panic", "--run", str(run_pk), "--reason", "it deletes files", env=env)
-        assert (outcome.code, outcome.out) == (0, f"Stopped: run {run_pk}.\n")
+        assert (outcome.code, outcome.out) == (0, f"Frozen: run {run_pk}.\n")
         run = Run.objects.get(pk=run_pk)
         assert (run.status, run.reason, naps.alive) == ("waiting", "frozen", [])
         assert claw("panic", "--resume", "--run", str(run_pk), "--reason", "all is well", env=env).code == 0

@@ -46,7 +46,7 @@ def test_a_restored_backup_is_another_log_and_an_ordinary_restart_is_not(tmp_pat
     served = serve_for_a_moment(home)
     noticed = epoch_in(database)
     assert noticed != first
-    assert sum("older than this host has seen it" in line for line in served.err) == 1
+    assert sum("older than last seen by this host" in line for line in served.err) == 1
     said = claw("restored", env=served.env)
     assert (said.code, epoch_in(database) != noticed) == (0, True)
     assert epoch_in(database) in said.out

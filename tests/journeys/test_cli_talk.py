@@ -199,7 +199,7 @@ def test_status_is_readable_and_exits_with_0_when_all_is_well(run) -> None:
 def test_a_wrong_token_is_named_as_such(env) -> None:
     outcome = claw("status", env={**env, "CLAWSITE_GATEWAY_TOKEN": "wrong-token"})
     assert outcome.code == 1
-    assert "refused the token" in outcome.err
+    assert "rejected the token" in outcome.err
     assert "Traceback" not in outcome.err
 
 

@@ -69,7 +69,7 @@ async def test_a_command_has_its_own_time_and_not_that_of_other_tools(workshop: 
 async def test_a_command_that_takes_too_long_is_killed_with_all_it_started(workshop: Workshop):
     mark = long_sleep()
     row, told = await ran(workshop, command=f"echo begun; setsid sleep {mark} & sleep {mark}", timeout=1)
-    assert told.startswith("begun\n[timed out: it took longer than it may; it and all it had started were killed, ")
+    assert told.startswith("begun\n[timed out: it took longer than it may; the command and all its child processes were killed, ")
     assert (row.result["details"]["exitCode"], row.result["details"]["signal"], row.is_error) == (None, "SIGKILL", True)
     assert (command_of(row.run).status, left_of(mark)) == ("timed_out", [])
 

@@ -158,7 +158,7 @@ async def test_a_program_that_is_changed_at_the_last_moment_does_not_run(worksho
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await workshop.ended(run_pk)
     assert (times_run(files), Command.objects.count()) == (0, 0)
-    assert last_result(run) == "exec_denied: a program it would start is not what it was when this was allowed. It did not run."
+    assert last_result(run) == "exec_denied: a program it would start has changed since this was allowed. It did not run."
 
 
 async def test_a_script_that_was_changed_meanwhile_does_not_run(workshop: Workshop, files, script, approver):
@@ -185,14 +185,14 @@ async def test_a_script_that_is_changed_at_the_last_moment_does_not_run(workshop
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await workshop.ended(run_pk)
     assert (times_run(files), Command.objects.count()) == (0, 0)
-    assert "the content of a script it would run is not what it was when this was allowed" in last_result(run)
+    assert "the content of a script it would run has changed since this was allowed" in last_result(run)
 
 
 async def test_a_grant_of_a_line_is_one_of_the_script_it_runs(workshop: Workshop, files, script, approver):
     """Else the agent writes what it likes into the script, and has it run."""
     line = wish(command="bash tool.sh hello")
     run_pk, question = await asked(workshop, line)
-    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900))
     await workshop.ended(run_pk)
     await workshop.answer(line)
     assert (times_run(files), Approval.objects.count()) == (2, 1)
@@ -240,7 +240,7 @@ async def test_a_program_that_is_changed_while_its_sandbox_is_made_does_not_run(
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     run = await workshop.ended(run_pk)
     assert (times_run(files), Command.objects.get().reason) == (0, "it was not started")
-    assert last_result(run) == "exec_denied: a program it would start is not what it was when this was allowed. It did not run."
+    assert last_result(run) == "exec_denied: a program it would start has changed since this was allowed. It did not run."
 
 
 async def test_rules_that_refuse_commands_by_now_count_more_than_an_answer(workshop: Workshop, files, script, approver):

@@ -39,16 +39,16 @@ async def test_it_outlives_its_run_and_a_later_one_follows_it(workshop: Workshop
     assert listed.startswith(f"{row.name}: running for ")
     assert listed.endswith(": echo one; read -r line; echo got $line; exit 4")
     assert (await process(workshop, "poll", row.name, timeout=5000)).startswith("one\n[running for ")
-    assert (await process(workshop, "poll", row.name)).startswith("(nothing new)\n[running for ")
-    assert "got it" in await process(workshop, "submit", row.name, data="this")
+    assert (await process(workshop, "poll", row.name)).startswith("(no new output)\n[running for ")
+    assert "received the input" in await process(workshop, "submit", row.name, data="this")
     assert (await process(workshop, "poll", row.name, timeout=5000)).startswith("got this\n[")
     await eventually(lambda: Command.objects.get(pk=row.pk).status == "exited")
-    assert await process(workshop, "poll", row.name) == "(nothing new)\n[exit code 4]"
+    assert await process(workshop, "poll", row.name) == "(no new output)\n[exit code 4]"
     assert await process(workshop, "log", row.name) == "one\ngot this\n[lines 0 to 1 of 2; exit code 4]"
     assert await process(workshop, "log", row.name, offset=1, limit=1) == "got this\n[lines 1 to 1 of 2; exit code 4]"
-    assert "does not run any more: exit code 4" in await process(workshop, "write", row.name, data="x")
-    assert "is forgotten" in await process(workshop, "clear", row.name)
-    assert await process(workshop, "list") == "no commands run in the background"
+    assert "is no longer running: exit code 4" in await process(workshop, "write", row.name, data="x")
+    assert "was cleared" in await process(workshop, "clear", row.name)
+    assert await process(workshop, "list") == "no commands are running in the background"
 
 
 async def test_the_model_is_told_once_that_it_has_ended(workshop: Workshop, eventually):
@@ -66,7 +66,7 @@ async def test_what_takes_longer_than_it_is_waited_for_goes_on_by_itself(worksho
     run = await workshop.answer(wish(command="echo one; read -r line; echo two", yield_ms=300))
     assert said_in(run)[2][1].startswith("one\n[it runs in the background as `cmd-1`")
     assert calls_of(run)[0].result["details"]["status"] == "running"
-    assert "got it" in await process(workshop, "close", "cmd-1")
+    assert "received the input" in await process(workshop, "close", "cmd-1")
     await eventually(lambda: command_of(run).status == "exited")
     assert await process(workshop, "poll", "cmd-1") == "two\n[exit code 0]"
 
@@ -76,7 +76,7 @@ async def test_another_worker_follows_it_writes_to_it_and_ends_it(workshop: Work
     (first,) = workshop._workers
     first._concurrency = 0  # it keeps the command and takes nothing new
     workshop.open()
-    assert "got it" in await process(workshop, "write", row.name, data="one\ntwo\n")
+    assert "received the input" in await process(workshop, "write", row.name, data="one\ntwo\n")
     assert (await process(workshop, "poll", row.name, timeout=5000)).startswith("got one\n")
     assert (await process(workshop, "kill", row.name)) == f"`{row.name}`: killed: the agent ended it"
     assert row.worker == first.id
@@ -85,7 +85,7 @@ async def test_another_worker_follows_it_writes_to_it_and_ends_it(workshop: Work
 async def test_hints_may_be_lost(workshop: Workshop, monkeypatch):
     row = await begun(workshop, "read -r line; echo got $line")
     monkeypatch.setattr(bus, "publish", lambda message: None)
-    assert "got it" in await process(workshop, "submit", row.name, data="this")
+    assert "received the input" in await process(workshop, "submit", row.name, data="this")
     assert (await process(workshop, "poll", row.name, timeout=5000)).startswith("got this\n")
 
 
@@ -94,11 +94,11 @@ async def test_keys_of_a_terminal(workshop: Workshop):
         workshop, "stty -echo; echo ready; read -rsn3 key; printf 'key %q\\n' \"$key\"; read -r word; echo word $word", pty=True
     )
     assert (await process(workshop, "poll", row.name, timeout=5000)).startswith("ready")
-    assert "got it" in await process(workshop, "send-keys", row.name, keys=["up"])
+    assert "received the input" in await process(workshop, "send-keys", row.name, keys=["up"])
     assert "key $'\\E[A'" in await process(workshop, "poll", row.name, timeout=5000)
-    assert "got it" in await process(workshop, "submit", row.name, data="hello")
+    assert "received the input" in await process(workshop, "submit", row.name, data="hello")
     assert "word hello" in await process(workshop, "poll", row.name, timeout=5000)
-    assert "there is no key bogus" in await process(
+    assert "unknown key: bogus" in await process(
         workshop, "send-keys", (await begun(workshop, "cat", pty=True)).name, keys=["bogus"]
     )
 
@@ -134,14 +134,14 @@ async def test_much_output_is_bounded_and_what_was_dropped_is_said(workshop: Wor
     assert 20_000 <= kept <= 20_000 + 2 * MAX_PENDING_CHARACTERS
     said = await process(workshop, "poll", row.name)
     assert said.endswith("the end\n[exit code 0]")
-    assert "characters were dropped" in said
+    assert "characters dropped" in said
 
 
 async def test_there_may_be_only_so_many(workshop: Workshop, monkeypatch):
     monkeypatch.setattr(commands, "MAX_IN_BACKGROUND", 1)
     row = await begun(workshop, "cat")
     said = await told(workshop, wish(command="cat", background=True))
-    assert said.startswith("1 commands of this session run in the background already")
+    assert said.startswith("1 background commands are already running in this session")
     assert Command.objects.count() == 1
     waited = await told(workshop, wish(command="sleep 0.5; echo here", yield_ms=10))
     assert waited.startswith("here\n[exit code 0")
@@ -152,7 +152,9 @@ async def test_there_may_be_only_so_many(workshop: Workshop, monkeypatch):
 async def test_another_session_knows_nothing_of_it(workshop: Workshop, session_of):
     row = await begun(workshop, "cat")
     elsewhere = session_of(workshop.user)
-    assert await told(workshop, wish(tool="process", action="list"), session=elsewhere) == "no commands run in the background"
+    assert (
+        await told(workshop, wish(tool="process", action="list"), session=elsewhere) == "no commands are running in the background"
+    )
     said = await told(workshop, wish(tool="process", action="kill", name=row.name), session=elsewhere)
     assert "there is no background command" in said
 
@@ -166,7 +168,7 @@ async def test_it_ends_with_its_session(workshop: Workshop, session_of, eventual
     await eventually(lambda: Command.objects.get(pk=row.pk).status == "killed")
     assert (Command.objects.get(pk=row.pk).reason, left_of(mark)) == (f"the session was {how}", [])
     if how == "reset":
-        assert await process(workshop, "list") == "no commands run in the background"
+        assert await process(workshop, "list") == "no commands are running in the background"
 
 
 async def test_it_ends_when_its_owner_is_switched_off(workshop: Workshop, eventually):
@@ -188,4 +190,4 @@ async def test_a_worker_that_is_stopped_takes_it_along_and_says_so(workshop: Wor
 async def test_it_is_killed_when_its_time_is_over(workshop: Workshop, eventually):
     row = await begun(workshop, "cat", timeout=1)
     await eventually(lambda: Command.objects.get(pk=row.pk).status == "timed_out")
-    assert await process(workshop, "poll", row.name) == "(nothing new)\n[timed out: it took longer than it may]"
+    assert await process(workshop, "poll", row.name) == "(no new output)\n[timed out: it took longer than it may]"

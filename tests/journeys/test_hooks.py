@@ -44,7 +44,7 @@ async def test_a_hook_sees_the_call_and_may_block_it(workshop: Workshop, hooked)
     run = await workshop.answer(WRITE)
     (row,) = calls_of(run)
     assert (row.status, row.result["details"]["code"]) == ("failed", "blocked_by_hook")
-    assert "plugin guard does not let this call through: not on a Monday" in said_in(run)[2][1]
+    assert "plugin guard blocked this call: not on a Monday" in said_in(run)[2][1]
     assert (seen[0].tool, seen[0].agent, seen[0].arguments["path"]) == ("write", "main", "hooked/asked.txt")
     assert (run.status, files(workshop)) == ("completed", set())
 

@@ -133,7 +133,7 @@ async def test_a_server_that_fails_is_shown_so_and_costs_a_run_only_that_call(wo
     row = await add("srv", sys.executable, ROGUE, "dies")
     allowed("srv")
     run = await workshop.answer("[[tool=srv__ping args={}]] [[text=done]]")
-    assert "broke during the call" in said_in(run)[2][1]
+    assert "was lost during the call" in said_in(run)[2][1]
     assert run.status == "completed"
     await eventually(lambda: McpServer.objects.get().restarts > 0)
     assert McpServer.objects.get().tools == row.tools

@@ -58,7 +58,7 @@ async def test_tools_and_hooks_of_plugins_work_and_a_broken_one_stops_no_worker(
     assert (early.status, said_in(early)[-1]) == ("completed", ("assistant", "done"))
     (blocked,) = calls_of(early)
     assert blocked.result["details"] == {"code": "blocked_by_hook", "plugin": "hangs"}
-    assert "its import has not ended yet" in said_in(early)[2][1]
+    assert "is still being imported" in said_in(early)[2][1]
 
     Plugin.objects.filter(name="hangs").update(enabled=False)
     said = await say("hello")
@@ -66,7 +66,7 @@ async def test_tools_and_hooks_of_plugins_work_and_a_broken_one_stops_no_worker(
     assert said_in(said)[2] == ("toolResult", "echo_word says hello")
     secret = await say("secret")
     assert secret.status == "completed"
-    assert "plugin guard does not let this call through: no secrets" in said_in(secret)[2][1]
+    assert "plugin guard blocked this call: no secrets" in said_in(secret)[2][1]
 
     told = await eventually(lambda: (row := Plugin.objects.get(name="exits")).error and row)
     assert told.error == "SystemExit: this machine is not good enough"

@@ -202,14 +202,14 @@ async def test_too_much_output_is_cut_in_the_middle_and_says_so(workshop: Worksh
         (files / "many" / f"file-{number:03}").touch()
     row, told = await used(workshop, name, **arguments)
     assert row.status == "finished"
-    assert "bytes the first 716 and the last 308 are shown]" in told
+    assert "showing the first 716 and the last 308 of " in told
     assert len(told) < 1200
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (png(2, 2, padding=5 << 20), "an image may have 5.0 MB at most"),
+        (png(2, 2, padding=5 << 20), "the image limit is 5.0 MB"),
         (png(9000, 10), "has 9000 x 10 pixels; at most 8000 on either side"),
         (b"\x89PNG\r\n\x1a\n broken", "is damaged"),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "is not a PNG, JPEG, GIF or WebP image"),
@@ -352,7 +352,7 @@ async def test_an_image_that_cannot_be_kept_does_not_cost_the_result(workshop: W
     monkeypatch.setattr(attachments, "store_file", full)
     row, told = await used(workshop, "image", path="dot.png")
     assert row.status == "finished"
-    assert row.result["content"][1] == {"type": "text", "text": "[an image could not be kept]"}
+    assert row.result["content"][1] == {"type": "text", "text": "[an image could not be stored]"}
     assert "dot.png: image/png" in told
 
 

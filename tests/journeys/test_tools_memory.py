@@ -52,7 +52,7 @@ async def test_bad_parameters_come_back_in_words(workshop: Workshop):
     told = [answer["content"][0]["text"] for answer in answers]
     assert ["invalid arguments" in each for each in told] == [True, True, True, False, False]
     assert "outside the workspace" in told[3]
-    assert "is no note" in told[4]
+    assert "is not a note" in told[4]
 
 
 async def test_a_large_answer_is_cut_and_says_so(workshop: Workshop):
@@ -66,7 +66,7 @@ async def test_a_large_answer_is_cut_and_says_so(workshop: Workshop):
     )
     assert "did not fit" in found["details"]["cut"]
     assert len(json.dumps(found["details"])) < 100_000
-    assert shown["details"]["cut"] == "go on with from_line 9"
+    assert shown["details"]["cut"] == "continue with from_line 9"
 
 
 async def test_the_notes_of_one_person_are_never_anothers(workshop: Workshop, person):

@@ -110,7 +110,7 @@ async def test_two_sessions_that_wait_for_each_other_are_told_so(workshop: Works
     assert (answer["status"], answer["reply"]) == ("ok", "then my answer")
     (refused,) = calls_of(nested(there))
     assert refused.is_error
-    assert "waiting for an answer of this one" in refused.result["content"][0]["text"]
+    assert "waiting for this one's answer" in refused.result["content"][0]["text"]
     assert not Run.objects.filter(session=workshop.session, lane="nested").exists()
 
 
@@ -239,7 +239,7 @@ async def test_an_answer_beyond_the_limit_of_the_installation_is_cut_and_what_wa
     run = await workshop.answer(asks("message", message="w" * 50_000) + "[[text=done]]")
     assert run.status == "completed"
     (row,) = calls_of(run)
-    assert (row.status, "[cut: of " in row.result["content"][0]["text"]) == ("finished", True)
+    assert (row.status, "[cut: showing " in row.result["content"][0]["text"]) == ("finished", True)
     assert workshop.session.entries.get(run=None).text == "w" * 50_000
 
 

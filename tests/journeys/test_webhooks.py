@@ -7,8 +7,8 @@ import json
 import httpx
 import pytest
 
-from clawsite.gateway.hooks import rows
-from clawsite.gateway.models import Hook, HookDelivery
+from clawsite.connectors.models import Hook, HookDelivery
+from clawsite.connectors.webhook import service
 from clawsite.infra import clock
 from sessions_app.models import Run, SystemEvent, ToolCall, TranscriptEntry
 from tests.hooks import make_hook
@@ -193,7 +193,7 @@ async def test_what_is_wrong_with_a_request_is_said(hook, post, live, person):
 async def test_strangers_cannot_tell_which_webhooks_there_are(hook, post, person):
     made = hook()
     off = hook(slug="off")
-    rows.set_enabled(off.hook, by=person("Operator"), enabled=False)
+    service.set_enabled(off.hook, by=person("Operator"), enabled=False)
     cases = [("news", {}), ("off", {}), ("off", bearer(off))]
     cases += [(path, bearer(made)) for path in ("none", "news/more", "NEWS", "a%00b", "é" * 70)]
     answers = [await post(path, b"not even JSON", **headers) for path, headers in cases]
@@ -201,7 +201,7 @@ async def test_strangers_cannot_tell_which_webhooks_there_are(hook, post, person
     assert len(told) == 1
     assert answers[0].status_code == 401
     words = list(HookDelivery.objects.order_by("pk").values_list("hook__slug", "error"))
-    off_words, no_words = "the webhook is switched off", "there is no such webhook"
+    off_words, no_words = "the webhook is disabled", "there is no such webhook"
     assert words == [("news", "the token is missing or wrong"), ("off", off_words), ("off", off_words), *[(None, no_words)] * 5]
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.server import registry
-from clawsite.gateway.server.registry import Params
 from clawsite.gateway.server.schema import protocol_schema
 from tests.belongings import rows_now
 from tests.devices import TestDevice, node_at_desk

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from clawsite.api import hooks
+from clawsite.connectors.webhook import views
 from clawsite.infra import request_body
 from clawsite.web.middleware.asgi_handler import LazyBodyHandler
 from tests.hooks import make_hook
@@ -199,7 +199,7 @@ async def send_chunks(line, size):
 
 
 async def test_a_body_that_takes_too_long_is_not_waited_for(dial, token, monkeypatch):
-    monkeypatch.setattr(hooks, "MAX_BODY_SECONDS", 0.2)
+    monkeypatch.setattr(views, "MAX_BODY_SECONDS", 0.2)
     line = await dial()
     line.head("POST /hooks/news", "Content-Length: 100")
     line.writer.write(b"{")

@@ -53,12 +53,12 @@ def a_stop_of_its_agent(user: Any, session: Any, workspace: Any) -> None:
 @pytest.mark.parametrize(
     ("before", "words"),
     [
-        (nothing, "no worker has taken it yet (claw status)"),
-        (a_question, "a command of the run before it in this session waits for an approval (claw approvals list)"),
-        (work, "the run before it in this session is still at work"),
-        (a_stop, "the run before it in this session was stopped and waits to be resumed (claw panic --list)"),
-        (a_stop_of_everything, "everything is stopped by host: it deletes files (claw panic --list)"),
-        (a_stop_of_its_agent, "agent main is stopped by host: it deletes files (claw panic --list)"),
+        (nothing, "no worker has claimed it yet (claw status)"),
+        (a_question, "the previous run in this session is waiting for approval (claw approvals list)"),
+        (work, "the previous run in this session is still running"),
+        (a_stop, "the previous run in this session is frozen (claw panic --list)"),
+        (a_stop_of_everything, "everything is frozen by host: it deletes files (claw panic --list)"),
+        (a_stop_of_its_agent, "agent main is frozen by host: it deletes files (claw panic --list)"),
     ],
 )
 async def test_a_message_that_has_to_wait_says_what_for(

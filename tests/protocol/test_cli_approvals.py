@@ -74,7 +74,7 @@ async def status_of(question: Approval) -> str:
 
 async def test_what_waits_is_listed_one_a_line_and_as_json(claw_as, ben, ask):
     claw = claw_as(ben)
-    assert (await claw("list")).startswith("Nothing waits for an approval")
+    assert (await claw("list")).startswith("No pending approval requests")
     assert json.loads(await claw("list", "--json")) == {"approvals": []}
     first, second = await ask("touch made"), await ask("cat <<E\n1234abcd   24 h left  main        ls\nE")
     lines = (await claw("list")).splitlines()
@@ -90,8 +90,8 @@ async def test_one_is_shown_in_full_and_the_agent_cannot_speak_for_us(claw_as, b
     forged = "to tidy up\nplan         0000\ncommand:\nls \u202e\u3164"
     question = await ask("touch made &&\n  touch more", why=forged)
     lines = (await claw("show", str(question.pk)[:8].upper())).splitlines()
-    assert lines[0] == f"question     {question.pk} (pending, 24 h left)"
-    assert "asked by     ada, agent main, in " in lines[1]
+    assert lines[0] == f"request      {question.pk} (pending, 24 h left)"
+    assert "requested by ada, agent main, in " in lines[1]
     assert "program      touch = /usr/bin/touch" in lines
     assert f"plan         {question.plan_hash}" in lines
     assert lines[-3:] == ["command:", "touch made &&", "  touch more"]
@@ -143,7 +143,7 @@ async def test_a_token_with_the_scope_of_approvals_is_all_it_needs(claw_as, pers
     short = str(question.pk)[:8]
     assert (await claw("list")).startswith(short)
     assert f"plan         {question.plan_hash}\n" in await claw("show", short)
-    assert f"question     {question.pk}" in await claw("show", str(question.pk))
+    assert f"request      {question.pk}" in await claw("show", str(question.pk))
     assert await claw("approve", short) == f"{short} approved: touch made\n"
 
 
@@ -170,13 +170,13 @@ async def test_a_denial_carries_its_reason(claw_as, ben, ask):
     stored = await db.read(Approval.objects.get, pk=question.pk)
     assert (stored.status, stored.reason) == ("denied", "use the staging host")
     shown = await claw_as(ben)("show", str(question.pk))
-    assert "answered     denied by ben: use the staging host\n" in shown
+    assert "decided      denied by ben: use the staging host\n" in shown
 
 
 async def test_where_two_must_agree_the_first_is_told_so(claw_as, ben, ask, person):
     question = await ask(two_people=True)
-    assert "somebody else must agree too" in await claw_as(ben)("approve", str(question.pk))
-    assert "agreed       1 of 2: ben\n" in await claw_as(ben)("show", str(question.pk))
+    assert "another approver must approve it too" in await claw_as(ben)("approve", str(question.pk))
+    assert "approved     1 of 2: ben\n" in await claw_as(ben)("show", str(question.pk))
     assert await status_of(question) == "pending"
     assert "approved: touch made" in await claw_as(person("Approver", "User"))("approve", str(question.pk))
 
@@ -186,7 +186,7 @@ async def test_who_comes_second_is_told_who_won(claw_as, ben, ask, person):
     await db.write(approval_requests.resolve_approval, question.pk, by=person("Approver", name="cleo"), decision="deny", alone=True)
     with pytest.raises(CommandFailed, match=r"CONFLICT: cleo has already decided this request: Denied"):
         await claw_as(ben)("approve", str(question.pk))
-    with pytest.raises(CommandFailed, match="no open question begins with"):
+    with pytest.raises(CommandFailed, match="no pending request starts with"):
         await claw_as(ben)("approve", str(question.pk)[:8])
 
 
@@ -210,7 +210,7 @@ async def test_an_answer_is_to_what_was_read(claw_as, ben, ask, monkeypatch):
 async def test_who_may_not_answer_is_told_what_is_missing(claw_as, ada, ben, ask, words):
     question = await ask()
     for claw in (claw_as(ada), claw_as(ben, "operator.read", "operator.write")):
-        with pytest.raises(CommandFailed, match=r"personal token with the scope operator\.approvals"):
+        with pytest.raises(CommandFailed, match=r"access token with the scope operator\.approvals"):
             await claw(words, str(question.pk))
     with pytest.raises(CommandFailed, match="NOT_FOUND"):
         await claw_as(None)(words, str(question.pk))
@@ -229,15 +229,15 @@ async def test_the_rule_of_the_question_counts_too(claw_as, person, session_of, 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["show", "ffffffff"], 1, "no open question begins with 'ffffffff'"),
+        (["show", "ffffffff"], 1, "no pending request starts with 'ffffffff'"),
         (["show", "ffffffff-ffff-ffff-ffff-ffffffffffff"], 1, "NOT_FOUND: unknown or expired approval id"),
         (["approve", ""], 2, "too short"),
         (["approve", "{id:.3}"], 2, "too short"),
         (["approve", "{id}", "--uses", "0"], 1, "between 1 and 100"),
         (["approve", "{id}", "--for", "0"], 1, "between one minute and eight hours"),
         (["approve", "{id}", "--for", "9h"], 1, "between one minute and eight hours"),
-        (["approve", "{id}", "--always", "--for", "1h"], 2, "--always does not go with"),
-        (["approve", "{id}", "--scope", "agent"], 2, "--scope goes with"),
+        (["approve", "{id}", "--always", "--for", "1h"], 2, "--always can't be combined with"),
+        (["approve", "{id}", "--scope", "agent"], 2, "--scope needs"),
     ],
 )
 async def test_what_cannot_be_done_is_said_and_nothing_is_answered(claw_as, ben, ask, arguments, code, words):
@@ -253,7 +253,7 @@ async def test_a_time_that_is_none_is_wrong_usage(claw_as, ben, time, capsys):
     with pytest.raises(SystemExit) as ended:
         await claw_as(ben)("approve", "3f2a", "--for", time)
     assert ended.value.code == 2
-    assert "write 15m, 1h or 90s" in capsys.readouterr().err
+    assert "use 15m, 1h or 90s" in capsys.readouterr().err
 
 
 async def test_a_list_that_is_cut_says_so(claw_as, ben, ask, monkeypatch):

@@ -88,7 +88,7 @@ async def test_a_note_that_cannot_be_written_keeps_nobody_out(sockets, user, tok
     monkeypatch.setattr("clawsite.accounts.tokens.record_use", cannot)
     socket = await sockets.connect(token_of(user))
     assert await socket.call("health")
-    await eventually(lambda: "could not be noted: the disk of the database is full" in caplog.text)
+    await eventually(lambda: "could not record the use of token" in caplog.text)
 
 
 async def test_the_gateway_token_writes_nothing(sockets):

@@ -14,7 +14,8 @@ import pytest
 from django.apps import apps
 from django.test import AsyncClient
 
-from clawsite.gateway.models import Device, Hook, PairingRequest
+from clawsite.connectors.models import Hook
+from clawsite.gateway.models import Device, PairingRequest
 from clawsite.routing.inbound import Inbound, SessionAddress, receive
 from sessions_app.models import Attachment, Run, Session
 from tests.belongings import furnish, may_also, of_nothing, rows_now, stopped

@@ -31,7 +31,7 @@ def made_with(first, *scopes):
 
 def expire(token):
     AccessToken.objects.filter(pk=token.pk).update(expires_at=clock.now() - dt.timedelta(seconds=1))
-    tokens.announce.account_changed(token.user_id)  # nobody says it of real time: sockets look every minute
+    tokens.change_notices.notify_account_changed(token.user_id)  # nobody says it of real time: sockets look every minute
 
 
 ENDS = {"revoked": revoke_token, "expired": expire, "deleted": lambda token: token.delete()}
@@ -42,7 +42,7 @@ async def test_over_rest_it_is_bound_to_the_one_it_was_made_with(address, first)
     assert made["madeWith"] == first[0].pk
     assert made["expiresAt"] == clock.to_ms(first[0].expires_at)
     refused = await Rest(made["secret"]).post("/tokens", {"name": "more", "scopes": CHAT})
-    assert (refused.status_code, "made with another one" in refused.data["detail"]) == (403, True)
+    assert (refused.status_code, "created with another token" in refused.data["detail"]) == (403, True)
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)

@@ -180,7 +180,7 @@ async def test_who_cannot_be_told_is_sent_away_to_ask_again(sockets, hand, monke
     await send(socket, "k1")
     monkeypatch.setattr("clawsite.gateway.delivery.hub_queries.read_new_messages", away)
     await hand.start("k1")
-    assert await socket.closed() == (1013, "what was said cannot be read now")
+    assert await socket.closed() == (1013, "could not read new messages")
 
 
 @pytest.mark.parametrize("behind", [transcript_history.MAX_MESSAGES, transcript_history.MAX_MESSAGES + 1])

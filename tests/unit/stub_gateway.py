@@ -86,7 +86,7 @@ class StubGateway:
             return {"resync_required": True, "reason": "the database was restored"}
         cursor = place if isinstance(place, int) else self.kept_from - 1
         if cursor < self.kept_from - 1:
-            return {"resync_required": True, "reason": f"events up to {self.kept_from - 1} are no longer kept"}
+            return {"resync_required": True, "reason": f"events up to {self.kept_from - 1} are no longer stored"}
         page = self.log[cursor : cursor + 3]  # small pages, so that paging is always exercised
         return {"events": page, "cursor": cursor + len(page), "more": cursor + len(page) < len(self.log)}
 

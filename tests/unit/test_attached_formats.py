@@ -27,7 +27,7 @@ def test_an_image_goes_out_as_a_data_address() -> None:
 
 def test_the_responses_format_has_names_of_its_own() -> None:
     body = build_responses_body(request(UserMessage("look", (IMAGE,), (FILE,))), EndpointDialect())
-    words = f"look\n\n{FILE.told}"
+    words = f"look\n\n{FILE.description}"
     assert body["input"] == [
         {"role": "user", "content": [{"type": "input_text", "text": words}, {"type": "input_image", "image_url": URL}]}
     ]
@@ -35,7 +35,7 @@ def test_the_responses_format_has_names_of_its_own() -> None:
 
 def test_a_file_is_told_behind_the_persons_own_words() -> None:
     (message,) = to_wire_messages(request(UserMessage("read it", files=(FILE,))), EndpointDialect())
-    assert message["content"] == f"read it\n\n{FILE.told}"
+    assert message["content"] == f"read it\n\n{FILE.description}"
     assert to_wire_messages(request(UserMessage("plain")), EndpointDialect())[0]["content"] == "plain"
 
 
@@ -104,7 +104,7 @@ def test_of_many_images_the_newest_are_shown() -> None:
     messages = [UserMessage("first", (IMAGE,)), *[SHOWN] * MAX_IMAGES]
     kept = limit_images(messages, takes_images=True)
     assert kept[1:] == messages[1:]
-    assert kept[0] == UserMessage('first\n\n[Image "cat.png" (image/png); not shown: too many images came after it]')
+    assert kept[0] == UserMessage('first\n\n[Image "cat.png" (image/png); not shown: too many newer images]')
     large = Image("large.png", "image/png", b"x" * (15 << 20))
     older, newer = limit_images([UserMessage("a", (large,)), UserMessage("b", (large,))], takes_images=True)
     assert (older.images, newer.images) == ((), (large,))

@@ -58,7 +58,7 @@ def test_a_call_that_waits_for_people_says_which_question_it_is_and_what_became_
         screen.show("tool", phase="decided", name="exec", toolCallId="c", approval=told)
     screen.show("lifecycle", phase="waiting", reason="frozen")
     assert screen.notes.getvalue().splitlines() == [
-        '· exec waits for an approval (claw approvals show 3f2a0000): {"command": "ls"}',
+        '· exec is waiting for approval (claw approvals show 3f2a0000): {"command": "ls"}',
         "· exec: approved by ben",
         "· exec: denied by ben: not today",
         "· exec: expired: nobody answered in time",
@@ -87,7 +87,7 @@ def test_an_attempt_that_broke_off_is_void(screen: Screen) -> None:
     screen.show("assistant", messageId="m1", attempt=2, reset=True)
     screen.says("A whole sentence.", attempt=2)
     assert screen.printer.text == "A whole sentence."
-    assert "asked again" in screen.notes.getvalue()
+    assert "asking the model again" in screen.notes.getvalue()
 
 
 def test_a_message_that_was_never_streamed_is_shown_when_it_is_stored(screen: Screen) -> None:

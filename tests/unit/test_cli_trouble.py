@@ -21,7 +21,7 @@ from clawsite.infra.config.environment import SettingsError
         (OperationalError("database is locked"), "locked by another program"),
         (OperationalError("no such table: accounts_user"), "claw prepare"),
         (ProgrammingError('relation "accounts_user" does not exist'), "claw prepare"),
-        (OperationalError('FATAL:  password authentication failed for user "claw"'), "refused the user or password"),
+        (OperationalError('FATAL:  password authentication failed for user "claw"'), "rejected the user or password"),
         (OperationalError('FATAL:  database "claw" does not exist'), "createdb"),
         (psycopg.OperationalError("connection failed: connection refused"), "is PostgreSQL running there"),
         (psycopg.OperationalError("couldn't get a connection after 10.00 sec"), "is PostgreSQL running there"),

@@ -228,7 +228,7 @@ async def test_a_new_question_is_not_answered_with_an_old_result() -> None:
             "`ls` was started and goes on in the background.",
         ),
         ("run ls", "one\n[it runs in the background as `cmd-1`]", False, "`ls` was started and goes on in the background."),
-        ("run ls", "`workdir` is no directory", True, "The tool `exec` reported an error:"),
+        ("run ls", "`workdir` is not a directory", True, "The tool `exec` reported an error:"),
         ("运行 ls", "a.txt\n[exit code 0, 0.1 s]", False, "`ls` 已执行（exit code 0, 0.1 s）："),
         ("运行 ls", "exec_denied: nobody approved the command in time. It did not run.", True, "我没有获准执行 `ls`："),
     ],

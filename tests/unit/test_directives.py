@@ -63,7 +63,7 @@ def test_a_typing_error_is_told_with_what_was_meant(text: str, meant: str) -> No
 
 def test_levels_have_other_names_and_wrong_ones_are_told() -> None:
     assert [parse_thinking_level(word) for word in ("HIGH", "on", "max")] == ["high", "low", "high"]
-    with pytest.raises(InvalidRequest, match="choose one of off, minimal"):
+    with pytest.raises(InvalidRequest, match="use one of off, minimal"):
         parse_thinking_level("hard")
     with pytest.raises(InvalidRequest):
         parse_directive("/think hard about it")

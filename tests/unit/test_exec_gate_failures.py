@@ -36,7 +36,7 @@ async def asks_and_is_unread(place):
     judged = await verdict("ls -la", place)
     off = gate.judge(judged.analysis, GateRules("allowlist", "off", ALL.allow))
     full = gate.judge(judged.analysis, GateRules("full", "off"))
-    return (judged.effect, off.effect, full.effect) == ("ask", "deny", "deny") and judged.analysis.unread
+    return (judged.effect, off.effect, full.effect) == ("ask", "deny", "deny") and judged.analysis.unparsed
 
 
 async def test_without_the_parser_everything_asks(place, monkeypatch):
@@ -113,7 +113,7 @@ async def test_the_loop_goes_on_while_a_line_is_analysed(place, monkeypatch, tmp
     analysis = asyncio.create_task(gate.analyze("ls", place))
     await asyncio.sleep(0.05)
     (tmp_path / "go").touch()
-    assert (await analysis).unread
+    assert (await analysis).unparsed
 
 
 async def test_a_line_is_read_once_and_the_number_of_kept_ones_is_bounded(place, monkeypatch):

@@ -44,7 +44,7 @@ async def test_hostile_lines_are_not_allowed_and_it_says_why(place):
         line for line, found in judged.items() if not all(each.code and each.words for each in found.reasons) or not found.reasons
     ] == []
     # They are asked about for what they do, not because the analysis broke down.
-    assert [line for line, found in judged.items() if found.analysis.unread] == []
+    assert [line for line, found in judged.items() if found.analysis.unparsed] == []
 
 
 async def test_dangerous_lines_are_denied_whatever_the_rules_are(place):

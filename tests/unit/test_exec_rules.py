@@ -61,7 +61,7 @@ def test_the_strictest_of_two_places_counts_whichever_it_is(field, installation,
 def test_a_place_without_an_opinion_changes_nothing():
     merged = merge_rules([Row(INSTALLATION), Row(AGENT, "main", security="full", ask="off"), Row(SESSION, "s")])
     assert (merged.security, merged.ask) == ("full", "off")
-    assert merged.said_by == {"security": "agent:main", "ask": "agent:main"}
+    assert merged.set_by == {"security": "agent:main", "ask": "agent:main"}
 
 
 def test_a_word_that_is_not_known_counts_as_the_strictest():
@@ -76,7 +76,7 @@ def test_who_approves_is_in_one_group_of_each_place():
 
 def test_every_field_of_a_rule_has_an_order():
     """A field that were forgotten here would silently be the default."""
-    merged = set(ExecRules.__dataclass_fields__) - {"approver_groups", "said_by"}
+    merged = set(ExecRules.__dataclass_fields__) - {"approver_groups", "set_by"}
     assert merged == {*STRICTEST_FIRST, *STRICTER_OF}
     columns = {field.name for field in ExecRule._meta.get_fields()}
     assert merged <= columns

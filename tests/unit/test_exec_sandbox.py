@@ -18,8 +18,8 @@ from tools_app.exec.sandbox import bwrap, landlock
 from tools_app.exec.sandbox import probe as sandbox_probe
 from tools_app.exec.sandbox.types import SandboxLevel, SandboxUnavailable, SpawnFailed
 
-every_level = pytest.mark.parametrize("level", list(SandboxLevel), ids=lambda level: level.word)
-levels = pytest.mark.parametrize("level", SHUT_IN, ids=lambda level: level.word)
+every_level = pytest.mark.parametrize("level", list(SandboxLevel), ids=lambda level: level.label)
+levels = pytest.mark.parametrize("level", SHUT_IN, ids=lambda level: level.label)
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ settings.configure(USE_I18N=False)
 from tests.commands import FORKS, Shell
 from tools_app.exec.sandbox import available
 from tools_app.exec.sandbox.types import SandboxLevel, ProcessLimits
-print(available.probe_once().level.word)
+print(available.probe_once().level.label)
 with tempfile.TemporaryDirectory() as above:
     shell = Shell(Path(above))
     line = f"id -u; cat {shell.secret}; echo x > new; python3 -c '{FORKS}'"

@@ -16,7 +16,7 @@ from tests.commands import FORKS, SHUT_IN, Shell
 from tools_app.exec.sandbox import bwrap, paths
 from tools_app.exec.sandbox.types import MIB, ProcessLimits, SandboxLevel, SandboxUnavailable
 
-levels = pytest.mark.parametrize("level", SHUT_IN, ids=lambda level: level.word)
+levels = pytest.mark.parametrize("level", SHUT_IN, ids=lambda level: level.label)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tools_app.exec.processes.spawn import start_process
 from tools_app.exec.processes.terminal_keys import UnknownKey, encode_keys
 from tools_app.exec.sandbox.types import MIB, OutputChunk, SandboxLevel, SpawnFailed
 
-levels = pytest.mark.parametrize("level", list(SandboxLevel), ids=lambda level: level.word)
+levels = pytest.mark.parametrize("level", list(SandboxLevel), ids=lambda level: level.label)
 # Three ways to leave: another session, a double fork, no hang-ups. All of them ignore being asked.
 RUNAWAYS = """
 trap '' TERM HUP INT

@@ -16,7 +16,7 @@ from tests.processes import PROJECT
 from tests.unit.test_exec_spawn import RUNAWAYS
 from tools_app.exec.sandbox.types import SandboxLevel
 
-levels = pytest.mark.parametrize("level", list(SandboxLevel), ids=lambda level: level.word)
+levels = pytest.mark.parametrize("level", list(SandboxLevel), ids=lambda level: level.label)
 
 # Starts a command, says so, and sits there like a worker. {fault} is where a test breaks something.
 PARENT = """

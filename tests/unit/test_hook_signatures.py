@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from clawsite.gateway.hooks.signatures import PLAIN, TIMED, InvalidSignature, sign_body, verify_signature
+from clawsite.connectors.webhook.signatures import PLAIN, TIMED, InvalidSignature, sign_body, verify_signature
 
 # From GitHub's own documentation of its webhooks.
 GITHUB = (b"Hello, World!", "It's a Secret to Everybody", "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17")

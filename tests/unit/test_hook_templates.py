@@ -2,7 +2,7 @@
 
 import pytest
 
-from clawsite.gateway.hooks.templates import (
+from clawsite.connectors.webhook.prompt_templates import (
     MAX_RESULT_LENGTH,
     MAX_VALUE_LENGTH,
     TemplateError,

@@ -5,9 +5,9 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clawsite.gateway.hooks.templates import TemplateValues, render_template
-from clawsite.gateway.hooks.wishes import WebhookRunRequest, render_request, wrap_untrusted
-from clawsite.gateway.models import Hook
+from clawsite.connectors.models import Hook
+from clawsite.connectors.webhook.prompt_templates import TemplateValues, render_template
+from clawsite.connectors.webhook.requests import WebhookRunRequest, render_request, wrap_untrusted
 
 HOOK = Hook(slug="news", name="News", agent="main", message_template="{{payload.text}}", instructions="Sum it up.")
 MARKS = re.compile(r"^<<<(end of )?outside ([0-9a-f]{16})>>>$", re.MULTILINE)

@@ -80,7 +80,7 @@ async def test_what_a_tool_calls_an_error_is_an_error_with_its_words():
 
 async def test_a_tool_the_server_does_not_have_fails_in_words():
     async with Observed(made.clock_server()) as it:
-        with pytest.raises(ToolFailed, match="`srv` answered with an error: Unknown tool"):
+        with pytest.raises(ToolFailed, match="`srv` returned an error: Unknown tool"):
             await it.call("no_such_tool")
 
 
@@ -186,7 +186,7 @@ async def test_a_killed_server_is_started_again_and_a_call_waits_for_it(quickly,
 
 async def test_a_server_that_dies_during_a_call_fails_the_call_and_nothing_else(quickly):
     async with Observed(made.rogue("dies")) as it:
-        with pytest.raises(ToolFailed, match="broke during the call"):
+        with pytest.raises(ToolFailed, match="was lost during the call"):
             await it.call("ping")
 
 

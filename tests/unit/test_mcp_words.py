@@ -62,7 +62,7 @@ def test_a_listing_is_cleaned_bounded_and_says_what_it_left_out():
     assert kept["annotations"] == {"readOnlyHint": True}
     assert kept["inputSchema"] == {"type": "object", "properties": {}}
     assert [note.split(":")[0] for note in listing.notes] == ["get_time", "text", "unseen"]
-    assert "clock__get_time here, as that of get-time" in listing.notes[0]
+    assert "clock__get_time, which is already used by get-time" in listing.notes[0]
 
 
 def test_a_server_offers_only_so_many_tools():
@@ -128,7 +128,7 @@ def test_a_schema_that_contains_itself_ends():
     ],
 )
 def test_a_schema_that_cannot_be_used_says_why(schema):
-    with pytest.raises(UnusableSchema, match="its input schema|the name of an argument"):
+    with pytest.raises(UnusableSchema, match="its input schema|an argument name"):
         clean_schema(schema)
 
 
@@ -174,9 +174,9 @@ def test_content_of_every_kind_becomes_something_a_model_can_take():
         "hello",
         "the image: image/gif, 1 x 1 pixels, 42 bytes",
         ImageBlock(PIXEL, "image/gif", "the image"),
-        "[left out: `the image` is not a PNG, JPEG, GIF or WebP image; no other kind can be looked at]",
+        "[left out: `the image` is not a PNG, JPEG, GIF or WebP image; other types can't be viewed]",
         "[left out: `the image` is not valid base64]",
-        "[audio content is left out: it cannot be shown here]",
+        "[audio content left out: can't be shown here]",
         "[link to a: file:///a (text/plain)]",
         "[resource file:///b]\ninside",
         "file:///c: image/gif, 1 x 1 pixels, 42 bytes",
@@ -246,4 +246,4 @@ def test_a_secret_is_found_where_a_long_answer_will_be_cut(secrets, settings):
 def test_invisible_letters_are_taken_out_and_counted(secrets):
     answer = text_answer("ra\u200bin", secrets)
     assert "\nrain\n" in answer.text
-    assert answer.text.endswith("[1 invisible characters were taken out]")
+    assert answer.text.endswith("[1 invisible characters removed]")

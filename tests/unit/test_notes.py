@@ -51,7 +51,7 @@ def test_what_is_left_out_is_said(tmp_path, monkeypatch):
     listing = list_notes(Workspace(tmp_path))
     assert list(listing.stamps) == ["MEMORY.md", "memory/3.md"]
     assert listing.left_out == [
-        "memory/big.md has 11 bytes; notes of at most 10 are searched",
+        "memory/big.md has 11 bytes; the limit is 10",
         "the 2 oldest notes: only 2 are searched",
     ]
 

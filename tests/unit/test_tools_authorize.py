@@ -207,7 +207,7 @@ def test_a_permit_cannot_be_turned_into_another_one():
 
 
 async def test_only_a_permit_runs():
-    with pytest.raises(TypeError, match="authorised"):
+    with pytest.raises(TypeError, match="authorized"):
         await perform_call(CallRef("c1", "read", {"path": "a"}), None)
 
 

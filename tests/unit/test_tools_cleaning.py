@@ -54,7 +54,7 @@ def test_of_a_long_text_beginning_and_end_are_kept_and_it_says_so():
     (block,) = clean_result(text_result("é" * LIMIT), LIMITS).content
     head, _, rest = block.text.partition("\n[cut: ")
     note, _, tail = rest.partition("]\n")
-    assert note == f"of {2 * LIMIT} bytes the first 700 and the last 300 are shown"
+    assert note == f"showing the first 700 and the last 300 of 2000 bytes"
     assert (head, tail) == ("é" * 350, "é" * 150)
 
 
@@ -62,7 +62,7 @@ def test_the_limit_is_for_all_blocks_together_and_images_stay():
     blocks = (TextBlock("a" * 690), TextBlock("b" * 500), PICTURE, TextBlock("c" * 500), TextBlock("d" * 290))
     first, second, image, third, last = clean_result(ToolResult(blocks), LIMITS).content
     assert (first, image, last) == (blocks[0], PICTURE, blocks[4])
-    assert second.text.startswith("b" * 10 + "\n[cut: of 1980 bytes")
+    assert second.text.startswith("b" * 10 + "\n[cut: showing the first")
     assert third.text == "c" * 10
 
 
@@ -80,12 +80,12 @@ def test_what_is_kept_fits_and_what_fits_is_kept(texts, limit):
         assert kept == result.content
     else:
         assert sum(len(block.text.encode()) for block in kept) <= limit + 100  # and the note
-        assert sum("[cut: of" in block.text for block in kept) == 1
+        assert sum("[cut: showing" in block.text for block in kept) == 1
 
 
 def test_megabytes_are_cut_before_they_are_cleaned_and_it_is_said():
     shown = clean_result(text_result("\x1b[0m" * 1_000_000 + "\nthe end"), LIMITS).text
-    assert "characters are left out here]" in shown
+    assert "characters left out]" in shown
     assert shown.endswith("\nthe end")
 
 
@@ -106,8 +106,8 @@ def test_huge_details_are_left_out():
 def test_images_are_bounded_in_size_and_number():
     large = ImageBlock("A" * (MAX_IMAGE_BYTES // 3 * 4 + 8), "image/png")
     result = clean_result(ToolResult((large, *[PICTURE] * MAX_IMAGES)), LIMITS)
-    assert "is left out: at most 5242880 can be shown" in result.content[0].text
-    assert "is left out: a result has at most 10" in result.content[-1].text
+    assert "left out: the limit is 5242880 bytes" in result.content[0].text
+    assert "left out: a result can have at most 10" in result.content[-1].text
     assert list(result.content[1:-1]) == [PICTURE] * (MAX_IMAGES - 1)
 
 
@@ -147,7 +147,7 @@ def test_secrets_are_known_by_the_names_of_their_variables():
 @pytest.mark.parametrize("data", ["abc", "aGk=", "", "not base64!"])
 def test_what_is_no_image_is_left_out_in_words(data):
     (block,) = clean_result(ToolResult((ImageBlock(data, "image/png"),)), LIMITS).content
-    assert "an image is left out" in block.text
+    assert "image left out" in block.text
 
 
 def test_an_image_is_what_its_bytes_say():

@@ -115,7 +115,7 @@ def test_a_factory_that_fails_is_logged_and_costs_the_run_nothing_but_its_tool(c
     for _ in range(2):
         with pytest.raises(ToolUnavailable, match="it could not be made, see the log: `ValueError`"):
             make_paint.create(ENV)
-    assert caplog.text.count("the factory of tool paint failed (ValueError); agents go without it") == 1
+    assert caplog.text.count("factory of tool paint failed (ValueError); the tool is unavailable") == 1
 
 
 def test_a_result_has_text_for_the_loop_and_a_wire_form():

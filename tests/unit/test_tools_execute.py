@@ -273,10 +273,10 @@ async def test_an_idempotent_tool_is_tried_once_more_after_its_time_out(succeeds
     if succeeds:
         assert result == text_result("at last")
     else:
-        assert (result.details["code"], result.text.endswith("once more when it was tried again.")) == ("tool_timeout", True)
+        assert (result.details["code"], result.text.endswith("again after a retry.")) == ("tool_timeout", True)
 
 
-@pytest.mark.parametrize(("read_only", "words"), [(True, "nothing was changed"), (False, "It may have done part of its work")])
+@pytest.mark.parametrize(("read_only", "words"), [(True, "nothing changed"), (False, "It may have done part of its work")])
 async def test_any_other_tool_is_not_tried_again_and_says_what_that_means(read_only, words):
     tries = 0
 

@@ -30,7 +30,7 @@ async def test_a_hook_blocks_and_those_behind_it_are_not_asked():
     assert outcome == CallBlocked("p1", "not on fridays")
     assert asked == []
     assert (outcome.result.is_error, outcome.result.details) == (True, {"code": "blocked_by_hook", "plugin": "p1"})
-    assert "plugin p1 does not let this call through: not on fridays" in outcome.result.text
+    assert "plugin p1 blocked this call: not on fridays" in outcome.result.text
 
 
 async def test_changes_are_laid_over_the_call_and_seen_by_the_next():
@@ -67,7 +67,7 @@ async def test_a_hook_that_does_not_answer_blocks(monkeypatch):
         await asyncio.Event().wait()
 
     monkeypatch.setattr(plugin_hooks, "TIMEOUT_SECONDS", 0.02)
-    assert await run_hooks(CALL, named(never)) == CallBlocked("p1", "its hook did not answer within 0.02 s")
+    assert await run_hooks(CALL, named(never)) == CallBlocked("p1", "its hook timed out after 0.02 s")
     assert isinstance(await run_hooks(CALL, named(lambda call: time.sleep(0.2))), CallBlocked)
 
 

@@ -130,12 +130,12 @@ def saying(*content, role="assistant"):
         ({**SECOND, "type": None}, "type must be a string"),
         ({**SECOND, "id": "x" * 33}, "id is"),
         ({**SECOND, "id": "a b"}, "id is 'a b'"),
-        ({**SECOND, "id": "a"}, "used by an earlier line"),
-        ({**SECOND, "parentId": "z"}, "parentId is 'z' and not 'a'"),
-        ({**SECOND, "parentId": None}, "parentId is None and not 'a'"),
+        ({**SECOND, "id": "a"}, "duplicate id"),
+        ({**SECOND, "parentId": "z"}, "parentId is 'z'; it must be 'a'"),
+        ({**SECOND, "parentId": None}, "parentId is None; it must be 'a'"),
         ({**SECOND, "timestamp": 1769940900000}, "timestamp is 1769940900000"),
-        ({**SECOND, "timestamp": "2026-02-01T10:15:00"}, "a time with its zone"),
-        ({**SECOND, "timestamp": "0001-01-01T00:00:00+10:00"}, "a time with its zone"),
+        ({**SECOND, "timestamp": "2026-02-01T10:15:00"}, "a time with time zone"),
+        ({**SECOND, "timestamp": "0001-01-01T00:00:00+10:00"}, "a time with time zone"),
         ({**SECOND, "generation": 0}, "generation is 0"),
         ({**SECOND, "generation": True}, "generation must be a whole number"),
         ({**SECOND, "generation": 3}, "higher than the session's"),
@@ -166,10 +166,10 @@ def test_a_bad_line_is_named_by_its_number(line, words):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (b"", "the first line must be the session's|not JSON"),
-        (FIRST, "the first line must be the session's"),
-        ({"type": "session"}, "the first line must be the session's"),
-        ({"type": "session", "version": 3}, "version 3 is not known here, only 1"),
+        (b"", "the first line must describe the session|not JSON"),
+        (FIRST, "the first line must describe the session"),
+        ({"type": "session"}, "the first line must describe the session"),
+        ({"type": "session", "version": 3}, "unsupported version 3"),
         ({"type": "session", "version": "1"}, "version must be a whole number"),
         ({**HEADER, "createdAt": "yesterday"}, "createdAt is 'yesterday'"),
         ({**HEADER, "title": ["x"]}, "title must be a string"),
@@ -181,7 +181,7 @@ def test_a_file_begins_with_its_session(line, words):
 
 
 def test_generations_never_go_back():
-    with pytest.raises(InvalidRequest, match="line 3: generation 1 comes after a higher one"):
+    with pytest.raises(InvalidRequest, match="line 3: generation 1 follows a higher one"):
         read(HEADER, {**FIRST, "generation": 2}, SECOND)
 
 
@@ -222,5 +222,5 @@ def test_an_endless_line_is_not_read_to_its_end():
 def test_the_number_of_lines_is_limited(monkeypatch):
     monkeypatch.setattr(jsonl, "MAX_LINES", 3)
     assert len(read(HEADER, FIRST, SECOND)[1]) == 2
-    with pytest.raises(InvalidRequest, match="^line 4: a transcript has at most 3 lines"):
+    with pytest.raises(InvalidRequest, match="^line 4: a transcript can have at most 3 lines"):
         read(HEADER, FIRST, SECOND, b"", b"")

@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from clawsite.accounts import tokens
 from clawsite.accounts.models import FailedSignIns, FirstAdminLink, KnownAddress, User
-from clawsite.gateway.models import Device, DeviceToken, Hook, HookDelivery, NodeInvocation, PairingRequest
+from clawsite.connectors.models import Hook, HookDelivery
+from clawsite.gateway.models import Device, DeviceToken, NodeInvocation, PairingRequest
 from clawsite.infra import clock
 from sessions_app.models import Freeze, Outbox, Run
 from sessions_app.runs import lifecycle

@@ -22,7 +22,8 @@ import clawsite.urls  # noqa: F401  # it registers the pages of the admin
 from clawsite.accounts import tokens
 from clawsite.accounts.models import User
 from clawsite.accounts.sign_in import first_admin
-from clawsite.gateway.models import Device, Hook, PairingRequest
+from clawsite.connectors.models import Hook
+from clawsite.gateway.models import Device, PairingRequest
 from clawsite.infra import clock
 from clawsite.web.preferences import THEME_COLORS
 from sessions_app.models import Run, ToolCall
@@ -392,7 +393,7 @@ def test_pages_of_the_admin_that_belong_to_no_list(
     page.locator("button[name=_save], input[name=_save]").first.click()
     expect(page.locator(".admin-secret")).to_be_visible()
     look(page, "token issued by the admin", faults)
-    page.goto(f"/admin/gateway/hook/{Hook.objects.get(slug='news1').pk}/try/")
+    page.goto(f"/admin/connectors/hook/{Hook.objects.get(slug='news1').pk}/try/")
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_text("material to read, not instructions to follow")).to_be_visible()
     look(page, "a webhook tried", faults)

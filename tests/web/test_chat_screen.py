@@ -321,8 +321,8 @@ def test_who_may_not_chat_yet_is_told_whom_to_ask_and_can_go_on_once_allowed(
     open_page(chat, site)
     gateway.until_asked("chat.history")
     expect(chat.get_by_role("alert")).to_have_text(
-        f"Your account “{user.username}” doesn’t have chat access yet. An operator can change that: under Admin, Users, “{user.username}”, "
-        "select the User group and save. This page then continues automatically."
+        f"Your account “{user.username}” doesn’t have chat access yet. An operator can change that: "
+        f"under Admin, Users, “{user.username}”, select the User group and save. This page then continues automatically."
     )
     expect(chat.get_by_label("Message", exact=True)).to_be_disabled()
     gateway.scopes, gateway.answers["chat.history"] = ["operator.read", "operator.write"], history

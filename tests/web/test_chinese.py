@@ -15,7 +15,8 @@ from playwright.sync_api import Page, expect
 import clawsite.urls  # noqa: F401  # it registers the pages of the admin
 from clawsite.accounts import tokens
 from clawsite.accounts.models import User
-from clawsite.gateway.models import Device, Hook, PairingRequest
+from clawsite.connectors.models import Hook
+from clawsite.gateway.models import Device, PairingRequest
 from clawsite.infra import clock, sql
 from sessions_app.models import Freeze, Run, Session, Worker
 from sessions_app.runs import lifecycle
@@ -225,11 +226,11 @@ def test_devices_programs_and_webhooks(page: Page, site: str, operator: User) ->
     Device.objects.create(owner=operator, fingerprint="ab" * 32, public_key="x", display_name="客厅", is_node=True)
     hook = Hook.objects.create(slug="news", name="新闻", owner=operator, token_digest="0")
     sign_in(page, site, operator)
-    for address in ("/account/", "/api/docs", "/confirm/", reverse("admin:gateway_hook_add")):
+    for address in ("/account/", "/api/docs", "/confirm/", reverse("admin:connectors_hook_add")):
         page.goto(site + address)
         is_chinese(page)
         assert english(page) == [], address
-    page.goto(site + reverse("admin:gateway_hook_try", args=[hook.pk]))
+    page.goto(site + reverse("admin:connectors_hook_try", args=[hook.pk]))
     page.get_by_role("button", name="预览").click()
     expect(page.get_by_role("heading", name="提示词预览")).to_be_visible()
     page.locator("textarea[name=body]").evaluate("field => field.dataset.said = 'yes'")  # an example of what a program sends

@@ -1,4 +1,4 @@
-"""The forms of MCP servers and plugins: lists one a line, and what tools_app.policy_store.source_changes says about what was entered."""
+"""Forms of MCP servers and plugins, with lists one per line. tools_app.policy_store.source_changes validates the input."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What is told of a question: in the audit log, to whoever shows open ones, and in its conversation. It changes none."""
+"""Record and publish changes of approval requests: audit log, live updates, and the session's events. Changes no request."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tools_app.models import Approval
 
 
 def record_audit(action: str, approval: Approval, *, actor: Actor, **details: Any) -> None:
-    """In the audit log, with the plan's hash: what was asked, agreed to and run is the same, or it can be seen that it is not."""
+    """Write an audit log entry with the plan's hash, so that requested, approved and executed commands can be compared."""
     audit_log.record(
         action,
         actor=actor,
@@ -31,13 +31,13 @@ def record_audit(action: str, approval: Approval, *, actor: Actor, **details: An
 
 
 def notify_approval_changed(approval: Approval, change: str) -> None:
-    """A hint that a question was asked or changed; whoever hears it reads the row."""
+    """Publish a hint that a request was created or changed; receivers read the row."""
     message = {"k": "approval", "id": str(approval.pk), "change": change, "session": str(approval.session_id or "")}
     transaction.on_commit(lambda: bus.publish(message))
 
 
 def notify_session(approval: Approval) -> None:
-    """Tell those who follow the chat, unless a worker has the run: then its next step tells."""
+    """Post the decision to the session's followers, unless a worker holds the run: then its next step posts it."""
     session, run = approval.session, approval.run
     if session is None or run is None:
         return
@@ -56,14 +56,14 @@ def notify_session(approval: Approval) -> None:
     }
     try:
         with transaction.atomic():
-            told = hot_sql.commit_step(RunStep(run.pk, session.id, None, events=[NewEvent("tool", data)]))
+            events = hot_sql.commit_step(RunStep(run.pk, session.id, None, events=[NewEvent("tool", data)]))
     except LeaseLost:
         return
     announce(
         session_id=session.id,
         session_key=session.key,
         owner_id=session.owner_id,
-        told=told,
+        batch=events,
         run_pk=run.pk,
         run_id=run.run_id,
     )

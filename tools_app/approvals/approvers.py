@@ -1,7 +1,7 @@
-"""Who may agree to a command, and how many must: by the rules of this moment.
+"""Who may approve a command, and how many approvers are needed, by the current rules.
 
-For a question the rules of the moment it was asked count as well, whichever are stricter. Answers and grants are looked at again
-when they are to be used: whoever has lost the right since then does not count as having agreed.
+For a pending request the rules at the time of the request count as well; the stricter of both wins. Approvals and grants are
+checked again when used: a vote by someone who has lost the permission no longer counts.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ from sessions_app.models import Run
 from tools_app.exec.rules import ExecRules, forwarded_through, rules_for_many
 from tools_app.models import Approval, Grant
 
-# Why an answer does not count any more, as it is stored, shown and told to the model.
+# Why an approval no longer counts; stored, shown to people and passed to the model.
 LOST_THE_RIGHT = "who approved it may not approve it any more"
 TWO_PEOPLE_REQUIRED = "by now the rules want two people to agree"
 
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """How many must agree, and what each of them has to be besides an approver."""
+    """How many approvers are needed, and what each must satisfy besides the approve permission."""
 
     people: int = 1
     exclude_requester: bool = False
-    groups: tuple[tuple[int, ...], ...] = ()  # ids; in one group of each. Of an empty one nobody is
+    groups: tuple[tuple[int, ...], ...] = ()  # group IDs: the approver must be in one group of each; an empty one matches no one
 
     def combine(self, other: "Quorum") -> "Quorum":
         """The stricter of both."""
@@ -41,22 +41,22 @@ def quorum_from_rules(rules: ExecRules) -> Quorum:
 
 
 def quorum_when_requested(approval: Approval) -> Quorum:
-    """Or since then, if it was answered by stricter rules."""
+    """The quorum stored with the request: as of its creation, or stricter if a later vote required it."""
     return Quorum(approval.needed, approval.exclude_requester, tuple(tuple(ids) for ids in approval.approver_groups))
 
 
 def find_quorums(rows: Sequence[Approval]) -> dict[UUID, Quorum]:
-    """What open questions want now; of closed ones, what they wanted. The queries are the same for one row and for fifty."""
-    found = {row.pk: quorum_when_requested(row) for row in rows}
+    """The current quorum of open requests; the stored one of closed requests. The number of queries does not depend on the rows."""
+    quorums = {row.pk: quorum_when_requested(row) for row in rows}
     waiting = [row for row in rows if row.is_open]
     if not waiting:
-        return found
+        return quorums
     runs = {row.run_id for row in waiting if row.run_id}
     options = dict(Run.objects.filter(pk__in=runs).values_list("pk", "options")) if runs else {}
-    places = [[(row.agent, str(row.session_id or "")), *forwarded_through(options.get(row.run_id or 0, {}))] for row in waiting]
-    for row, rules in zip(waiting, rules_for_many(places), strict=True):
-        found[row.pk] = found[row.pk].combine(quorum_from_rules(rules))
-    return found
+    scopes = [[(row.agent, str(row.session_id or "")), *forwarded_through(options.get(row.run_id or 0, {}))] for row in waiting]
+    for row, rules in zip(waiting, rules_for_many(scopes), strict=True):
+        quorums[row.pk] = quorums[row.pk].combine(quorum_from_rules(rules))
+    return quorums
 
 
 def find_quorum(approval: Approval) -> Quorum:
@@ -64,7 +64,7 @@ def find_quorum(approval: Approval) -> Quorum:
 
 
 class ApproverCandidate:
-    """An account that would agree, or has. What is read of it is read once, for however many questions."""
+    """A user who would approve, or has approved. Groups are read once, for any number of requests."""
 
     def __init__(self, user: User) -> None:
         self.user = user
@@ -78,7 +78,7 @@ class ApproverCandidate:
         return dict(Group.objects.values_list("pk", "name"))
 
     def why_not(self, requester: int, quorum: Quorum) -> str:
-        """Why this account may not agree to what that one asked for; empty when it may."""
+        """Why this user may not approve a command of that requester; empty if they may."""
         if self.user.is_service or not self.user.is_active:
             return _("Only people can decide these requests.")
         if not self.user.has_perm("accounts.approve_commands"):
@@ -93,23 +93,24 @@ class ApproverCandidate:
 
 
 def why_may_not_approve(user: User, approval: Approval, quorum: Quorum | None = None) -> str:
-    """Why this account may not answer this question; empty when it may. `quorum`: what it wants, where that is known already."""
+    """Why this user may not decide this request; empty if they may. Pass `quorum` if it is already known."""
     return ApproverCandidate(user).why_not(approval.requester_id, quorum or find_quorum(approval))
 
 
-def why_approval_lapsed(answer: Approval, rules: ExecRules) -> str:
-    """Why a yes that was given does not count by these rules; empty when it does, or when it is no yes."""
-    if answer.status != Approval.Status.APPROVED:
+def why_approval_lapsed(approval: Approval, rules: ExecRules) -> str:
+    """Why an approval no longer counts by these rules; empty if it does, or if the request was not approved."""
+    if approval.status != Approval.Status.APPROVED:
         return ""
-    quorum = quorum_when_requested(answer).combine(quorum_from_rules(rules))
-    people = {vote.user for vote in answer.votes.select_related("user")} | ({answer.decided_by} if answer.decided_by else set())
-    if sum(not ApproverCandidate(each).why_not(answer.requester_id, quorum) for each in people) >= quorum.people:
+    quorum = quorum_when_requested(approval).combine(quorum_from_rules(rules))
+    voters = {vote.user for vote in approval.votes.select_related("user")}
+    people = voters | ({approval.decided_by} if approval.decided_by else set())
+    if sum(not ApproverCandidate(each).why_not(approval.requester_id, quorum) for each in people) >= quorum.people:
         return ""
     return TWO_PEOPLE_REQUIRED if len(people) < quorum.people else LOST_THE_RIGHT
 
 
 def is_grant_still_valid(grant: Grant, rules: ExecRules, requester: int) -> bool:
-    """Whether all who gave it could give it to this account today, and are enough. An operator's own list needs nobody's answer."""
+    """Whether the people who gave it could still give it to this requester and are enough. Operators' entries always are."""
     if not grant.from_answer:
         return True
     quorum = quorum_from_rules(rules)

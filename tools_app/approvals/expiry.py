@@ -1,4 +1,4 @@
-"""What the clock says to open questions: a warning, and the end when nobody has answered."""
+"""Warn about approval requests that expire soon, and close expired ones."""
 
 import datetime as dt
 
@@ -12,24 +12,24 @@ from tools_app.approvals.announce import notify_approval_changed
 from tools_app.models import Approval
 
 Status = Approval.Status
-MAX_WARNING_TIME = dt.timedelta(minutes=10)  # or the last fifth of its time, whichever is shorter
+MAX_WARNING_TIME = dt.timedelta(minutes=10)  # or the last fifth of its lifetime, whichever is shorter
 
 
 def expires_soon(approval: Approval, now: dt.datetime) -> bool:
-    """Whether it is time to warn: the last ten minutes, or the last fifth of its time where that is shorter."""
+    """Whether to warn: in the last ten minutes, or the last fifth of the request's lifetime if that is shorter."""
     left = approval.expires_at - now
     return left <= MAX_WARNING_TIME and left <= (approval.expires_at - approval.created_at) / 5
 
 
 def has_due_approvals() -> bool:
-    """Whether the clock has anything to say to an open question; asked every second, so it only looks."""
+    """Whether any request must be expired or warned about. Called every second, so it only checks."""
     now = clock.now()
     due = Q(expires_at__lte=now) | Q(warned_at__isnull=True, expires_at__lte=now + MAX_WARNING_TIME)
     return Approval.objects.filter(due, status=Status.PENDING).exists()
 
 
 def expire_and_warn() -> int:
-    """Expire what nobody answered and warn of what will; -> how many ended. Any number of workers may look."""
+    """Close expired requests and warn about those expiring soon. Returns how many were closed. Safe to run concurrently."""
     now = clock.now()
     due = Approval.objects.filter(status=Status.PENDING, expires_at__lte=now).select_related("session", "run")
     ended = 0
@@ -38,12 +38,12 @@ def expire_and_warn() -> int:
             approval_requests.lock_session(approval)
             approval.refresh_from_db(fields=["expires_at"])
             if approval.expires_at > clock.now():
-                continue  # somebody has extended it in this very moment
+                continue  # extended a moment ago
             try:
                 approval_requests.close_approval(approval, Status.EXPIRED, "", by=None, reason="nobody answered in time")
                 ended += 1
             except Conflict:
-                continue  # answered, extended or swept by somebody else in this very moment
+                continue  # decided, extended or expired by another process a moment ago
     soon = Approval.objects.filter(status=Status.PENDING, warned_at__isnull=True, expires_at__lte=now + MAX_WARNING_TIME)
     for approval in soon.order_by("expires_at")[:100]:
         if not expires_soon(approval, now):

@@ -1,4 +1,4 @@
-"""A question from a program about a command that it runs itself. We only ask; nothing is run, and nothing is promised about it."""
+"""Approval requests from programs for commands they run themselves. Only the request is handled here; nothing runs."""
 
 import datetime as dt
 import uuid
@@ -16,26 +16,26 @@ from tools_app.exec.plan import ExecPlan
 from tools_app.exec.rules import rules_for
 from tools_app.models import Approval
 
-MAX_OPEN = 20  # of one account
+MAX_OPEN = 20  # per account
 EXTERNAL = "outside"
 
 
 @transaction.atomic
 def request_external_approval(*, by: User, name: str, command: str, cwd: str, agent: str, seconds: float) -> Approval:
-    """Ask people; the same name again finds the question that is open."""
+    """Create an approval request. Sending the same name again returns the open request."""
     mine = Approval.objects.filter(requester=by, run__isnull=True, status=Approval.Status.PENDING)
     plan = _build_plan(command, cwd, agent, name or uuid.uuid4().hex)
     if name and (first := mine.filter(call_id=name).first()):
         if first.plan_hash != plan.hash:
-            raise InvalidRequest(f"the id {name!r} is that of an open question about another command, directory or agent")
+            raise InvalidRequest(f"the ID {name!r} belongs to an open request for another command, directory or agent")
         return first
     if mine.count() >= MAX_OPEN:
-        raise QueueFull(f"{MAX_OPEN} of your questions are open; wait for answers", retryable=True, retry_after_ms=5000)
-    if refused := find_rejections(command):
-        raise InvalidRequest(f"the command cannot be shown to people. {refused[0].words}")
+        raise QueueFull(f"you already have {MAX_OPEN} open requests; wait for decisions", retryable=True, retry_after_ms=5000)
+    if rejections := find_rejections(command):
+        raise InvalidRequest(f"the command can't be shown to approvers. {rejections[0].words}")
     quorum = quorum_from_rules(rules_for(agent, ""))
     now = clock.now()
-    words = f"{by.get_username()} asks about a command that it runs itself, outside of Clawsite"
+    reason = f"{by.get_username()} requests approval for a command that it runs itself, outside Clawsite"
     approval = Approval.objects.create(
         call_id=plan.call,
         tool=EXTERNAL,
@@ -45,11 +45,11 @@ def request_external_approval(*, by: User, name: str, command: str, cwd: str, ag
         plan_hash=plan.hash,
         shown={
             "parts": [{"begin": 0, "end": len(command), "kind": "text", "note": ""}],
-            "reasons": [{"code": EXTERNAL, "words": words}],
+            "reasons": [{"code": EXTERNAL, "words": reason}],
             "writes": [],
             "touches": [],
             "may": [Approval.Decision.ONCE, Approval.Decision.DENY],
-            "notNarrow": "it runs outside of Clawsite",
+            "notNarrow": "it runs outside Clawsite",
         },
         needed=quorum.people,
         approver_groups=[list(ids) for ids in quorum.groups],
@@ -63,7 +63,7 @@ def request_external_approval(*, by: User, name: str, command: str, cwd: str, ag
 
 
 def _build_plan(command: str, cwd: str, agent: str, call: str) -> ExecPlan:
-    """What is known of a command that runs elsewhere: its words."""
+    """The plan of a command that runs elsewhere: only its text is known."""
     return ExecPlan(
         line=command,
         argv=None,

@@ -1,4 +1,4 @@
-"""Commands that need no question: found for a plan, made from an answer, used, revoked. One row a grant, never deleted."""
+"""Grants: find those that apply to a plan, create, use and revoke them. Rows are never deleted."""
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
@@ -21,14 +21,14 @@ from tools_app.exec.gate.verdict import AllowEntry, Analysis
 from tools_app.exec.plan import ExecPlan
 from tools_app.models import Approval, Grant
 
-ALWAYS_DURATION = dt.timedelta(days=90)  # nothing is for ever: what is still needed is asked once more
+ALWAYS_DURATION = dt.timedelta(days=90)  # nothing is allowed forever: whatever is still needed gets requested again
 MAX_DURATION = dt.timedelta(hours=8)
 MAX_USES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class GrantTerms:
-    """For how long, how often and where the same may be done again without a question."""
+    """How long, how many times and in which scope a command may run again without approval."""
 
     scope: Literal["session", "agent", "directory"] = "session"
     seconds: int | None = None
@@ -44,7 +44,7 @@ class GrantTerms:
         return self
 
     def intersect(self, other: "GrantTerms") -> "GrantTerms | None":
-        """Where two people must agree, only what both said. None: a session and a directory, neither of which holds the other."""
+        """What both approvers allowed. None for a session and a directory, because neither contains the other."""
         scopes = {self.scope, other.scope} - {"agent"}
         if len(scopes) > 1:
             return None
@@ -56,7 +56,7 @@ class GrantTerms:
 
 @dataclass(frozen=True, slots=True)
 class GrantSet:
-    """The grants that reach a plan."""
+    """The grants that apply to a plan."""
 
     rows: Sequence[Grant]
     plan: ExecPlan
@@ -67,19 +67,19 @@ class GrantSet:
 
     @property
     def find_line_grant(self) -> tuple[int, ...]:
-        """The grant of exactly this line, if there is one: same programs and scripts, as reachable and as shut in as seen."""
+        """The grant for exactly this line: same programs and scripts, no more network and no weaker sandbox than approved."""
         return tuple(row.pk for row in self.rows if row.line and row.line == self.plan.line and self._matches_as_granted(row))[:1]
 
     def _matches_as_granted(self, row: Grant) -> bool:
         if row.approval is None:
             return False
         seen = ExecPlan.from_json(row.approval.plan)
-        same_things = (seen.executables, seen.scripts) == (self.plan.executables, self.plan.scripts)
-        same_place = (seen.cwd, seen.access) == (self.plan.cwd, self.plan.access)
-        return same_things and same_place and self.plan.network <= seen.network and self.plan.level >= seen.level
+        same_files = (seen.executables, seen.scripts) == (self.plan.executables, self.plan.scripts)
+        same_location = (seen.cwd, seen.access) == (self.plan.cwd, self.plan.access)
+        return same_files and same_location and self.plan.network <= seen.network and self.plan.level >= seen.level
 
     def find_matching(self, analysis: Analysis) -> tuple[int, ...]:
-        """Those that name a program of the line, with these arguments where they name any."""
+        """Grants that name a program of the line and, if they list arguments, these arguments."""
         return tuple(
             row.pk for row in self.rows if any(covers(entry, each) for entry in list_entries(row) for each in analysis.programs)
         )
@@ -88,7 +88,7 @@ class GrantSet:
         return GrantSet([row for row in self.rows if row.uses_left is None], self.plan)
 
     def with_use_limited(self) -> "Iterator[tuple[GrantSet, tuple[int, ...]]]":
-        """What counts uses, each by itself and at last all together; with the grants that would be used."""
+        """Yield each use-limited grant alone, then all combined; each with the primary keys it would use."""
         free = self.without_use_limited().rows
         counted = [row for row in self.rows if row.uses_left is not None and row.entries]
         for chosen in (*([row] for row in counted), counted if len(counted) > 1 else []):
@@ -104,38 +104,38 @@ def list_entries(grant: Grant) -> tuple[AllowEntry, ...]:
 
 
 def is_active_filter() -> Q:
-    """Neither revoked, nor expired, nor used up."""
+    """Not revoked, not expired and not used up."""
     return Q(revoked_at__isnull=True) & (Q(expires_at__isnull=True) | Q(expires_at__gt=clock.now())) & ~Q(uses_left=0)
 
 
 def find_grants(plan: ExecPlan) -> GrantSet:
-    """The grants that reach this plan, by its agent, session and directory."""
+    """Return the grants that apply to this plan's agent, session and directory."""
     reach = (
         Q(scope=Grant.Scope.INSTALLATION)
         | Q(scope=Grant.Scope.AGENT, subject=plan.agent)
         | Q(scope=Grant.Scope.SESSION, subject=plan.session)
         | Q(scope=Grant.Scope.DIRECTORY, subject=plan.cwd)
     )
-    found = Grant.objects.filter(reach, Q(agent="") | Q(agent=plan.agent)).filter(is_active_filter())
-    return GrantSet(list(found.select_related("approval", "owner", "seconded_by").order_by("id")), plan)
+    grants = Grant.objects.filter(reach, Q(agent="") | Q(agent=plan.agent)).filter(is_active_filter())
+    return GrantSet(list(grants.select_related("approval", "owner", "seconded_by").order_by("id")), plan)
 
 
-def create_grant(approval: Approval, *, by: User, wish: GrantTerms | None, seconded_by: User | None = None) -> Grant:
-    """What an answer allows from now on. Without a wish: always, for this agent."""
+def create_grant(approval: Approval, *, by: User, terms: GrantTerms | None, seconded_by: User | None = None) -> Grant:
+    """Create the grant that an approval gives. Without terms, the agent may always run the command."""
     plan = ExecPlan.from_json(approval.plan)
     entries, line = approval.shown.get("narrow", []), ""
     if not entries:
-        if wish is None:
+        if terms is None:
             raise InvalidRequest(_("Can’t always allow this command: %(why)s.") % {"why": approval.shown["notNarrow"]})
         line = plan.line
     now = clock.now()
     scope, subject = Grant.Scope.AGENT, plan.agent
     expires, uses = now + ALWAYS_DURATION, None
-    if wish:
-        scope = Grant.Scope(wish.scope)
+    if terms:
+        scope = Grant.Scope(terms.scope)
         subject = {Grant.Scope.SESSION: plan.session, Grant.Scope.AGENT: plan.agent, Grant.Scope.DIRECTORY: plan.cwd}[scope]
-        expires = now + (dt.timedelta(seconds=wish.seconds) if wish.seconds else MAX_DURATION)
-        uses = wish.uses
+        expires = now + (dt.timedelta(seconds=terms.seconds) if terms.seconds else MAX_DURATION)
+        uses = terms.uses
     grant = Grant.objects.create(
         scope=scope,
         subject=subject,
@@ -155,7 +155,7 @@ def create_grant(approval: Approval, *, by: User, wish: GrantTerms | None, secon
 
 
 def use_grants(pks: Sequence[int]) -> bool:
-    """Count one use of each; False when one of them is gone meanwhile, and then none is counted."""
+    """Count one use of each grant. If one is no longer active, count none and return False."""
     if not pks:
         return True
     alive = list(Grant.objects.select_for_update().filter(pk__in=pks).filter(is_active_filter()).values_list("pk", flat=True))
@@ -178,12 +178,12 @@ def add_manually(
     expires_at: dt.datetime | None = None,
     uses: int | None = None,
 ) -> Grant:
-    """Put programs on the list. What they may be given the gate still decides by its rules about arguments. Only people do this."""
+    """Add programs to the allowlist. The gate still checks their arguments. Service accounts can't do this."""
     if by.is_service or not by.has_perm("tools_app.add_grant"):
         raise Forbidden(_("You don’t have permission to add grants."))
     for pattern in patterns:
-        if fault := find_pattern_error(pattern):
-            raise InvalidRequest(fault)
+        if error := find_pattern_error(pattern):
+            raise InvalidRequest(error)
     if not patterns:
         raise InvalidRequest(_("Enter at least one program."))
     if (scope == Grant.Scope.INSTALLATION) == bool(subject):
@@ -204,22 +204,22 @@ def add_manually(
 
 
 def find_pattern_error(pattern: str) -> str:
-    """What is wrong with the name of a program, in words; empty when nothing is."""
-    words = {"pattern": pattern}
+    """Return what is wrong with a program name or pattern; empty if it is valid."""
+    params = {"pattern": pattern}
     if not pattern or has_hidden_characters(pattern) or any(character.isspace() for character in pattern):
-        return _("“%(pattern)s” is not a valid program name: it is empty or contains spaces or invisible characters.") % words
+        return _("“%(pattern)s” is not a valid program name: it is empty or contains spaces or invisible characters.") % params
     if "/" in pattern and not pattern.startswith("/"):
-        return _("“%(pattern)s” must be a full path, or a name without a slash.") % words
+        return _("“%(pattern)s” must be a full path, or a name without a slash.") % params
     if "/" not in pattern and "*" in pattern:
-        return _("“%(pattern)s” would match any program. A pattern needs a full path, such as /usr/bin/python3*.") % words
+        return _("“%(pattern)s” would match any program. A pattern needs a full path, such as /usr/bin/python3*.") % params
     if pattern.strip("/*") == "":
-        return _("“%(pattern)s” would match any program.") % words
+        return _("“%(pattern)s” would match any program.") % params
     return ""
 
 
 @transaction.atomic
 def revoke_grant(pk: int, *, by: User) -> Grant:
-    """Take a grant back. Commands that run go on; the next one is asked about."""
+    """Revoke a grant. Running commands continue; the next matching command will need approval."""
     if by.is_service or not (by.has_perm("accounts.approve_commands") or by.has_perm("tools_app.change_grant")):
         raise Forbidden(_("You don’t have permission to revoke grants."))
     changed = Grant.objects.filter(pk=pk, revoked_at__isnull=True).update(revoked_at=clock.now(), revoked_by=by)
@@ -233,10 +233,10 @@ def revoke_grant(pk: int, *, by: User) -> Grant:
 
 
 def _record_audit(action: str, grant: Grant, actor: Actor, **details: Any) -> None:
-    what = {"scope": grant.scope, "of": grant.subject, "programs": grant.entries, "line": grant.line}
-    audit_log.record(action, actor=actor, subject=("grant", grant.pk), **what, **details)
+    fields = {"scope": grant.scope, "of": grant.subject, "programs": grant.entries, "line": grant.line}
+    audit_log.record(action, actor=actor, subject=("grant", grant.pk), **fields, **details)
 
 
 def _min_of(one: int | None, other: int | None) -> int | None:
-    said = [value for value in (one, other) if value is not None]
-    return min(said) if said else None
+    values = [value for value in (one, other) if value is not None]
+    return min(values) if values else None

@@ -1,4 +1,4 @@
-"""What people have agreed on about one question: whose yes counts, whether they are enough, and what is common to their wishes."""
+"""Votes on one request: which count, whether they are enough, and which grant they have in common."""
 
 from dataclasses import dataclass
 
@@ -15,37 +15,37 @@ Decision = Approval.Decision
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What enough people have said. `seconded_by`: who had said it before, where two must."""
+    """What enough approvers agreed on. `seconded_by` is the earlier voter, where two are required."""
 
     decision: str
-    wish: GrantTerms | None = None
+    terms: GrantTerms | None = None
     seconded_by: User | None = None
 
 
-def find_agreement(approval: Approval, by: User, quorum: Quorum, decision: str, wish: GrantTerms | None) -> Agreement | None:
-    """What is allowed once enough people have said so; None while somebody is missing. Of two wishes only what both said counts."""
+def find_agreement(approval: Approval, by: User, quorum: Quorum, decision: str, terms: GrantTerms | None) -> Agreement | None:
+    """Return what is allowed once enough approvers have voted, else None. Of two requested grants only the common part counts."""
     if quorum.people == 1:
-        return Agreement(decision, wish)
+        return Agreement(decision, terms)
     others = ApprovalVote.objects.filter(approval=approval).exclude(user=by).select_related("user").order_by("pk")
-    # A right that was taken back since does not count.
+    # Votes of people who have lost the permission don't count.
     first = next((vote for vote in others if not why_may_not_approve(vote.user, approval, quorum)), None)
-    saying = {"decision": decision, **(wish.to_json() if wish else {})}
-    ApprovalVote.objects.update_or_create(approval=approval, user=by, defaults={"at": clock.now(), "wish": saying})
+    vote_terms = {"decision": decision, **(terms.to_json() if terms else {})}
+    ApprovalVote.objects.update_or_create(approval=approval, user=by, defaults={"at": clock.now(), "wish": vote_terms})
     record_audit("approval.voted", approval, actor=acting.actor_for_user(by), decision=decision)
     if first is None:
         return None
     other = first.wish["decision"]
     if Decision.ONCE in (decision, other):
         return Agreement(Decision.ONCE)
-    wishes = [GrantTerms(each["scope"], each["seconds"], each["uses"]) for each in (first.wish, saying) if "scope" in each]
-    if not wishes:
+    requested = [GrantTerms(each["scope"], each["seconds"], each["uses"]) for each in (first.wish, vote_terms) if "scope" in each]
+    if not requested:
         return Agreement(Decision.ALWAYS, None, first.user)
-    both = wishes[0] if len(wishes) == 1 else wishes[0].intersect(wishes[1])
-    return Agreement(Decision.FOR, both, first.user) if both else Agreement(Decision.ONCE)
+    common = requested[0] if len(requested) == 1 else requested[0].intersect(requested[1])
+    return Agreement(Decision.FOR, common, first.user) if common else Agreement(Decision.ONCE)
 
 
 def record_stricter_quorum(approval: Approval, quorum: Quorum) -> None:
-    """Keep with a question that its answers are held to stricter rules than those of the moment it was asked."""
+    """Store with the request that its votes require stricter rules than when it was created."""
     if quorum != quorum_when_requested(approval):
         approval.needed, approval.exclude_requester = quorum.people, quorum.exclude_requester
         approval.approver_groups = [list(ids) for ids in quorum.groups]

@@ -1,7 +1,7 @@
-"""Questions to people: asked, answered once, expired, extended, void, used. A row each; nobody ever waits in memory.
+"""Approval requests: create, decide, expire, extend, cancel, use. Each is a row; nothing waits in memory.
 
-Every change is a compare-and-set on the row's status in a transaction that holds the session, so that of fifty answers one
-wins and the others are told who did. tools_app.approvals.supervise decides when a question is needed.
+Every change is a compare-and-set on the row's status in a transaction that locks the session, so of fifty concurrent
+decisions one wins and the others get a Conflict naming the winner. tools_app.approvals.supervise decides when approval is needed.
 """
 
 import datetime as dt
@@ -45,9 +45,9 @@ ALLOWING_DECISIONS = (Decision.ONCE, Decision.FOR, Decision.ALWAYS)
 
 
 def request_approval(
-    claimed: ClaimedRun, planned: PlannedCommand, judgement: GateVerdict, rules: ExecRules, *, why: str, version: int
+    claimed: ClaimedRun, planned: PlannedCommand, verdict: GateVerdict, rules: ExecRules, *, why: str, version: int
 ) -> Approval:
-    """Ask people about a plan, in the transaction that decides its call."""
+    """Create an approval request for a plan, in the transaction that decides the call."""
     now, quorum = clock.now(), quorum_from_rules(rules)
     approval = Approval.objects.create(
         session_id=claimed.session_id,
@@ -59,7 +59,7 @@ def request_approval(
         requester_id=claimed.owner_id,
         plan=planned.plan.to_json(),
         plan_hash=planned.plan.hash,
-        shown=_build_card(planned, judgement, rules),
+        shown=_build_card(planned, verdict, rules),
         why=why[:MAX_EXPLANATION_LENGTH],
         policy_version=version,
         needed=quorum.people,
@@ -74,14 +74,14 @@ def request_approval(
     return approval
 
 
-def _build_card(planned: PlannedCommand, judgement: GateVerdict, rules: ExecRules) -> dict[str, Any]:
-    """What the card says besides the plan: made here, from the analysis, never from the agent's words."""
+def _build_card(planned: PlannedCommand, verdict: GateVerdict, rules: ExecRules) -> dict[str, Any]:
+    """Build the card's details besides the plan: from the analysis, never from text the agent wrote."""
     analysis = planned.analysis
     narrow = make_grant_entries(analysis)
     every_time = rules.ask == "always" or bool(planned.plan.input_to)
     shown: dict[str, Any] = {
         "parts": [{"begin": part.begin, "end": part.end, "kind": part.kind, "note": part.note} for part in analysis.parts],
-        "reasons": [{"code": reason.code, "words": reason.words} for reason in judgement.reasons],
+        "reasons": [{"code": reason.code, "words": reason.words} for reason in verdict.reasons],
         "writes": list(analysis.writes),
         "touches": list(analysis.touches),
         "may": [Decision.ONCE, Decision.DENY] if every_time else [*ALLOWING_DECISIONS, Decision.DENY],
@@ -89,7 +89,7 @@ def _build_card(planned: PlannedCommand, judgement: GateVerdict, rules: ExecRule
     if isinstance(narrow, tuple) and not every_time:
         shown["narrow"] = [{"pattern": entry.pattern, "shape": _shape_to_json(entry.shape)} for entry in narrow]
     else:
-        shown["notNarrow"] = "it is asked about every time" if isinstance(narrow, tuple) else narrow.words
+        shown["notNarrow"] = "it needs approval every time" if isinstance(narrow, tuple) else narrow.words
         shown["may"] = [decision for decision in shown["may"] if decision != Decision.ALWAYS]
     return shown
 
@@ -99,15 +99,15 @@ def _shape_to_json(shape: tuple[str, ...] | None) -> list[str] | None:
 
 
 def find_approval(user: User, approval_id: str | UUID) -> Approval:
-    """A question that this account may see."""
+    """Return an approval request that this user may see, or raise NotFound."""
     try:
-        wanted = approval_id if isinstance(approval_id, UUID) else UUID(approval_id)
+        pk = approval_id if isinstance(approval_id, UUID) else UUID(approval_id)
     except ValueError:
         raise NotFound(_("Approval request not found.")) from None
-    found = Approval.objects.for_user(user).select_related("session", "run", "requester", "decided_by").filter(pk=wanted).first()
-    if found is None:
+    approval = Approval.objects.for_user(user).select_related("session", "run", "requester", "decided_by").filter(pk=pk).first()
+    if approval is None:
         raise NotFound(_("Approval request not found."))
-    return found
+    return approval
 
 
 @transaction.atomic
@@ -117,17 +117,17 @@ def resolve_approval(
     by: User,
     decision: str,
     reason: str = "",
-    wish: GrantTerms | None = None,
+    terms: GrantTerms | None = None,
     seen_hash: str | None = None,
 ) -> Approval:
-    """Answer a question. The first answer counts; a later one gets Conflict and is told whose it was.
+    """Decide an approval request. The first decision wins; later ones get a Conflict naming who decided.
 
-    `seen_hash` is the plan's hash as the person saw it: an answer to another plan is refused. Who may answer and how many must is
-    decided by the rules of now as well as by those of the moment it was asked.
+    `seen_hash` is the plan hash the person saw: a decision about another plan is rejected. Who may decide, and how many approvers
+    are needed, follows both the current rules and those in effect when the request was created.
     """
     approval = find_approval(by, approval_id)
-    if refused := why_may_not_approve(by, approval):
-        raise Forbidden(refused)
+    if why_not := why_may_not_approve(by, approval):
+        raise Forbidden(why_not)
     if decision not in (*ALLOWING_DECISIONS, Decision.DENY):
         raise InvalidRequest(
             _("The decision must be one of: %(words)s.") % {"words": ", ".join([*ALLOWING_DECISIONS, Decision.DENY])}
@@ -137,31 +137,31 @@ def resolve_approval(
     if seen_hash is not None and seen_hash != approval.plan_hash:
         raise Conflict(_("The command you saw is not the one that would run. Review it again."))
     if decision == Decision.FOR:
-        wish = (wish or GrantTerms()).checked()
+        terms = (terms or GrantTerms()).checked()
     lock_session(approval)
     _check_run_active(approval)
     if decision == Decision.DENY:
         return close_approval(approval, Status.DENIED, decision, by=by, reason=reason)
-    quorum = find_quorum(approval)  # under the lock: a vote before this one may have been held to more
+    quorum = find_quorum(approval)  # under the lock: an earlier vote may have been cast under stricter rules
     record_stricter_quorum(approval, quorum)
-    said = find_agreement(approval, by, quorum, decision, wish)
-    if said is None:
+    agreement = find_agreement(approval, by, quorum, decision, terms)
+    if agreement is None:
         notify_approval_changed(approval, "voted")
         return approval
-    if said.decision != Decision.ONCE:  # before it is told who decided: what is told says for how long and where
-        wish = said.wish if said.decision == Decision.FOR else None
-        grants.create_grant(approval, by=by, wish=wish, seconded_by=said.seconded_by)
-    return close_approval(approval, Status.APPROVED, said.decision, by=by, reason=reason)
+    if agreement.decision != Decision.ONCE:  # before notifying, because the notification includes the grant's duration and scope
+        terms = agreement.terms if agreement.decision == Decision.FOR else None
+        grants.create_grant(approval, by=by, terms=terms, seconded_by=agreement.seconded_by)
+    return close_approval(approval, Status.APPROVED, agreement.decision, by=by, reason=reason)
 
 
 def lock_session(approval: Approval) -> None:
-    """Nobody else moves its session until the transaction ends; sessions are locked before everything else."""
+    """Lock the request's session until the transaction ends. Sessions are locked before everything else."""
     if approval.session_id:
         tables.lock_sessions([sql.uuid_value(approval.session_id)])
 
 
 def _check_run_active(approval: Approval) -> None:
-    """Under the session's lock: a question whose run ended meanwhile is void, whatever its row says."""
+    """Check, under the session lock, that the request is still pending, its run still active, and its time not over."""
     approval.refresh_from_db()
     if approval.status != Status.PENDING:
         raise _already_decided(approval)
@@ -174,21 +174,21 @@ def _check_run_active(approval: Approval) -> None:
 
 def _already_decided(approval: Approval) -> Conflict:
     who = approval.decided_by.get_username() if approval.decided_by else ""
-    words = _("%(who)s has already decided this request: %(status)s.") if who else _("This request is closed: %(status)s.")
+    message = _("%(who)s has already decided this request: %(status)s.") if who else _("This request is closed: %(status)s.")
     details = {"status": approval.status, "decision": approval.decision, "decidedBy": who}
-    return Conflict(words % {"who": who, "status": approval.get_status_display()}, details=details)
+    return Conflict(message % {"who": who, "status": approval.get_status_display()}, details=details)
 
 
 def close_approval(approval: Approval, to: str, decision: str, *, by: User | None, reason: str = "") -> Approval:
-    """The one function that ends a question, by compare-and-set; then the run may go on."""
+    """Close a request by compare-and-set, then make its run ready to continue. The only function that closes requests."""
     before = Approval.objects.filter(pk=approval.pk, status__in=Approval.ENTERED_FROM[Status(to)])
     stamp = {"decided_at": clock.now(), "decided_by": by, "decision": decision, "reason": reason[:MAX_REASON_LENGTH]}
     if not before.update(status=to, **stamp):
         approval.refresh_from_db()
         raise _already_decided(approval)
     approval.refresh_from_db()
-    how = {"decision": approval.decision, "status": approval.status, "reason": approval.reason}
-    record_audit(AUDIT_ACTION_BY_STATUS[Status(to)], approval, actor=acting.actor_for_user(by) if by else acting.SYSTEM, **how)
+    outcome = {"decision": approval.decision, "status": approval.status, "reason": approval.reason}
+    record_audit(AUDIT_ACTION_BY_STATUS[Status(to)], approval, actor=acting.actor_for_user(by) if by else acting.SYSTEM, **outcome)
     transaction.on_commit(metrics.approvals_decided.labels(to).inc)
     notify_approval_changed(approval, "resolved")
     notify_session(approval)
@@ -199,7 +199,7 @@ def close_approval(approval: Approval, to: str, decision: str, *, by: User | Non
 
 @transaction.atomic
 def skip_approval(approval_id: str | UUID, *, by: User) -> Approval:
-    """Who writes in the session gives up the command, and the agent goes on without it. Needs no right to approve."""
+    """Skip the command for someone who may write in the session; the agent continues without it. Needs no approver right."""
     approval = find_approval(by, approval_id)
     if approval.session is None:
         raise Forbidden(_("This request came from an external program. Cancel it there."))
@@ -211,10 +211,10 @@ def skip_approval(approval_id: str | UUID, *, by: User) -> Approval:
 
 @transaction.atomic
 def extend_approval(approval_id: str | UUID, *, by: User) -> Approval:
-    """Leave a question open for as long again, from now on."""
+    """Keep a request open for its original duration again, counted from now."""
     approval = find_approval(by, approval_id)
-    if refused := why_may_not_approve(by, approval):
-        raise Forbidden(refused)
+    if why_not := why_may_not_approve(by, approval):
+        raise Forbidden(why_not)
     lock_session(approval)
     _check_run_active(approval)
     until = clock.now() + (approval.expires_at - approval.created_at)
@@ -227,13 +227,13 @@ def extend_approval(approval_id: str | UUID, *, by: User) -> Approval:
 
 
 def void_approvals(approvals: Iterable[Approval], reason: str) -> None:
-    """What was asked is not wanted or not true any more. Who had answered it stays in its row."""
+    """Cancel requests whose command is no longer wanted or has changed. The original decision stays in the row."""
     for approval in approvals:
         why = reason[:MAX_REASON_LENGTH]
         stamp: dict[str, Any] = {"void_reason": why} if approval.decided_at else {"decided_at": clock.now(), "reason": why}
         living = Approval.objects.filter(pk=approval.pk, status__in=Approval.ENTERED_FROM[Status.VOID])
         if not living.update(status=Status.VOID, **stamp):
-            continue  # used or ended already
+            continue  # already used or closed
         approval.refresh_from_db()
         record_audit("approval.voided", approval, actor=acting.SYSTEM, reason=reason)
         notify_approval_changed(approval, "resolved")
@@ -241,7 +241,7 @@ def void_approvals(approvals: Iterable[Approval], reason: str) -> None:
 
 
 def void_for_run(run_pk: int, reason: str) -> None:
-    """The run has ended: whatever it asked, nothing of it will run. In the transaction that ends it."""
+    """Cancel a run's requests because the run has ended. Call in the transaction that ends it."""
     void_approvals(
         Approval.objects.filter(run_id=run_pk, status__in=[Status.PENDING, Status.APPROVED]).select_related("session", "run"),
         reason,
@@ -255,9 +255,9 @@ def void_for_call(run_pk: int, call_id: str, reason: str) -> None:
 
 
 def use_approval(run_pk: int, call_id: str, plan_hash: str) -> Approval | None:
-    """Use up an answer, in the transaction that marks its call as started. None: there is none for this plan."""
-    answered = Approval.objects.filter(run_id=run_pk, call_id=call_id, plan_hash=plan_hash, status=Status.APPROVED)
-    if not answered.update(status=Status.USED, used_at=clock.now()):
+    """Mark the approval for this plan as used, in the transaction that starts the call. Return None if no approval matches."""
+    approved = Approval.objects.filter(run_id=run_pk, call_id=call_id, plan_hash=plan_hash, status=Status.APPROVED)
+    if not approved.update(status=Status.USED, used_at=clock.now()):
         return None
     used = Approval.objects.select_related("decided_by").get(run_id=run_pk, call_id=call_id, status=Status.USED)
     record_audit("approval.used", used, actor=acting.actor_for_agent(used.agent))

@@ -1,6 +1,6 @@
-"""What would become of a command line, by rules that one chooses and the grants of this moment. Nothing is asked, used or stored.
+"""Show how given rules and the current grants would treat a command line. Nothing is requested, used or stored.
 
-The same parts decide as for a real command (tools_app.approvals.supervise); this module only puts the question.
+Decides with the same functions as for a real command (tools_app.approvals.supervise).
 """
 
 from collections.abc import Sequence
@@ -21,43 +21,43 @@ from tools_app.models import Grant
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    judgement: GateVerdict
-    because: tuple[Grant, ...] = ()  # the grants without which it would not be allowed
+    verdict: GateVerdict
+    because: tuple[Grant, ...] = ()  # the grants without which the command would not be allowed
 
 
 def run_trial(
-    analysis: Analysis, place: ExecContext, rules: ExecRules, *, agent: str, level: int, listed: Sequence[str] = ()
+    analysis: Analysis, context: ExecContext, rules: ExecRules, *, agent: str, level: int, listed: Sequence[str] = ()
 ) -> TrialResult:
-    """Judge a line for an agent in no chat in particular. `listed`: programs that are supposed to be on the list too."""
-    planned = PlannedCommand(_build_plan(analysis, place, rules, agent, level), analysis)
+    """Judge a line for an agent outside any session. `listed`: programs to treat as allowlisted too."""
+    planned = PlannedCommand(_build_plan(analysis, context, rules, agent, level), analysis)
     if lack := find_missing_isolation(planned.plan, rules):
         return TrialResult(GateVerdict("deny", (GateReason("isolation", f"{lack[0].upper()}{lack[1:]}."),), analysis))
     stricter = tighten_without_isolation(rules, planned.plan)
-    supposed = [Grant(entries=[{"pattern": pattern, "shape": None} for pattern in listed])] if listed else []
+    assumed = [Grant(entries=[{"pattern": pattern, "shape": None} for pattern in listed])] if listed else []
     rows = filter_valid_grants(find_grants(planned.plan), stricter, requester=0).rows
 
-    def judged(by: Sequence[Grant]) -> GateVerdict:
-        return judge_with_grant_set(planned, stricter, GrantSet([*supposed, *by], planned.plan))[0]
+    def judge_by(by: Sequence[Grant]) -> GateVerdict:
+        return judge_with_grant_set(planned, stricter, GrantSet([*assumed, *by], planned.plan))[0]
 
-    judgement = judged(rows)
-    if judgement.effect == "ask" and stricter.ask != rules.ask:
-        reason = GateReason("no-sandbox", "Without a sandbox every command is asked about.")
-        judgement = replace(judgement, reasons=(reason, *(each for each in judgement.reasons if each.code != "ask-always")))
-    if judgement.effect != "allow":
-        return TrialResult(judgement)
+    verdict = judge_by(rows)
+    if verdict.effect == "ask" and stricter.ask != rules.ask:
+        reason = GateReason("no-sandbox", "Without a sandbox, every command needs approval.")
+        verdict = replace(verdict, reasons=(reason, *(each for each in verdict.reasons if each.code != "ask-always")))
+    if verdict.effect != "allow":
+        return TrialResult(verdict)
     needed = list(rows)
     for row in rows:
         without = [each for each in needed if each is not row]
-        if judged(without).effect == "allow":
+        if judge_by(without).effect == "allow":
             needed = without
-    return TrialResult(judgement, tuple(needed))
+    return TrialResult(verdict, tuple(needed))
 
 
-def _build_plan(analysis: Analysis, place: ExecContext, rules: ExecRules, agent: str, level: int) -> ExecPlan:
+def _build_plan(analysis: Analysis, context: ExecContext, rules: ExecRules, agent: str, level: int) -> ExecPlan:
     return ExecPlan(
         line=analysis.line,
         argv=analysis.argv,
-        cwd=str(place.cwd),
+        cwd=str(context.cwd),
         environment_hash="",
         executables=analysis.executables,
         tool="exec",
@@ -66,7 +66,7 @@ def _build_plan(analysis: Analysis, place: ExecContext, rules: ExecRules, agent:
         run=0,
         call="",
         level=level,
-        workspace=str(place.cwd),
+        workspace=str(context.cwd),
         access="rw",
         home="",
         network=rules.network,

@@ -1,9 +1,9 @@
-"""The process tool: follow background commands of the session, write to them, end them. All through rows, so any worker will do.
+"""The process tool: follow background commands of the session, write to them, kill them. Works through rows, from any worker.
 
-What is typed into a command is a command itself where that one is a shell or an interpreter, and nobody can list the programs that
-take orders from their input. So text and keys are supervised like a command line: a plan that binds the exact characters to the
-one command they go to, asked about every time and allowed once only, unless the rules are security=full and ask=off. Looking,
-ending it, closing its input and ctrl-c are free: they can say nothing.
+Text typed into a shell or an interpreter is itself a command, and no list can name all programs that execute their input. So text
+and keys are supervised like a command line: the plan binds the exact characters to the one target command, needs approval every
+time and allows a single use, unless the rules are security=full and ask=off. Reading output, killing the command, closing its
+input and ctrl-c need no approval: they carry no content.
 """
 
 import asyncio
@@ -46,24 +46,24 @@ MAX_LINE_SHOWN = 120
 INPUT_TIMEOUT_SECONDS = 5.0
 KILL_TIMEOUT_SECONDS = 15.0
 POLL_INTERVAL_SECONDS = 0.05
-INPUT_REASON = "it is typed into `{name}`, which runs `{line}`: what a program makes of its input cannot be known beforehand"
+INPUT_REASON = "it is typed into `{name}`, which runs `{line}`: what a program does with its input can't be predicted"
 
 
 class ProcessArgs(ToolArgs):
-    action: ProcessAction = Field(description="What to do")
-    name: str = Field("", description="Which command, as `exec` named it; not for `list`")
-    data: str = Field("", description="Text for `write`, or for `submit`, which adds the Enter key")
-    keys: list[str] = Field([], description="Keys for `send-keys` on a terminal, such as enter, ctrl-c, up, tab, f1")
-    offset: int = Field(-1, description="First line for `log`, from 0; -1: the last lines")
-    limit: int = Field(LOG_LINES, ge=1, le=2000, description="How many lines `log` shows")
-    timeout: int = Field(0, ge=0, le=MAX_POLL_MS, description="Milliseconds that `poll` waits for something new")
+    action: ProcessAction = Field(description="Action to perform")
+    name: str = Field("", description="Name of the command, as given by `exec`; not for `list`")
+    data: str = Field("", description="Text for `write` or `submit`; `submit` also presses Enter")
+    keys: list[str] = Field([], description="Keys for `send-keys` in a terminal, such as enter, ctrl-c, up, tab, f1")
+    offset: int = Field(-1, description="First line for `log`, from 0; -1 for the last lines")
+    limit: int = Field(LOG_LINES, ge=1, le=2000, description="Maximum number of lines for `log`")
+    timeout: int = Field(0, ge=0, le=MAX_POLL_MS, description="Milliseconds that `poll` waits for new output")
 
 
 @tool("process", group="runtime", args=ProcessArgs, polls=True, supervised=True)
 def make_process(env: ToolEnv) -> "ProcessTool":
-    """Follow and steer commands that `exec` left running in the background, from this run or an earlier one of the session.
-    Actions: list; poll (what it printed since the last poll, and how it ended); log (lines of its whole output); write, submit and
-    send-keys (type into it; a person may have to approve that); close (end of its input); kill; clear (forget an ended one)."""
+    """Follow and control commands that `exec` left running in the background, from this run or an earlier one in the session.
+    Actions: list; poll (output since the last poll, and how the command ended); log (lines of its whole output); write, submit and
+    send-keys (type into it; a person may have to approve that); close (end its input); kill; clear (discard an ended command)."""
     if env.workspace is None:
         raise ToolUnavailable("there is no workspace")
     return ProcessTool(env)
@@ -80,13 +80,13 @@ class ProcessTool:
         text = _build_input(args, target)
         if _needs_no_approval(args):
             return Supervision("allow")
-        of = ExecPlan.from_json(target.plan)
+        target_plan = ExecPlan.from_json(target.plan)
         run = self._env.run_pk or 0
-        plan = replace(of, line=text, argv=None, tool=ref.name, run=run, call=ref.id, input_to=str(target.pk))
+        plan = replace(target_plan, line=text, argv=None, tool=ref.name, run=run, call=ref.id, input_to=str(target.pk))
         plan = replace(plan, analysis_hash="", scripts=())
-        why = GateReason("input", INPUT_REASON.format(name=target.name, line=of.line))
+        reason = GateReason("input", INPUT_REASON.format(name=target.name, line=target_plan.line))
         note = f"keys: {' '.join(args.keys)}" if args.keys else ""
-        analysis = Analysis(text, doubts=(why,), parts=(LinePart(0, len(text), "text", note),))
+        analysis = Analysis(text, doubts=(reason,), parts=(LinePart(0, len(text), "text", note),))
         return PlannedCommand(plan, analysis)
 
     async def __call__(self, args: ProcessArgs, call: CallContext) -> ToolResult:
@@ -102,7 +102,7 @@ class ProcessTool:
                 return await self._send_input(target, InputKind.WRITE, _approved_input(args, target, call.plan), call)
             case "close" | "eof":
                 target = await self._find_running(args.name)
-                # On a terminal the end of input is a key.
+                # On a terminal, end of input is a key.
                 return await self._send_input(
                     target, *((InputKind.WRITE, "\x04") if target.plan["pty"] else (InputKind.CLOSE, "")), call
                 )
@@ -113,17 +113,17 @@ class ProcessTool:
 
     async def _find(self, name: str) -> Command:
         if not name:
-            raise ToolFailed("`name` is missing: which command? `list` shows them")
-        found: Command | None = await db.read(self._visible_commands().filter(name=name).first)
-        if found is None:
-            raise ToolFailed(f"there is no background command `{name}` in this session; `list` shows them")
-        return found
+            raise ToolFailed("`name` is missing; use `list` to see the commands")
+        command: Command | None = await db.read(self._visible_commands().filter(name=name).first)
+        if command is None:
+            raise ToolFailed(f"there is no background command `{name}` in this session; use `list` to see the commands")
+        return command
 
     async def _find_running(self, name: str) -> Command:
-        found = await self._find(name)
-        if found.status != Status.RUNNING:
-            raise ToolFailed(f"`{name}` does not run any more: {_describe_status(found)}")
-        return found
+        command = await self._find(name)
+        if command.status != Status.RUNNING:
+            raise ToolFailed(f"`{name}` is no longer running: {_describe_status(command)}")
+        return command
 
     def _visible_commands(self) -> QuerySet[Command]:
         return commands.list_visible(self._env.session_id, self._env.run_pk or 0)
@@ -131,16 +131,16 @@ class ProcessTool:
     async def _list(self) -> ToolResult:
         rows = await db.read(lambda: list(self._visible_commands().order_by("-started_at")[:MAX_LISTED]))
         lines = [f"{row.name}: {_describe_status(row)}: {_shorten(row.plan['line'])}" for row in rows]
-        told = [_command_details(row) | {"command": row.plan["line"], "cwd": row.plan["cwd"]} for row in rows]
-        return text_result("\n".join(lines) or "no commands run in the background", details={"commands": told})
+        details = [_command_details(row) | {"command": row.plan["line"], "cwd": row.plan["cwd"]} for row in rows]
+        return text_result("\n".join(lines) or "no commands are running in the background", details={"commands": details})
 
     async def _poll(self, command: Command, seconds: float) -> ToolResult:
         begin = command.read_end
         command = await self._wait_until(command, lambda row: row.output_end > begin or row.status != Status.RUNNING, seconds)
         text, dropped = await db.read(commands.read_output_since, command, begin)
         await db.write(commands.mark_read, command.pk, command.output_end)
-        lost = f"[… {dropped} characters were dropped …]\n" if dropped else ""
-        shown = f"{lost}{text.rstrip()}" if text.strip() else "(nothing new)"
+        gap = f"[… {dropped} characters dropped …]\n" if dropped else ""
+        shown = f"{gap}{text.rstrip()}" if text.strip() else "(no new output)"
         return text_result(
             f"{shown}\n[{_describe_status(command)}]", details=_command_details(command) | {"truncated": bool(dropped)}
         )
@@ -150,47 +150,47 @@ class ProcessTool:
         lines = text.splitlines()
         first = args.offset if args.offset >= 0 else max(0, len(lines) - args.limit)
         shown = lines[first : first + args.limit]
-        where = f"lines {first} to {first + len(shown) - 1} of {len(lines)}" if shown else f"none of its {len(lines)} lines"
-        lost = f"; {dropped} characters were dropped" if dropped else ""
+        position = f"lines {first} to {first + len(shown) - 1} of {len(lines)}" if shown else f"none of {len(lines)} lines"
+        gap = f"; {dropped} characters dropped" if dropped else ""
         body = "\n".join(shown) + "\n" if shown else ""
         details = _command_details(command) | {
             "totalLines": len(lines),
             "totalChars": command.output_end,
             "truncated": bool(dropped),
         }
-        return text_result(f"{body}[{where}{lost}; {_describe_status(command)}]", details=details)
+        return text_result(f"{body}[{position}{gap}; {_describe_status(command)}]", details=details)
 
     async def _send_input(self, command: Command, kind: InputKind, data: str, call: CallContext) -> ToolResult:
         if not call.may_act():
-            raise ToolFailed("exec_denied: the run was lost before this could be done. It was not done.")
-        told = await db.write(commands.send_input, command, kind, data)
-        give_up = asyncio.get_running_loop().time() + INPUT_TIMEOUT_SECONDS
-        while told.done_at is None and asyncio.get_running_loop().time() < give_up:
+            raise ToolFailed("exec_denied: the worker lost the run before the input was sent. Nothing was sent.")
+        pending = await db.write(commands.send_input, command, kind, data)
+        deadline = asyncio.get_running_loop().time() + INPUT_TIMEOUT_SECONDS
+        while pending.done_at is None and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(POLL_INTERVAL_SECONDS)
-            told = await db.read(CommandInput.objects.get, pk=told.pk)
-        if told.error:
-            raise ToolFailed(f"`{command.name}` did not get it: {told.error}")
-        words = f"`{command.name}` got it" if told.done_at else f"`{command.name}` has not read it yet; it waits for its turn"
-        return text_result(f"{words}. Use `poll` to see what it answers.", details=_command_details(command))
+            pending = await db.read(CommandInput.objects.get, pk=pending.pk)
+        if pending.error:
+            raise ToolFailed(f"`{command.name}` did not receive the input: {pending.error}")
+        status = "received the input" if pending.done_at else "has not read the input yet; it is queued"
+        return text_result(f"`{command.name}` {status}. Use `poll` to see its output.", details=_command_details(command))
 
     async def _kill(self, command: Command, call: CallContext) -> ToolResult:
         if not call.may_act():
-            raise ToolFailed("the run was lost before this could be done. It was not done.")
+            raise ToolFailed("the worker lost the run before the command was killed. It was not killed.")
         await db.write(commands.send_input, command, InputKind.KILL, "the agent ended it")
         command = await self._wait_until(command, lambda row: row.status != Status.RUNNING, KILL_TIMEOUT_SECONDS)
         if command.status == Status.RUNNING:
-            raise ToolFailed(f"`{command.name}` was asked to end and has not yet")
+            raise ToolFailed(f"`{command.name}` was told to stop but is still running")
         return text_result(f"`{command.name}`: {_describe_status(command)}", details=_command_details(command))
 
     async def _clear(self, command: Command) -> ToolResult:
         if not await db.write(commands.clear_output, command):
-            raise ToolFailed(f"`{command.name}` still runs; `kill` it first")
-        return text_result(f"`{command.name}` is forgotten")
+            raise ToolFailed(f"`{command.name}` is still running; `kill` it first")
+        return text_result(f"`{command.name}` was cleared")
 
     async def _wait_until(self, command: Command, condition: Callable[[Command], bool], seconds: float) -> Command:
-        """The row as soon as it is so, or when the time is over."""
-        give_up = asyncio.get_running_loop().time() + seconds
-        while not condition(command) and asyncio.get_running_loop().time() < give_up:
+        """Return the row once the condition holds, or when the time is over."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not condition(command) and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(POLL_INTERVAL_SECONDS)
             command = await db.read(Command.objects.get, pk=command.pk)
         return command
@@ -201,7 +201,7 @@ def _needs_no_approval(args: ProcessArgs) -> bool:
 
 
 def _build_input(args: ProcessArgs, target: Command) -> str:
-    """Exactly what would be sent."""
+    """Return exactly the characters to send."""
     if args.action == "send-keys":
         if not target.plan["pty"]:
             raise ToolFailed(f"`{target.name}` has no terminal; start it with `pty`, or use `write`")
@@ -210,23 +210,23 @@ def _build_input(args: ProcessArgs, target: Command) -> str:
         try:
             text = encode_keys(*args.keys).decode()
         except UnknownKey as unknown:
-            raise ToolFailed(f"there is no key {unknown}") from None
+            raise ToolFailed(f"unknown key: {unknown}") from None
     else:
         text = args.data + (("\r" if target.plan["pty"] else "\n") if args.action == "submit" else "")
     if not text or len(text) > MAX_INPUT_LENGTH:
-        raise ToolFailed(f"what is sent has 1 to {MAX_INPUT_LENGTH} characters")
+        raise ToolFailed(f"the input must have 1 to {MAX_INPUT_LENGTH} characters")
     if "\0" in text:
-        raise ToolFailed("a NUL character cannot be sent")
+        raise ToolFailed("NUL characters can't be sent")
     return text
 
 
 def _approved_input(args: ProcessArgs, target: Command, plan: object) -> str:
-    """What is sent is what the plan says, and goes where the plan says."""
+    """Return the input if it matches the plan's text and target."""
     text = _build_input(args, target)
     if _needs_no_approval(args):
         return text
     if not isinstance(plan, ExecPlan) or (plan.input_to, plan.line) != (str(target.pk), text):
-        raise ToolFailed("exec_denied: this is not what was allowed. Nothing was sent.")
+        raise ToolFailed("exec_denied: the input differs from what was allowed. Nothing was sent.")
     return plan.line
 
 

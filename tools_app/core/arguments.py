@@ -1,6 +1,6 @@
-"""The arguments of a tool: a pydantic model that checks them, and its JSON Schema, plain enough for every provider. Pure.
+"""Tool arguments: a pydantic model that validates them, and its JSON Schema, plain enough for every provider. Pure.
 
-Schemas of others, from MCP servers and plugins, are made plain by tools_app.schemas.normalize instead.
+Schemas from MCP servers and plugins are simplified by tools_app.schemas.normalize instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,32 +9,32 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 MAX_ERRORS_SHOWN = 5
-Check = Callable[[dict[str, Any]], Any]  # arguments as the model sent them -> what the tool takes; or BadArguments
+Check = Callable[[dict[str, Any]], Any]  # arguments from the model -> arguments for the tool; raises BadArguments
 
 
 class ToolArgs(BaseModel):
-    """Base of every tool's arguments. An unknown argument is an error the model is told, not a silent loss."""
+    """Base of every tool's arguments. Unknown arguments are reported to the model, not silently dropped."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 _BLANK_ALLOWED = object()
-# A required text that may well be empty, such as the content of a file. Any other required text that is blank counts as missing.
+# A required text that may be empty, such as file content. Any other blank required text counts as missing.
 BlankAllowedStr = Annotated[str, _BLANK_ALLOWED]
 
 
 class BadArguments(Exception):
-    """The arguments do not fit the tool's parameters: names of the missing ones, (place, what is wrong with it) of others."""
+    """The arguments don't match the tool's parameters. `faults` are (path, problem) pairs; `missing` are names."""
 
     def __init__(self, faults: Sequence[tuple[str, str]], missing: Sequence[str] = ()) -> None:
         absent = [f"Missing required parameter: {', '.join(missing)}"] if missing else []
         super().__init__(
-            "; ".join([*absent, *(f"`{place or 'arguments'}`: {words}" for place, words in faults[:MAX_ERRORS_SHOWN])])
+            "; ".join([*absent, *(f"`{path or 'arguments'}`: {problem}" for path, problem in faults[:MAX_ERRORS_SHOWN])])
         )
 
 
 def make_check(args: type[ToolArgs]) -> Check:
-    """Arguments checked by their model. Faults are told by place and words, never with the value that was sent."""
+    """Return a check that validates arguments with their model. Errors name path and problem, never the value."""
     fields = args.model_fields.items()
     never_blank = [name for name, f in fields if f.is_required() and f.annotation is str and _BLANK_ALLOWED not in f.metadata]
 
@@ -48,18 +48,18 @@ def make_check(args: type[ToolArgs]) -> Check:
             faults = []
             if not blank:
                 return checked
-        placed = [(".".join(map(str, each["loc"])), each) for each in faults]
-        missing = blank + [place for place, each in placed if each["type"] == "missing"]
-        raise BadArguments([(place, each["msg"]) for place, each in placed if each["type"] != "missing"], missing)
+        located = [(".".join(map(str, each["loc"])), each) for each in faults]
+        missing = blank + [path for path, each in located if each["type"] == "missing"]
+        raise BadArguments([(path, each["msg"]) for path, each in located if each["type"] != "missing"], missing)
 
     return check
 
 
 def json_schema(args: type[BaseModel]) -> dict[str, Any]:
-    """The arguments as the plain JSON Schema that every provider accepts: nested models inlined, no titles, no unions."""
+    """Return the arguments as the plain JSON Schema that every provider accepts: nested models inlined, no titles, no unions."""
     schema = args.model_json_schema()
     plain = _simplify(schema, schema.get("$defs", {}), inside=(args.__name__,))
-    plain.pop("description", None)  # the class's docstring is for readers of the code
+    plain.pop("description", None)  # the class docstring is for developers
     plain.setdefault("properties", {})
     return plain
 

@@ -1,4 +1,4 @@
-"""What a tool is: arguments, a factory, a result. Pure: no Django, no policy, nothing is executed here.
+"""The definition of a tool: arguments, factory, result. Pure: no Django, no policy, no execution.
 
 A tool is written as a factory that closes over the run's `ToolEnv`; its docstring is what the model reads:
 
@@ -6,7 +6,7 @@ A tool is written as a factory that closes over the run's `ToolEnv`; its docstri
     def make_read(env: ToolEnv) -> Execute[ReadArgs]:
         '''Show part of a text file from the workspace.'''
 
-A factory whose tool has no place in the run raises `Declined`, which says why.
+A factory raises `ToolUnavailable` with the reason when its tool can't be used in the run.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-# A tool finds everything it is declared with here.
+# Re-exported, so that a tool module needs only this import.
 from tools_app.core.arguments import BadArguments as BadArguments
 from tools_app.core.arguments import BlankAllowedStr as BlankAllowedStr
 from tools_app.core.arguments import Check, json_schema, make_check
@@ -29,20 +29,20 @@ from tools_app.core.supervision import Plan
 
 logger = logging.getLogger(__name__)
 
-# What every provider takes as a function name; upper case is left out because policy entries ignore case.
+# What every provider accepts as a function name; lowercase only, because policy entries ignore case.
 TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-NO_TIMEOUT = math.inf  # time-out of a tool that sees to its time itself, call by call
+NO_TIMEOUT = math.inf  # for a tool that handles its own timeout per call
 
 
 class ToolFailed(Exception):
-    """The tool could not do it. The message goes to the model, so it says what to do instead."""
+    """The tool failed. The message goes to the model, so it should say what to do instead."""
 
 
 class ToolUnavailable(Exception):
-    """A factory's tool has no place in this run. The message says why and, if something can be done about it, what.
+    """The tool can't be used in this run. The message says why and, if possible, how to change that.
 
-    People read it where they look for the tool, in their language if sessions_app.labels.rules knows the words; so does a model
-    that asks for the tool all the same.
+    People see it on the tools page, translated if sessions_app.labels.rules has the text; a model that calls the tool
+    anyway sees it too.
     """
 
 
@@ -66,7 +66,7 @@ class ImageBlock:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What goes back to the model (`content`) and what only people and programs see (`details`)."""
+    """`content` goes back to the model; `details` are only for people and programs."""
 
     content: tuple[TextBlock | ImageBlock, ...]
     details: dict[str, Any] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class ToolResult:
         return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
 
     def to_json(self) -> dict[str, Any]:
-        """The wire form; `is_error` travels beside it, as `isError` of the event or message."""
+        """The wire form; `is_error` is sent separately, as `isError` of the event or message."""
         return {"content": [block.to_json() for block in self.content], "details": self.details}
 
 
@@ -87,7 +87,7 @@ def text_result(text: str, *, details: dict[str, Any] | None = None, is_error: b
 
 @dataclass(frozen=True, slots=True)
 class CallRef:
-    """One call as the model asked for it."""
+    """One call as the model requested it."""
 
     id: str
     name: str
@@ -116,18 +116,18 @@ ToolEvent = ToolStarted | ToolUpdated | ToolEnded
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a running tool knows about its call. `update` shows progress and must be called on the event loop."""
+    """The context of a running call. `update` reports progress and must be called on the event loop."""
 
     call_id: str
     update: Callable[[ToolResult], None]
     abort: asyncio.Event
-    plan: Plan | None = None  # of a supervised tool: exactly this is carried out
-    may_act: Callable[[], bool] = lambda: True  # whether the run is still ours, asked last of all before something begins
+    plan: Plan | None = None  # for a supervised tool: carry out exactly this
+    may_act: Callable[[], bool] = lambda: True  # whether this worker still holds the run; checked last before acting
 
 
 @dataclass(frozen=True, slots=True)
 class AgentWorkspace:
-    """The agent's own workspace, as a command in a sandboxed session sees it."""
+    """The agent's workspace, as a command in a session with an isolated workspace sees it."""
 
     path: Path
     access: Literal["none", "ro"]
@@ -135,21 +135,21 @@ class AgentWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class ToolEnv:
-    """For whom and where the tools of a run work. Without a workspace there are no file tools."""
+    """The environment of a run's tools: owner, agent, session, workspace. Without a workspace there are no file tools."""
 
     workspace: Path | None
     agent: str
     owner_id: int
     session_id: str
     session_key: str
-    run_pk: int | None = None  # none: called from outside a run
+    run_pk: int | None = None  # None when called outside a run
     model: str = ""
-    takes_images: bool = False  # whether that model can look at images
-    beside: AgentWorkspace | None = None  # in a sandbox whose workspace is not the agent's own
-    through: tuple[tuple[str, str], ...] = ()  # agent and session of those that the message was passed on by
-    sender_id: int = 0  # who sent the message that started the run, which may be a guest; left out: the owner
-    tools: frozenset[str] = frozenset()  # names of all that the policy leaves this run
-    search_providers: Mapping[str, Callable[[], Any]] = field(default_factory=dict)  # what plugins bring to web_search
+    takes_images: bool = False  # whether the model accepts images
+    beside: AgentWorkspace | None = None  # set when the session's workspace is isolated from the agent's
+    through: tuple[tuple[str, str], ...] = ()  # (agent, session) of each sender that relayed the message
+    sender_id: int = 0  # sender of the message that started the run, possibly a guest; default: the owner
+    tools: frozenset[str] = frozenset()  # names of all tools the policy allows in this run
+    search_providers: Mapping[str, Callable[[], Any]] = field(default_factory=dict)  # web_search engines from plugins
 
     def __post_init__(self) -> None:
         if not self.sender_id:
@@ -158,12 +158,12 @@ class ToolEnv:
 
 A = TypeVar("A", bound=ToolArgs)
 ToolFunction = Callable[[A, CallContext], Awaitable[ToolResult]]
-MakePlan = Callable[[Any, CallRef], Awaitable[Any]]  # what the call would do, or ToolFailed
+MakePlan = Callable[[Any, CallRef], Awaitable[Any]]  # returns what the call would do; raises ToolFailed
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool made for one run. `perform` is called by tools_app.execute for an authorised call, and by nothing else."""
+    """A tool created for one run. Only tools_app.execute calls `perform`, and only for an authorized call."""
 
     name: str
     description: str
@@ -174,7 +174,7 @@ class Tool:
     polls: bool
     timeout_s: float | None
     perform: Callable[[Any, CallContext], Awaitable[ToolResult]]
-    plan: MakePlan | None = None  # of a supervised tool
+    plan: MakePlan | None = None  # for supervised tools
 
     def spec(self) -> dict[str, Any]:
         return {"name": self.name, "description": self.description, "parameters": self.parameters}
@@ -182,13 +182,12 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolFactory:
-    """A declared tool. `create` makes it for one run; Declined says why it has no place there.
+    """A declared tool. `create` builds it for one run, or raises ToolUnavailable with the reason.
 
-    `idempotent` promises that doing it twice is as good as once: after a time-out it is tried once more. `polls` says that
-    asking the same again and again is its use, so that the loop guard has more patience. Without `timeout_s` it has the
-    installation's (`CLAWSITE_TOOL_TIMEOUT_SECONDS`), with BY_ITSELF none from outside. A `supervised` tool's factory returns a
-    callable that has a `plan` too: what it says it would do is judged, and perhaps shown to people, before it may.
-    `served` are the MCP server it comes from and its name there.
+    `idempotent`: repeating the call is safe, so it is retried once after a timeout. `polls`: repeating the same call is normal
+    use, so the loop guard allows more repeats. `timeout_s` defaults to CLAWSITE_TOOL_TIMEOUT_SECONDS; NO_TIMEOUT disables the
+    outer timeout. The factory of a `supervised` tool returns a callable with a `plan`, which is judged, and shown to
+    approvers if needed, before the call runs. `mcp_tool` is the MCP server and the tool's name there.
     """
 
     name: str
@@ -211,13 +210,13 @@ class ToolFactory:
             perform = self.make(env)
         except ToolUnavailable:
             raise
-        except Exception as error:  # one tool that is broken must not cost the run all others
+        except Exception as error:  # a broken tool must not take the others down
             _log_once(self.name, type(error).__name__)
             raise ToolUnavailable(f"it could not be made, see the log: `{type(error).__name__}`") from error
         plan: MakePlan | None = getattr(perform, "plan", None)
         if self.supervised and plan is None:
             raise ToolUnavailable("its factory makes no plan of what it would do")
-        if not callable(perform):  # a factory without its last line, in a plugin that nobody has checked
+        if not callable(perform):  # a plugin factory that forgot to return its function
             raise ToolUnavailable("its factory returns nothing that could be called")
         return Tool(
             self.name,
@@ -235,8 +234,8 @@ class ToolFactory:
 
 @cache
 def _log_once(name: str, kind: str) -> None:
-    """A factory is asked by every run and every page, and fails in the same way each time."""
-    logger.exception("the factory of tool %s failed (%s); agents go without it", name, kind)
+    """Log a failing factory once: every run and page calls it, and it fails the same way each time."""
+    logger.exception("factory of tool %s failed (%s); the tool is unavailable", name, kind)
 
 
 def tool(
@@ -252,12 +251,12 @@ def tool(
     supervised: bool = False,
     timeout_s: float | None = None,
 ) -> Callable[[Callable[[ToolEnv], ToolFunction[A]]], ToolFactory]:
-    """Declare a tool. `group` is a name without its `group:`; read-only calls may run beside each other."""
+    """Declare a tool. `group` is the name without `group:`; read-only calls may run concurrently."""
 
     def declare(make: Callable[[ToolEnv], ToolFunction[A]]) -> ToolFactory:
         description = inspect.getdoc(make)
         if not TOOL_NAME.fullmatch(name):
-            raise TypeError(f"{name!r} is no tool name: lower-case letters, digits and _, at most 64")
+            raise TypeError(f"invalid tool name {name!r}: use up to 64 lowercase letters, digits and _, starting with a letter")
         if not description:
             raise TypeError(f"the factory of tool {name} needs a docstring: the model reads it")
         return ToolFactory(

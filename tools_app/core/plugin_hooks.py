@@ -1,7 +1,7 @@
-"""Hooks before a tool call: a plugin may refuse the call, or change its arguments. Nothing is authorised here.
+"""Run plugin hooks before a tool call. A hook may block the call or change its arguments; it doesn't authorize anything.
 
-A hook that fails or takes too long blocks the call: whoever put it there wanted to look at every call, and a call that nobody
-has looked at is not what they wanted. Changed arguments are new ones, so the caller has them authorised again.
+A hook that fails or times out blocks the call, because it was installed to check every call. Changed arguments must be
+authorized again by the caller.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from tools_app.core.definition import ToolResult, text_result
 
 log = logging.getLogger(__name__)
 
-TIMEOUT_SECONDS = 5.0  # of one hook: the run waits for it
+TIMEOUT_SECONDS = 5.0  # per hook; the run waits for it
 MAX_REASON_LENGTH = 500  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """A call as it would be made. The arguments are a copy: changing them changes nothing."""
+    """The call a hook sees. The arguments are a copy: changing them has no effect."""
 
     tool: str
     arguments: dict[str, Any]
@@ -34,7 +34,7 @@ class HookCall:
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
-    """`block` says why the call must not be made; `arguments` are laid over those of the call. None instead: no opinion."""
+    """`block` is the reason to block the call; `arguments` override those of the call. Hooks return None to do neither."""
 
     block: str = ""
     arguments: dict[str, Any] | None = None
@@ -51,13 +51,13 @@ class PluginHook:
 
 @dataclass(frozen=True, slots=True)
 class CallUnchanged:
-    """No hook had anything to say."""
+    """No hook blocked or changed the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentsChanged:
-    arguments: dict[str, Any]  # all of them
-    plugins: tuple[str, ...]  # that changed something
+    arguments: dict[str, Any]  # the full set
+    plugins: tuple[str, ...]  # plugins that changed something
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ class CallBlocked:
 
     @property
     def result(self) -> ToolResult:
-        """What the model is told in place of the tool's result."""
-        words = f"blocked_by_hook: plugin {self.plugin} does not let this call through: {self.reason}. It did not run."
-        return text_result(words, details={"code": "blocked_by_hook", "plugin": self.plugin}, is_error=True)
+        """The result for the model in place of the tool's."""
+        message = f"blocked_by_hook: plugin {self.plugin} blocked this call: {self.reason}. It did not run."
+        return text_result(message, details={"code": "blocked_by_hook", "plugin": self.plugin}, is_error=True)
 
 
 async def run_hooks(call: HookCall, hooks: Sequence[PluginHook]) -> CallBlocked | ArgumentsChanged | CallUnchanged:
-    """Ask each hook in turn; each sees the arguments as those before it have left them."""
+    """Run the hooks in order; each sees the arguments as changed by those before it."""
     changed_by: list[str] = []
     for each in hooks:
         try:
@@ -85,26 +85,24 @@ async def run_hooks(call: HookCall, hooks: Sequence[PluginHook]) -> CallBlocked 
                 return CallBlocked(each.plugin, answer.block[:MAX_REASON_LENGTH])
             if answer.arguments is not None:
                 arguments = {**call.arguments, **answer.arguments}
-                orjson.dumps(arguments)  # they are stored; a TypeError here is the hook's fault
+                orjson.dumps(arguments)  # must be storable; a TypeError here is the hook's fault
                 if arguments != call.arguments:
                     call = replace(call, arguments=arguments)
                     changed_by.append(each.plugin)
         except TimeoutError:
-            log.warning(
-                "the hook of plugin %s took longer than %g s; the call of %s is blocked", each.plugin, TIMEOUT_SECONDS, call.tool
-            )
-            return CallBlocked(each.plugin, f"its hook did not answer within {TIMEOUT_SECONDS:g} s")
+            log.warning("hook of plugin %s exceeded %g s; blocked call of %s", each.plugin, TIMEOUT_SECONDS, call.tool)
+            return CallBlocked(each.plugin, f"its hook timed out after {TIMEOUT_SECONDS:g} s")
         except Exception as error:
-            log.exception("the hook of plugin %s failed; the call of %s is blocked", each.plugin, call.tool)
+            log.exception("hook of plugin %s failed; blocked call of %s", each.plugin, call.tool)
             return CallBlocked(each.plugin, f"its hook failed ({type(error).__name__})")
     return ArgumentsChanged(call.arguments, tuple(changed_by)) if changed_by else CallUnchanged()
 
 
 async def _run_hook(hook: Hook, call: HookCall) -> HookAnswer | None:
-    """A plain function runs on a thread: one that waits must not hold up every other run."""
+    """Run a hook; plain functions run on a thread, so that they can't block other runs."""
     answer = hook(call) if inspect.iscoroutinefunction(hook) else await asyncio.to_thread(hook, call)
     if inspect.isawaitable(answer):
         answer = await answer
     if not isinstance(answer, HookAnswer | None):
-        raise TypeError(f"a hook answers with a HookAnswer or None, not with {type(answer).__name__}")
+        raise TypeError(f"a hook must return a HookAnswer or None, not {type(answer).__name__}")
     return answer

@@ -1,7 +1,7 @@
-"""What a supervised tool adds to the door: a plan of exactly what would happen, and what was decided about that plan. Pure.
+"""Types for supervised tools: a plan of exactly what would happen, and the decision about that plan. Pure.
 
-A tool that can do harm says first what it would do (`plan`). The plan is judged, perhaps shown to people, bound to its hash,
-and carried out as it stands. tools_app.execution does this for commands.
+A tool that can do harm first states what it would do (`plan`). The plan is judged, shown to approvers if needed, bound to
+its hash, and carried out unchanged. tools_app.exec does this for commands.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 
 class Plan(Protocol):
-    """What will happen, immutable. The hash covers everything that a person agrees to."""
+    """What will happen, immutable. The hash covers everything an approver agrees to."""
 
     @property
     def hash(self) -> str: ...
@@ -18,14 +18,14 @@ class Plan(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Supervision:
-    """The decision about one plan. `words` go to the model when it is denied; `approval` is the question that it waits for."""
+    """The decision about one plan. `words` go to the model when it is denied; `approval` is the ID of the pending request."""
 
     effect: Literal["allow", "ask", "deny"]
     words: str = ""
     plan: Plan | None = None
     approval: str = ""
-    newly_requested: bool = False  # the question is new, and is told
-    told: dict[str, Any] = field(default_factory=dict)  # about it, to those who follow the chat
-    grants: tuple[int, ...] = ()  # that allowed it, each to be used once more when it starts
+    newly_requested: bool = False  # the approval request is new and must be announced
+    told: dict[str, Any] = field(default_factory=dict)  # the announcement, for clients that follow the chat
+    grants: tuple[int, ...] = ()  # grants that allowed it; each is used once when the call starts
     code: str = "exec_denied"
-    unanswered: bool = False  # it was asked about, nobody answered, and the list allows it
+    unanswered: bool = False  # the approval request timed out, and the allowlist allows it

@@ -1,10 +1,10 @@
-"""Find the markers around untrusted text (`tools_app.core.untrusted_text`) and leave that text out. Pure."""
+"""Find the markers around untrusted text (`tools_app.core.untrusted_text`) and remove that text. Pure."""
 
 import re
 
 MARKER_LENGTH = 16
 REPLACEMENT = "[content from outside]"
-# One that was cut, and so has lost its end, goes as far as the text does.
+# Text that was truncated before its end marker matches to the end.
 ENVELOPE_PATTERN = re.compile(
     rf"Content from [^\n]{{1,400}}? stands between the two lines marked (?P<mark>[0-9a-f]{{{MARKER_LENGTH}}})\.[^\n]*\n"
     r"<<<outside (?P=mark)>>>(?:.*?<<<end of outside (?P=mark)>>>|.*)",
@@ -13,5 +13,5 @@ ENVELOPE_PATTERN = re.compile(
 
 
 def remove_untrusted_text(text: str) -> str:
-    """The text without what stands in envelopes: for a place that shows a beginning only, and would tear them open."""
+    """Replace wrapped text with a placeholder, for previews that would truncate it and lose the end marker."""
     return ENVELOPE_PATTERN.sub(REPLACEMENT, text)

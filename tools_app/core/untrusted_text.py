@@ -1,4 +1,4 @@
-"""Text that strangers wrote, marked as theirs, so that a model takes it for material. See also tools_app.core.hidden_characters."""
+"""Mark untrusted text, so that a model treats it as data. See also tools_app.core.hidden_characters."""
 
 import re
 
@@ -6,16 +6,16 @@ from django.utils.crypto import salted_hmac
 
 from tools_app.core.untrusted_markers import MARKER_LENGTH
 
-# Our own marks, and those with which chat templates part the speakers: a local model's tokenizer may take them from any text.
+# Our own markers, and the role tokens of chat templates, which a local model's tokenizer may accept from any text.
 FAKE_BORDER = re.compile(r"<<<(?=\s*(?:end\s+of\s+)?outside)", re.IGNORECASE)
 SPEAKER_TOKEN = re.compile(r"<\|(?=[A-Za-z_]{1,40}\|>)")
 
 
 def wrap_untrusted_text(text: str, source: str = "outside") -> str:
-    """The text between two lines that nobody outside can write.
+    """Wrap the text between two marker lines that an outsider can't forge.
 
-    Their mark comes from the installation's secret and from the text itself, so a text cannot contain its own; and the same text
-    has the same mark in every process, so that a call repeated without progress is still seen to be one.
+    The mark is derived from the server's secret and the text itself, so a text can't contain its own mark; and the same text
+    gets the same mark in every process, so that the loop guard still recognizes repeated results.
     """
     text = SPEAKER_TOKEN.sub("< |", FAKE_BORDER.sub("‹‹‹", text))
     mark = salted_hmac("tools_app.outside_text", text.encode(errors="replace"), algorithm="sha256").hexdigest()[:MARKER_LENGTH]

@@ -1,4 +1,4 @@
-"""The plan of one command: everything a person agrees to, immutable, with one hash over all of it. Pure."""
+"""The plan of one command: everything a person approves, immutable, with a hash over all of it. No I/O."""
 
 import hashlib
 from dataclasses import asdict, dataclass, fields
@@ -9,18 +9,18 @@ import orjson
 
 from tools_app.exec.gate.verdict import Analysis, Executable, Script
 
-FIELDS_ADDED_LATER = frozenset({"analysis_hash", "scripts"})  # not in rows from before there were any, which keep their hash
+FIELDS_ADDED_LATER = frozenset({"analysis_hash", "scripts"})  # missing in older rows, which keep their hash
 
 
-@dataclass(frozen=True)  # no slots: the hash is computed once and kept
+@dataclass(frozen=True)  # no slots: the hash is cached
 class ExecPlan:
-    """Which line runs where, with which programs, in which environment and isolation, for whom.
+    """Which line runs where, with which programs, environment and sandbox, for whom.
 
-    The policy version is not part of it: an unrelated edit does not void what waits.
+    The policy version is not part of it, so an unrelated edit does not cancel pending requests.
     """
 
     line: str
-    argv: tuple[str, ...] | None  # of a single command in plain words, for people; bash reads the line
+    argv: tuple[str, ...] | None  # of a single, fully literal command, for people; bash gets the line
     cwd: str  # real path
     environment_hash: str
     executables: tuple[Executable, ...]
@@ -29,17 +29,17 @@ class ExecPlan:
     session: str
     run: int
     call: str
-    level: int  # of isolation
+    level: int  # sandbox level
     workspace: str
     access: str
-    home: str  # a directory of the sandbox's own beside the workspace; empty: none that outlives the command
+    home: str  # the sandbox's own directory beside the workspace; empty if no home outlives the command
     network: bool
     background: bool
     pty: bool
     timeout_s: float
-    input_to: str = ""  # the line is no command but typed into this one, which runs already
-    analysis_hash: str = ""  # of what the gate found; empty: it was not looked at
-    scripts: tuple[Script, ...] = ()  # files whose content it runs, as they were
+    input_to: str = ""  # set if the line is not a command but typed into this running one
+    analysis_hash: str = ""  # of the gate's findings; empty if the gate did not analyze the line
+    scripts: tuple[Script, ...] = ()  # files whose content it runs, as of planning
 
     @cached_property
     def hash(self) -> str:
@@ -57,13 +57,13 @@ class ExecPlan:
         return cls(**values)
 
     def differences(self, other: "ExecPlan") -> list[str]:
-        """The names of what is not the same, for people."""
+        """Names of the fields that differ, for people."""
         return [each.name for each in fields(self) if getattr(self, each.name) != getattr(other, each.name)]
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedCommand:
-    """A plan and what its line was found to be made of."""
+    """A plan and the analysis of its line."""
 
     plan: ExecPlan
     analysis: Analysis

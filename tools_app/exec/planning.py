@@ -1,4 +1,4 @@
-"""From the words of a call to its plan: where it would run, with which programs, environment and isolation. Runs nothing."""
+"""Build the plan of an exec call: directory, programs, environment and sandbox. Runs nothing."""
 
 import asyncio
 import os
@@ -19,28 +19,28 @@ from tools_app.models import Approval, Grant
 
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
-    """What a call asks for, checked as far as its words go."""
+    """The validated arguments of a call."""
 
     line: str
     workdir: str = ""
-    timeout_s: float = 0  # 0: as long as the rules allow
+    timeout_s: float = 0  # 0 for the longest time the rules allow
     background: bool = False
     pty: bool = False
 
 
-async def make_plan(wanted: CommandRequest, ref: CallRef, env: ToolEnv) -> PlannedCommand:
-    """The plan of one command in the agent's workspace; ToolFailed where it could not even be tried."""
+async def make_plan(request: CommandRequest, ref: CallRef, env: ToolEnv) -> PlannedCommand:
+    """Plan a command in the agent's workspace. Raises ToolFailed if it can't be attempted at all."""
     if env.workspace is None:
-        raise ToolFailed("commands need a workspace, and this session has none")
+        raise ToolFailed("commands need a workspace, but this session has none")
     rules = await db.read(rules_for, env.agent, env.session_id, env.through)
     workspace = env.workspace.resolve()
-    cwd = _resolve_directory(workspace, wanted.workdir)
+    cwd = _resolve_directory(workspace, request.workdir)
     sandbox = choose_sandbox(env, workspace, rules)
-    environment = build_environment(sandbox.home, pty=wanted.pty)
-    place = ExecContext(cwd=cwd, writable=(workspace,), search=tuple(Path(directory) for directory in SEARCH_PATH))
-    analysis = await analyze(wanted.line, place)
+    environment = build_environment(sandbox.home, pty=request.pty)
+    context = ExecContext(cwd=cwd, writable=(workspace,), search=tuple(Path(directory) for directory in SEARCH_PATH))
+    analysis = await analyze(request.line, context)
     plan = ExecPlan(
-        line=wanted.line,
+        line=request.line,
         argv=analysis.argv,
         cwd=str(cwd),
         environment_hash=hash_environment(environment),
@@ -55,9 +55,9 @@ async def make_plan(wanted: CommandRequest, ref: CallRef, env: ToolEnv) -> Plann
         access=sandbox.access,
         home=str(sandbox.private_home or ""),
         network=sandbox.network,
-        background=wanted.background,
-        pty=wanted.pty,
-        timeout_s=min(wanted.timeout_s or rules.timeout_seconds, rules.timeout_seconds),
+        background=request.background,
+        pty=request.pty,
+        timeout_s=min(request.timeout_s or rules.timeout_seconds, rules.timeout_seconds),
         analysis_hash=hash_analysis(analysis),
         scripts=analysis.scripts,
     )
@@ -65,7 +65,7 @@ async def make_plan(wanted: CommandRequest, ref: CallRef, env: ToolEnv) -> Plann
 
 
 def choose_sandbox(env: ToolEnv, workspace: Path, rules: ExecRules) -> Sandbox:
-    """The best isolation this host has: it is never given up for convenience."""
+    """Choose the strongest sandbox this host supports; it is never weakened for convenience."""
     return Sandbox(
         level=SandboxLevel(probe_once().level),
         workspace=env.beside.path.resolve() if env.beside else workspace,
@@ -78,30 +78,30 @@ def choose_sandbox(env: ToolEnv, workspace: Path, rules: ExecRules) -> Sandbox:
 
 
 def _resolve_directory(workspace: Path, workdir: str) -> Path:
-    """A directory of the workspace, by its real path."""
-    chosen = (workspace / workdir).resolve()
-    if not chosen.is_relative_to(workspace):
-        raise ToolFailed(f"`workdir` must lie in the workspace {workspace}; `{workdir}` leads out of it")
-    if not chosen.is_dir():
-        raise ToolFailed(f"`workdir` is no directory: `{workdir}`")
-    return chosen
+    """Resolve a directory in the workspace to its real path."""
+    directory = (workspace / workdir).resolve()
+    if not directory.is_relative_to(workspace):
+        raise ToolFailed(f"`workdir` must be in the workspace {workspace}; `{workdir}` is outside")
+    if not directory.is_dir():
+        raise ToolFailed(f"`workdir` is not a directory: `{workdir}`")
+    return directory
 
 
 async def find_changes(plan: ExecPlan) -> str:
-    """Look once more, at the moment of starting: what is there now must be what was agreed to. -> what is not."""
-    place = ExecContext(Path(plan.cwd), (Path(plan.home or plan.workspace),), tuple(Path(directory) for directory in SEARCH_PATH))
+    """Check again, right before starting, that everything still matches the plan. Returns what changed, or empty."""
+    context = ExecContext(Path(plan.cwd), (Path(plan.home or plan.workspace),), tuple(Path(directory) for directory in SEARCH_PATH))
     if await asyncio.to_thread(os.path.realpath, plan.cwd) != plan.cwd:
         return "its directory"
-    analysis = await analyze(plan.line, place)
+    analysis = await analyze(plan.line, context)
     if analysis.executables != plan.executables:
         return "a program it would start"
     if plan.analysis_hash and hash_analysis(analysis) != plan.analysis_hash:
         return "what the gate found about it"
-    # Nobody has agreed to the content of what a list allows, and an earlier call of the same turn may have written it.
+    # No one has approved the content of scripts that the allowlist admits; an earlier call of the same turn may have written them.
     if analysis.scripts != plan.scripts and await db.read(_was_approved, plan):
         return "the content of a script it would run"
-    rules_home = sandbox_from_plan(plan).home
-    if hash_environment(build_environment(rules_home, pty=plan.pty)) != plan.environment_hash:
+    home = sandbox_from_plan(plan).home
+    if hash_environment(build_environment(home, pty=plan.pty)) != plan.environment_hash:
         return "its environment"
     if probe_once().level < plan.level:
         return "the isolation of this host"
@@ -109,13 +109,13 @@ async def find_changes(plan: ExecPlan) -> str:
 
 
 def _was_approved(plan: ExecPlan) -> bool:
-    """By an answer to this very call, or by a grant of its line, which is one of these scripts too."""
-    asked = Approval.objects.filter(run_id=plan.run, call_id=plan.call, plan_hash=plan.hash)
-    return asked.exists() or Grant.objects.filter(line=plan.line, revoked_at__isnull=True).exists()
+    """Whether this call was approved, or a grant covers its line, which includes these scripts."""
+    approvals = Approval.objects.filter(run_id=plan.run, call_id=plan.call, plan_hash=plan.hash)
+    return approvals.exists() or Grant.objects.filter(line=plan.line, revoked_at__isnull=True).exists()
 
 
 def sandbox_from_plan(plan: ExecPlan) -> Sandbox:
-    """The sandbox exactly as the plan says."""
+    """The sandbox exactly as planned."""
     return Sandbox(
         level=SandboxLevel(plan.level),
         workspace=Path(plan.workspace),

@@ -1,6 +1,6 @@
-"""What the installation, the agent and the session say about commands, merged: the strictest wins, field by field.
+"""Exec rules of the server, the agent and the session, merged: the strictest value wins, field by field.
 
-A field that nobody has set has a safe value, and commands are refused where nobody says otherwise.
+Unset fields have safe defaults: commands are denied unless a rule allows them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from tools_app.models import ExecRule
 
 SCOPES = (ExecRule.Scope.INSTALLATION, ExecRule.Scope.AGENT, ExecRule.Scope.SESSION)
 
-# The strictest first. A boolean or a number is merged by the function beside it.
+# Strictest first. Booleans and numbers are merged by the functions in STRICTER_OF.
 STRICTEST_FIRST: dict[str, Sequence[str]] = {
     "security": ("deny", "allowlist", "full"),
     "ask": ("always", "on-miss", "off"),
@@ -45,7 +45,7 @@ STRICTER_OF: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ExecRules:
-    """The rules for one agent in one session. `said_by` names, for each field that somebody set, the place that decided it."""
+    """The merged rules for one agent in one session. `set_by` maps each explicitly set field to the scope that decided it."""
 
     security: Security = "deny"
     ask: Ask = "on-miss"
@@ -60,36 +60,36 @@ class ExecRules:
     expires_seconds: int = 24 * 3600
     timeout_seconds: int = 30 * 60
     minimum_level: int = 0
-    approver_groups: tuple[tuple[int, ...], ...] = ()  # ids: a name can be given to another group. Who approves is in one of each
-    said_by: dict[str, str] = field(default_factory=dict)
+    approver_groups: tuple[tuple[int, ...], ...] = ()  # group IDs (names can change); approvers must be in one of each
+    set_by: dict[str, str] = field(default_factory=dict)
 
 
 def rules_for_run(claimed: ClaimedRun) -> ExecRules:
-    """The rules for a run: also those of the agents and sessions that its message came through.
+    """The rules for a run, including those of the agents and sessions its message came through.
 
-    What one of them may not do, it may not have done by another.
+    An agent may not have another agent do what it may not do itself.
     """
     return rules_for(claimed.agent, str(claimed.session_id), forwarded_through(claimed.options))
 
 
 def forwarded_through(options: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Agent and session of each that a run's message came through, the first one first."""
+    """Agent and session of each hop a run's message came through, oldest first."""
     return tuple((agent, session) for agent, session in options.get(SENT_BY, {}).get("through", []))
 
 
 def rules_for(agent: str, session_id: str, through: Iterable[Sequence[str]] = ()) -> ExecRules:
-    """The rules of this moment for an agent in a session, and `through` others: pairs of agent and session."""
+    """The current rules for an agent in a session, and for `through`: pairs of agent and session."""
     return rules_for_many([[(agent, session_id), *through]])[0]
 
 
-def rules_for_many(places: Sequence[Sequence[Sequence[str]]]) -> list[ExecRules]:
-    """The same for many at once: for each, the pairs of agent and session that it is bound by."""
-    named = sorted({"", *(name for pairs in places for pair in pairs for name in pair)})
-    # As SQL, since every run begins with it and most installations have a rule or two: 0.02 ms instead of 0.4.
-    marks = ", ".join(["%s"] * len(named))
-    pks = [pk for (pk,) in sql.fetch_rows(f"SELECT id FROM tools_app_execrule WHERE subject IN ({marks})", named)]
-    found = list(ExecRule.objects.filter(pk__in=pks).prefetch_related("approver_groups")) if pks else []
-    return [merge_rules(row for row in found if row.subject in _subjects(pairs)[ExecRule.Scope(row.scope)]) for pairs in places]
+def rules_for_many(scopes: Sequence[Sequence[Sequence[str]]]) -> list[ExecRules]:
+    """Like rules_for, for many at once: for each item, the pairs of agent and session that bind it."""
+    subjects = sorted({"", *(name for pairs in scopes for pair in pairs for name in pair)})
+    # Raw SQL, because every run starts with it and most servers have only a rule or two: 0.02 ms instead of 0.4.
+    marks = ", ".join(["%s"] * len(subjects))
+    pks = [pk for (pk,) in sql.fetch_rows(f"SELECT id FROM tools_app_execrule WHERE subject IN ({marks})", subjects)]
+    rows = list(ExecRule.objects.filter(pk__in=pks).prefetch_related("approver_groups")) if pks else []
+    return [merge_rules(row for row in rows if row.subject in _subjects(pairs)[ExecRule.Scope(row.scope)]) for pairs in scopes]
 
 
 def _subjects(pairs: Sequence[Sequence[str]]) -> dict[ExecRule.Scope, set[str]]:
@@ -103,30 +103,30 @@ def _subjects(pairs: Sequence[Sequence[str]]) -> dict[ExecRule.Scope, set[str]]:
 def merge_rules(rows: Iterable[ExecRule]) -> ExecRules:
     in_order = sorted(rows, key=lambda row: SCOPES.index(ExecRule.Scope(row.scope)))
     values: dict[str, Any] = {}
-    said_by: dict[str, str] = {}
+    set_by: dict[str, str] = {}
     for name in (*STRICTEST_FIRST, *STRICTER_OF):
-        said = [(getattr(row, name), row) for row in in_order if getattr(row, name) not in ("", None)]
-        if not said:
+        explicit = [(getattr(row, name), row) for row in in_order if getattr(row, name) not in ("", None)]
+        if not explicit:
             continue
-        chosen = _pick_strictest(name, [value for value, _row in said])
+        chosen = _pick_strictest(name, [value for value, _row in explicit])
         values[name] = chosen
-        said_by[name] = next((str(row) for value, row in said if value == chosen), str(said[0][1]))
+        set_by[name] = next((str(row) for value, row in explicit if value == chosen), str(explicit[0][1]))
     groups = tuple(ids for row in in_order if (ids := tuple(sorted(group.pk for group in row.approver_groups.all()))))
-    return ExecRules(**values, approver_groups=groups, said_by=said_by)
+    return ExecRules(**values, approver_groups=groups, set_by=set_by)
 
 
 def _pick_strictest(name: str, values: Sequence[Any]) -> Any:
     if order := STRICTEST_FIRST.get(name):
-        # A word that is not known, from a later version or a slip, counts as the strictest.
+        # An unknown value, from a later version or a typo, counts as the strictest.
         return min(values, key=order.index) if set(values) <= set(order) else order[0]
     return STRICTER_OF[name](values)
 
 
 @transaction.atomic
 def save_rule(rule: ExecRule, *, by: User, expected_version: int | None) -> ExecRule:
-    """Store a rule if nobody has changed it since it was read. `expected_version` is None for a new one. Only people do this."""
-    right = "tools_app.add_execrule" if expected_version is None else "tools_app.change_execrule"
-    if by.is_service or not by.has_perm(right):
+    """Save a rule unless it has changed since it was read; `expected_version` is None for a new one. Not for service accounts."""
+    permission = "tools_app.add_execrule" if expected_version is None else "tools_app.change_execrule"
+    if by.is_service or not by.has_perm(permission):
         raise Forbidden(_("You don’t have permission to change exec rules."))
     rule.updated_by = by
     if expected_version is None:
@@ -147,24 +147,24 @@ def save_rule(rule: ExecRule, *, by: User, expected_version: int | None) -> Exec
 
 @transaction.atomic
 def delete_rule(rule: ExecRule, *, by: User, expected_version: int | None) -> None:
-    """Take a rule away if nobody has changed it since it was read. Only people do this; what it said is kept in the audit log."""
+    """Delete a rule unless it has changed since it was read. Its content goes to the audit log. Not for service accounts."""
     if by.is_service or not by.has_perm("tools_app.delete_execrule"):
         raise Forbidden(_("You don’t have permission to change exec rules."))
-    held = ExecRule.objects.select_for_update().filter(pk=rule.pk).first()
-    if held is None or held.version != expected_version:
+    stored = ExecRule.objects.select_for_update().filter(pk=rule.pk).first()
+    if stored is None or stored.version != expected_version:
         raise Conflict(_("Another user changed this rule after you opened it. Review it again."))
-    _record_audit(held, by, change="deleted", was={**_explicit_fields(held), "approver_groups": _list_group_names(held)})
-    held.delete()
+    _record_audit(stored, by, change="deleted", was={**_explicit_fields(stored), "approver_groups": _list_group_names(stored)})
+    stored.delete()
 
 
 def record_groups(rule: ExecRule, *, by: User) -> None:
-    """Who may approve is stored after the rule itself, and recorded then."""
+    """Record the approver groups, which are saved after the rule itself."""
     _record_audit(rule, by, approver_groups=_list_group_names(rule))
 
 
-def _record_audit(rule: ExecRule, by: User, **said: Any) -> None:
+def _record_audit(rule: ExecRule, by: User, **fields: Any) -> None:
     audit_log.record(
-        "exec_rules.changed", actor=acting.actor_for_user(by), subject=("exec rule", str(rule)), version=rule.version, **said
+        "exec_rules.changed", actor=acting.actor_for_user(by), subject=("exec rule", str(rule)), version=rule.version, **fields
     )
 
 
@@ -178,13 +178,13 @@ def _list_group_names(rule: ExecRule) -> list[str]:
 
 @transaction.atomic
 def enable_asking(agent: str, by: User) -> ExecRule:
-    """Let an agent ask people about commands. Only where nobody has decided: what somebody refused is theirs to open again."""
+    """Let an agent request approval for commands. Only if no rule decides yet: an explicit denial must be changed by its owner."""
     rules = rules_for(agent, "")
-    if place := rules.said_by.get("security"):
-        raise Conflict(_("The exec rule for %(place)s already decides this. Change that rule instead.") % {"place": place})
-    asking = {"security": ExecRule.Security.ALLOWLIST, "ask": ExecRule.Ask.ON_MISS}
+    if scope := rules.set_by.get("security"):
+        raise Conflict(_("The exec rule for %(place)s already decides this. Change that rule instead.") % {"place": scope})
+    values = {"security": ExecRule.Security.ALLOWLIST, "ask": ExecRule.Ask.ON_MISS}
     rule = ExecRule.objects.filter(scope=ExecRule.Scope.AGENT, subject=agent).first()
     if rule is None:
-        return save_rule(ExecRule(scope=ExecRule.Scope.AGENT, subject=agent, **asking), by=by, expected_version=None)
-    rule.security, rule.ask = asking["security"], rule.ask or asking["ask"]
+        return save_rule(ExecRule(scope=ExecRule.Scope.AGENT, subject=agent, **values), by=by, expected_version=None)
+    rule.security, rule.ask = values["security"], rule.ask or values["ask"]
     return save_rule(rule, by=by, expected_version=rule.version)

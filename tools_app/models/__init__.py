@@ -1,4 +1,4 @@
-"""The tables of the tools layer, one file a noun."""
+"""Models of the tools layer, one module per concept."""
 
 from tools_app.models.approval import Approval, ApprovalVote, Grant
 from tools_app.models.command import Command, CommandInput, CommandOutput

@@ -1,4 +1,4 @@
-"""Questions to people about one command each, the votes on them, and the grants that came of them."""
+"""Approval requests for single commands, the votes on them, and the grants they produce."""
 
 import uuid
 from typing import TYPE_CHECKING
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 class ApprovalQuerySet(models.QuerySet["Approval"]):
     def for_user(self, user: "User") -> "ApprovalQuerySet":
-        """What somebody may see: an approver all, anybody else those of their own sessions."""
+        """Approvals the user may see: all of them for approvers, otherwise those of the user's own sessions."""
         if user.is_active and (user.has_perm("accounts.approve_commands") or user.has_perm("accounts.view_any_session")):
             return self
         return self.filter(Q(session__in=Session.objects.for_user(user)) | Q(session__isnull=True, requester=user))
 
 
 class Approval(models.Model):
-    """A question about exactly one plan. Bound to its hash, answered once, used once."""
+    """An approval request for exactly one plan: bound to the plan's hash, decided once, used once."""
 
     class Status(models.TextChoices):
         PENDING = "pending", _("Pending")
@@ -49,7 +49,7 @@ class Approval(models.Model):
     }
 
     id = models.UUIDField(_("ID"), primary_key=True, default=uuid.uuid4, editable=False)
-    # A program from outside may ask about a command that it runs itself: then there is neither a session nor a run.
+    # An external program may request approval for a command it runs itself; then there is neither a session nor a run.
     session = models.ForeignKey(
         Session, null=True, blank=True, on_delete=models.CASCADE, related_name="approvals", verbose_name=_("session")
     )
@@ -98,7 +98,7 @@ class Approval(models.Model):
         verbose_name = _("approval request")
         verbose_name_plural = _("approval requests")
         constraints = [
-            # A call whose question became void may be asked about anew, with another plan.
+            # After a request is canceled, the same call may be requested again with another plan.
             UniqueConstraint(fields=["run", "call_id"], condition=~Q(status="void"), name="one_living_approval_per_call"),
             UniqueConstraint(
                 fields=["requester", "call_id"],
@@ -120,12 +120,12 @@ class Approval(models.Model):
 
     @property
     def last_reason(self) -> str:
-        """Why it stands as it does: what was said with the answer, or why that became void."""
+        """Why it has its current status: the reason given with the decision, or why the decision was canceled."""
         return self.void_reason or self.reason
 
 
 class ApprovalVote(models.Model):
-    """One of two people who must agree."""
+    """An approver's vote, where two approvers are required."""
 
     approval = models.ForeignKey(Approval, on_delete=models.CASCADE, related_name="votes", verbose_name=_("approval request"))
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", verbose_name=_("approver"))
@@ -144,7 +144,7 @@ class ApprovalVote(models.Model):
 
 
 class Grant(models.Model):
-    """Commands that need no question: an operator's list, or what an approver allowed for a while or always."""
+    """Commands that need no approval: an operator's allowlist entry, or what an approver allowed temporarily or always."""
 
     class Scope(models.TextChoices):
         INSTALLATION = "installation", _("everyone")
@@ -172,7 +172,7 @@ class Grant(models.Model):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+", verbose_name=_("granted by")
     )
-    # What is looked at when it is used stands here and not in the question it came from, which may be gone with its session.
+    # Checked on every use, so it is stored here and not read from the source request, which may be deleted with its session.
     seconded_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         null=True,

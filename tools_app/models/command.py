@@ -1,4 +1,4 @@
-"""Commands that were started: who has them, what they printed, what they were told, how they ended."""
+"""Started commands: their worker, output, input and end."""
 
 import uuid
 
@@ -11,14 +11,14 @@ from tools_app.models.approval import Approval
 
 
 class Command(models.Model):
-    """One started command. Its process lives in one worker and dies with it; everything others need to know is here."""
+    """One started command. Its process runs in one worker and dies with it; everything other processes need is stored here."""
 
     class Status(models.TextChoices):
         RUNNING = "running", _("Running")
         EXITED = "exited", _("Ended")
         KILLED = "killed", _("Killed")
         TIMED_OUT = "timed_out", _("Timed out")
-        LOST = "lost", _("Lost")  # its worker is gone, and with it the process
+        LOST = "lost", _("Lost")  # the worker is gone, and the process with it
 
     id = models.UUIDField(_("ID"), primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(_("name"), max_length=64, help_text=_("The agent’s name for the command, unique within its session"))
@@ -63,7 +63,7 @@ class Command(models.Model):
 
 
 class CommandOutput(models.Model):
-    """A piece of what a background command printed. Old pieces are dropped once there is too much."""
+    """A piece of a background command's output. The oldest pieces are deleted when there is too much."""
 
     command = models.ForeignKey(Command, on_delete=models.CASCADE, related_name="output", verbose_name=_("command"))
     begin = models.BigIntegerField(_("starts at"), help_text=_("Number of characters printed before this part"))
@@ -79,7 +79,7 @@ class CommandOutput(models.Model):
 
 
 class CommandInput(models.Model):
-    """What a background command is to be told: text, the end of input, or to end. Obeyed by its worker, in order."""
+    """Input for a background command: text, end of input, or a kill. Its worker handles them in order."""
 
     class Kind(models.TextChoices):
         WRITE = "write", _("Text")

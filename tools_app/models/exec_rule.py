@@ -1,4 +1,4 @@
-"""Exec rules as rows: what the installation, an agent or a session says about commands. tools_app.exec.rules merges them."""
+"""Exec rules for the server, an agent or a session. tools_app.exec.rules merges them."""
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class ExecRule(models.Model):
-    """What one place says about commands. A blank field has no opinion; where several have one, the strictest counts."""
+    """The exec rule of one scope. Blank fields don't apply; if several rules set a field, the strictest value wins."""
 
     class Scope(models.TextChoices):
         INSTALLATION = "installation", _("everyone")

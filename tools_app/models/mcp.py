@@ -1,4 +1,4 @@
-"""MCP servers that agents may use. tools_app.sources.mcp.servers is the only writer."""
+"""MCP servers for agents. Written only by tools_app.sources.mcp.servers."""
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class McpServer(models.Model):
-    """How to reach a server, and what a worker last saw of it. Values that are secret are named as `${NAME}`, never stored."""
+    """How to reach an MCP server, and its state as last seen by a worker. Secrets are referenced as `${NAME}`, never stored."""
 
     class Transport(models.TextChoices):
         STDIO = "stdio", _("Program on the worker’s host")

@@ -1,11 +1,11 @@
-"""Plugins that are installed beside us. tools_app.sources.plugins is the only writer, apart from the switch in the admin."""
+"""Installed plugins. Written only by tools_app.sources.plugins, except `enabled`, which the admin also sets."""
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 
 class Plugin(models.Model):
-    """An entry point of the group `clawsite.plugins`. It is found by its metadata and imported only while enabled."""
+    """An entry point in the group `clawsite.plugins`. Discovered through package metadata; imported only while enabled."""
 
     name = models.CharField(_("name"), max_length=64, unique=True)
     enabled = models.BooleanField(_("enabled"), default=False, help_text=_("Its code runs in every process while this is enabled."))

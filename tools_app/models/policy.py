@@ -1,4 +1,4 @@
-"""The tool policy as rows, its tests, and every version it ever had. tools_app.policy_store.policies is the only writer of them all."""
+"""Tool policy rules, policy tests, and every published version. Written only by tools_app.policy_store.policies."""
 
 from django.conf import settings
 from django.db import models
@@ -10,7 +10,7 @@ from tools_app.policy.rules import LIST_FIELDS, SCOPE_FIELDS, RuleRow
 
 
 class ToolPolicy(models.Model):
-    """What is allowed and refused in one place. Rows are for editing; runs are judged by the newest PolicyVersion."""
+    """What one scope allows and denies. These rows are for editing; runs use the newest PolicyVersion."""
 
     class Scope(models.TextChoices):
         GLOBAL = "global", _("everyone")
@@ -80,7 +80,7 @@ class ToolPolicy(models.Model):
 
 
 class PolicyTest(models.Model):
-    """What must stay true whatever is edited: no version is published that breaks one."""
+    """An expectation that must hold after every edit: a version that breaks one is not published."""
 
     class Expected(models.TextChoices):
         NEVER = "never", _("never gets")
@@ -106,12 +106,12 @@ class PolicyTest(models.Model):
         return self.name
 
     def as_expectation(self) -> Expectation:
-        words = {name: getattr(self, name) for name in Expectation.WORDS}
-        return Expectation(**words, sandboxed=self.sandboxed, subagent=self.subagent)
+        texts = {name: getattr(self, name) for name in Expectation.WORDS}
+        return Expectation(**texts, sandboxed=self.sandboxed, subagent=self.subagent)
 
 
 class PolicyVersion(models.Model):
-    """All rows and tests as they stood after a change of either. Never edited: tool calls name the version they were judged by."""
+    """A snapshot of all rules and tests after a change. Never edited: tool calls store the version that decided them."""
 
     number = models.PositiveIntegerField(_("number"), unique=True)
     created_at = models.DateTimeField(_("created"))
@@ -120,7 +120,7 @@ class PolicyVersion(models.Model):
     )
     change = models.CharField(_("change"), max_length=300, blank=True, help_text=_("Short description of the change"))
     snapshot = models.JSONField(_("rules"))
-    tests = models.JSONField(_("tests"), null=True, default=list)  # null: made before tests were kept
+    tests = models.JSONField(_("tests"), null=True, default=list)  # null: created before versions included tests
 
     class Meta:
         verbose_name = _("policy version")

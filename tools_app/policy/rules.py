@@ -1,4 +1,4 @@
-"""The rows an operator has written, as plain values of one policy version. Pure; tools_app.policy_store.policies reads and writes them."""
+"""The rows of one policy version as plain values. Pure; tools_app.policy_store.policies reads and writes them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

@@ -1,8 +1,8 @@
-"""Who offers which tool at this moment, by name: natives, enabled plugins, and enabled MCP servers as they were last seen.
+"""The tools currently offered, by name: native tools, enabled plugins, and enabled MCP servers as last seen.
 
-Names and facts only, so that it is cheap enough for the thread that writes; tools_app.sources makes the tools. Sync. Costs
-one small query; the rest is remembered until a row changes. Who comes first keeps a name: natives, then plugins, then
-servers; what a later one brings under a taken name is left out, and `problems` says so.
+Names and facts only, so that it is cheap enough for the writer thread; tools_app.sources.tools creates the tools. Sync. Costs
+one small query; the rest is cached until a row changes. Native tools take precedence over plugins, and plugins over servers;
+a later tool with a taken name is left out and listed in `problems`.
 """
 
 from collections.abc import Iterable
@@ -24,14 +24,14 @@ from tools_app.sources.mcp.listing import is_included
 from tools_app.sources.mcp.names import make_tool_name, tool_prefix
 from tools_app.sources.plugins import LoadedPlugin
 
-# What the answer depends on: switches, settings, what workers found in plugins, and the digest of each server's tools.
+# What the result depends on: enabled flags, settings, tools and hooks of plugins, and the digest of each server's tools.
 STATE_SQL = """
     SELECT 'mcp', id, enabled, '', revision, listing FROM tools_app_mcpserver
     UNION ALL SELECT 'plugin', id, enabled, name, CASE WHEN has_hooks THEN 1 ELSE 0 END, CAST(tools AS TEXT) FROM tools_app_plugin
     ORDER BY 1, 2
 """
 SourceState = tuple[tuple[Any, ...], ...]
-# The database picks the names out: a list may have megabytes, and five of them take Python a second to read.
+# The database extracts the names: a list may be megabytes, and parsing five of them takes Python 1 s.
 _TOOL_NAMES_SQL = {
     "sqlite": "(SELECT json_group_array(json_extract(value, '$.name')) FROM json_each(tools))",
     "postgresql": "jsonb_path_query_array(tools, '$[*].name')::text",
@@ -40,23 +40,23 @@ _TOOL_NAMES_SQL = {
 
 @dataclass(slots=True)
 class OfferedTools:
-    facts: dict[str, ToolFacts]  # of every tool there is
-    ids: set[str] = field(default_factory=set)  # of enabled plugins and servers
-    off: dict[str, str] = field(default_factory=dict)  # ids and tools of those that are not, or that cannot be used -> id
-    servers_by_prefix: dict[str, McpServer] = field(default_factory=dict)  # by what the names of a server's tools begin with
-    unseen_servers: set[str] = field(default_factory=set)  # servers, on or off, whose list nobody has seen yet
-    filtered: set[str] = field(default_factory=set)  # tools that the operator's patterns keep out
-    kinds: dict[str, str] = field(default_factory=dict)  # plugin or MCP server, for each id, on or off
+    facts: dict[str, ToolFacts]  # of every tool
+    ids: set[str] = field(default_factory=set)  # IDs of enabled plugins and servers
+    off: dict[str, str] = field(default_factory=dict)  # IDs and tools of disabled or unusable sources -> ID
+    servers_by_prefix: dict[str, McpServer] = field(default_factory=dict)  # by tool name prefix
+    unseen_servers: set[str] = field(default_factory=set)  # servers, enabled or not, that have not listed their tools yet
+    filtered: set[str] = field(default_factory=set)  # tools excluded by the operator's patterns
+    kinds: dict[str, str] = field(default_factory=dict)  # "plugin" or "MCP server" for each ID, enabled or not
     loaded: list[LoadedPlugin] = field(default_factory=list)
-    problems: dict[str, list[str]] = field(default_factory=dict)  # plugin or server -> what is left out
-    plugins_with_hooks: set[str] = field(default_factory=set)  # plugins that had hooks when they could last be loaded
-    plugin_names: tuple[str, ...] = ()  # as those of a Registry
+    problems: dict[str, list[str]] = field(default_factory=dict)  # plugin or server -> what was left out and why
+    plugins_with_hooks: set[str] = field(default_factory=set)  # plugins that had hooks when last loaded
+    plugin_names: tuple[str, ...] = ()  # as in ToolRegistry
 
     def add(self, name: str, plugin: str, *, owner_only: bool = False) -> str:
-        """Put a tool among the others; -> why not, if its name is taken."""
+        """Add a tool; return the reason if it can't be added."""
         if name in self.facts:
             owner = self.facts[name].plugin
-            return f"{name} is a tool of {owner} already" if owner else f"{name} is a tool already"
+            return f"{name} is already a tool of {owner}" if owner else f"{name} is already a tool"
         try:
             self.facts[name] = registry.make_plugin_tool_facts(name, plugin, owner_only=owner_only)
         except ImproperlyConfigured as wrong:
@@ -64,7 +64,7 @@ class OfferedTools:
         return ""
 
     def would_provide(self, entry: str) -> bool:
-        """Whether an entry names, or fits, what a plugin or server brings, or would bring if it were on and well."""
+        """Whether an entry matches something a plugin or server provides, or would provide if enabled and working."""
         name = normalize_entry(entry)
         named = {GROUP_PREFIX + PLUGINS_GROUP, *self.ids, *self.off}
         if not name.endswith("*"):
@@ -88,10 +88,10 @@ class OfferedTools:
 
 @dataclass(frozen=True, slots=True)
 class CurrentOffer:
-    """What a call under way is judged by, beside the rules of now.
+    """What a running call is judged by besides the current rules.
 
-    `plugins` are what a policy entry may call a plugin, a server or a tool of theirs: the `plugins` of a PolicyQuery. `gone`
-    are those of the run's tools that nothing offers any more, each with the reason.
+    `plugins` are the names that policy entries may use for plugins, servers and their tools (see PolicyQuery). `gone` maps
+    those of the run's tools that are no longer offered to the reason.
     """
 
     plugins: tuple[str, ...]
@@ -99,19 +99,19 @@ class CurrentOffer:
 
 
 def read_current_offer(tools: Iterable[ToolFacts]) -> CurrentOffer:
-    """For the tools that a run was given when it began. One query, also on the thread that writes; waits for no import."""
+    """Return the current offer for the tools a run started with. One query, safe on the writer thread; never waits for imports."""
     now = load_offered_tools(wait=False)
     gone = {tool.name: now.why_unavailable(tool) for tool in tools if tool.plugin and not now.brings(tool.name, tool.plugin)}
     return CurrentOffer(now.plugin_names, gone)
 
 
 def load_offered_tools(*, wait: bool = True) -> OfferedTools:
-    """With `wait`, plugins that are just being imported get a moment to be among them."""
+    """Return the tools currently offered. With `wait`, allow a moment for plugin imports to finish."""
     return build_offered_tools(*read_state(wait=wait))
 
 
 def read_state(*, wait: bool = True) -> tuple[SourceState, frozenset[str]]:
-    """What all of this is remembered by: the rows, and the plugins whose import is over."""
+    """Return the cache key: the rows, and the plugins whose import has finished."""
     rows = tuple(tuple(row) for row in sql.fetch_rows(STATE_SQL))
     enabled = [name for kind, _id, is_on, name, *_rest in rows if kind == "plugin" and is_on]
     return rows, plugins.import_plugins(enabled, plugins.IMPORT_WAIT_SECONDS if wait else 0)
@@ -119,7 +119,7 @@ def read_state(*, wait: bool = True) -> tuple[SourceState, frozenset[str]]:
 
 @lru_cache(maxsize=2)
 def build_offered_tools(_state: SourceState, _imported: frozenset[str]) -> OfferedTools:
-    """Remembered by the state of the rows itself and by the imports that are over, so it cannot be out of date."""
+    """Cached by the rows' state and the finished imports, so it can't be stale."""
     offer = OfferedTools({name: each.facts for name, each in registry.load_installed().tools.items()})
     for plugin in Plugin.objects.order_by("name"):
         offer.kinds[plugin.name] = "plugin"
@@ -147,10 +147,10 @@ def build_offered_tools(_state: SourceState, _imported: frozenset[str]) -> Offer
 
 
 def _add_plugin(offer: OfferedTools, loaded: LoadedPlugin) -> LoadedPlugin:
-    """All of a plugin or nothing: half a plugin would be a surprise."""
+    """Add all tools of a plugin or none of them."""
     problem = loaded.error
     if not problem and (normalize_entry(loaded.name) != loaded.name or registry.load_installed().knows(loaded.name)):
-        problem = f"{loaded.name} is no name for a plugin: it is a tool's or another plugin's, or not in lower case"
+        problem = f"invalid plugin name {loaded.name}: it is already a tool or plugin, or not lowercase"
     before = dict(offer.facts)
     for tool in loaded.tools:
         problem = problem or offer.add(tool.name, loaded.name, owner_only=tool.owner_only)
@@ -163,8 +163,8 @@ def _add_plugin(offer: OfferedTools, loaded: LoadedPlugin) -> LoadedPlugin:
 
 
 def _read_servers() -> list[tuple[McpServer, list[str]]]:
-    """Each server without its list, and the names in it as the server gave them."""
+    """Return each server without its tool list, and its tools' original names."""
     rows = sql.fetch_rows(f"SELECT id, {_TOOL_NAMES_SQL[connection.vendor]} FROM tools_app_mcpserver")
-    names = {pk: orjson.loads(found) for pk, found in rows}
+    names = {pk: orjson.loads(listed) for pk, listed in rows}
     servers = McpServer.objects.only("name", "enabled", "include", "exclude", "listing").order_by("name")
     return [(server, names.get(server.pk, [])) for server in servers]

@@ -2,13 +2,13 @@
 
 An entry point leads to a module or object with one or more of these:
 
-    tools = [make_forecast]                       # made by our @tool
+    tools = [make_forecast]                       # created with @tool
     before_tool_call = [check_address]            # hooks, see tools_app.core.plugin_hooks
-    search_providers = {"acme": configured}       # engines for web_search, see tools_app.search
+    search_providers = {"acme": configured}       # engines for web_search, see tools_app.web_search
 
-Installed plugins are found by their metadata; no code of theirs runs before an operator tries to enable them. One that cannot
-be used is shown with its error and left out: it never stops a process or a run. Only where it looked at calls before, or may
-want to once its import has ended, none is made now.
+Installed plugins are installed by their metadata; their code doesn't run before an operator enables them. A plugin that can't be
+used is shown with its error and left out; it never stops a process or a run. But if it had hooks, or may have some once its
+import finishes, calls are blocked.
 """
 
 import functools
@@ -33,8 +33,8 @@ from tools_app.web_search.registry import PROVIDERS
 log = logging.getLogger(__name__)
 
 ENTRY_POINT_GROUP = "clawsite.plugins"
-IMPORT_TIMEOUT_SECONDS = 30.0  # for those who can wait: a worker before its first run, an operator who enables one
-IMPORT_WAIT_SECONDS = 1.0  # for everybody else who meets a plugin that is just being imported
+IMPORT_TIMEOUT_SECONDS = 30.0  # for a worker before its first run, and an operator enabling a plugin
+IMPORT_WAIT_SECONDS = 1.0  # for everything else that needs a plugin during its import
 IMPORT_UNFINISHED = "its import has not ended yet"
 MAX_ERROR_LENGTH = 500
 
@@ -43,7 +43,7 @@ R = TypeVar("R")
 
 
 class BadPlugin(Exception):
-    """It offers what cannot be used. The message is for the operator."""
+    """The plugin offers something unusable. The message is for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class InstalledPlugin:
 
 @dataclass(frozen=True, slots=True)
 class LoadedPlugin:
-    """What an enabled plugin brings; with an `error`, nothing."""
+    """What an enabled plugin provides; nothing if it has an `error`."""
 
     name: str
     tools: tuple[ToolFactory, ...] = ()
@@ -65,15 +65,15 @@ class LoadedPlugin:
 
 
 def find_entry_points() -> dict[str, EntryPoint]:
-    """By name, from metadata only. Of two with the same name the first on the path counts."""
-    found: dict[str, EntryPoint] = {}
+    """Return entry points by name, from metadata only. If two have the same name, the first on the path wins."""
+    points: dict[str, EntryPoint] = {}
     for point in entry_points(group=ENTRY_POINT_GROUP):
-        found.setdefault(point.name, point)
-    return found
+        points.setdefault(point.name, point)
+    return points
 
 
 def list_installed() -> list[InstalledPlugin]:
-    """What is installed, with its package and version."""
+    """Return the installed plugins with package and version."""
     return [
         InstalledPlugin(name, point.dist.name if point.dist else "", point.dist.version if point.dist else "")
         for name, point in find_entry_points().items()
@@ -81,18 +81,18 @@ def list_installed() -> list[InstalledPlugin]:
 
 
 @transaction.atomic
-def record_plugins(found: Iterable[InstalledPlugin], loaded: Iterable[LoadedPlugin]) -> None:
-    """Bring the rows in step with what is installed and with what enabling it brought. Written where it differs only.
+def record_plugins(installed: Iterable[InstalledPlugin], loaded: Iterable[LoadedPlugin]) -> None:
+    """Update the rows to match the installed plugins and what loading them provided. Only changed rows are written.
 
-    A plugin that is gone keeps its row and its switch, and says so.
+    A plugin that is no longer installed keeps its row and its enabled flag, with an error.
     """
     rows = {row.name: row for row in Plugin.objects.all()}
     results = {each.name: each for each in loaded}
-    for each in found:
+    for each in installed:
         row = rows.pop(each.name, None) or Plugin(name=each.name[:64])
         result = results.get(each.name, LoadedPlugin(each.name))
         error = make_storable(result.error)[:MAX_ERROR_LENGTH] if row.enabled else ""
-        # What it had when it could last be loaded: policies may name its tools, and missing hooks must not go unnoticed.
+        # Keep what it had when last loaded: policies may name its tools, and missing hooks must not go unnoticed.
         is_there = row.enabled and not error
         tools = [tool.name for tool in result.tools] if is_there else row.tools
         has_hooks = bool(result.before_tool_call) if is_there else row.has_hooks
@@ -110,7 +110,7 @@ def list_enabled() -> list[str]:
 
 
 class _PluginImport:
-    """One plugin on a thread of its own, because an import that hangs cannot be interrupted, only left behind."""
+    """Imports one plugin on a separate thread, because a hanging import can't be interrupted, only abandoned."""
 
     def __init__(self, name: str) -> None:
         self.began = time.monotonic()
@@ -121,19 +121,19 @@ class _PluginImport:
     def _run(self) -> None:
         self.outcome = _load_plugin(self.outcome.name)
         if self.outcome.error:
-            log.warning("plugin %s is left out: %s", self.outcome.name, self.outcome.error)
+            log.warning("plugin %s left out: %s", self.outcome.name, self.outcome.error)
         self.over.set()
 
 
-_imports: dict[str, _PluginImport] = {}  # of this process; only a restart tries again
+_imports: dict[str, _PluginImport] = {}  # of this process; only a restart retries
 _imports_lock = threading.Lock()
 
 
 def import_plugins(names: Iterable[str], patience: float) -> frozenset[str]:
-    """Import what is not imported yet; -> those whose import is over, well or not.
+    """Import plugins that are not imported yet; return those whose import finished, successfully or not.
 
-    Waits until each has had so many seconds since it began, not longer: threads that many share come by here. What ends
-    later is there from then on.
+    Waits at most `patience` seconds from the start of each import, because shared threads call this. An import that finishes
+    later counts from then on.
     """
     with _imports_lock:
         imports = {name: _imports.get(name) or _imports.setdefault(name, _PluginImport(name)) for name in names}
@@ -143,15 +143,15 @@ def import_plugins(names: Iterable[str], patience: float) -> frozenset[str]:
 
 
 def require_imported(names: Iterable[str]) -> None:
-    """Before the transaction of a change that is judged by what these bring. Unavailable while one is still being imported."""
+    """Call before a transaction that depends on what these plugins provide. Raise Unavailable during an import."""
     names = list(names)
     if unfinished := sorted(set(names) - import_plugins(names, IMPORT_TIMEOUT_SECONDS)):
-        words = _("%(plugins)s: still being imported. Try again in a moment, or disable it.")
-        raise Unavailable(words % {"plugins": ", ".join(unfinished)}, retryable=True)
+        message = _("%(plugins)s: still being imported. Try again in a moment, or disable it.")
+        raise Unavailable(message % {"plugins": ", ".join(unfinished)}, retryable=True)
 
 
 def requires_plugins(change: Callable[P, R]) -> Callable[P, R]:
-    """A change in one transaction, that begins when every enabled plugin is there: it is judged by what they bring."""
+    """Run the change in a transaction once every enabled plugin is imported, because it is judged by what they provide."""
 
     @functools.wraps(change)
     def changed(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -163,7 +163,7 @@ def requires_plugins(change: Callable[P, R]) -> Callable[P, R]:
 
 
 def get_loaded(name: str) -> LoadedPlugin:
-    """What became of a plugin. Neither waits nor raises."""
+    """Return the import result of a plugin. Neither waits nor raises."""
     begun = _imports.get(name)
     return begun.outcome if begun else LoadedPlugin(name, error=IMPORT_UNFINISHED)
 
@@ -182,23 +182,23 @@ def _load_plugin(name: str) -> LoadedPlugin:
         return LoadedPlugin(name, tuple(tools), tuple(hooks), engines)
     except BadPlugin as bad:
         return LoadedPlugin(name, error=str(bad))
-    except BaseException as error:  # whatever code of others raises at its import, sys.exit() included
+    except BaseException as error:  # third-party code may raise anything at import, even SystemExit
         return LoadedPlugin(name, error=f"{type(error).__name__}: {error}")
 
 
 def _read_list(plugin: Any, what: str) -> list[Any]:
     value = getattr(plugin, what, [])
     if not isinstance(value, list | tuple):
-        raise BadPlugin(f"its `{what}` is no list")
+        raise BadPlugin(f"its `{what}` is not a list")
     return list(value)
 
 
 def _read_search_providers(plugin: Any) -> dict[str, Any]:
     engines = getattr(plugin, "search_providers", {})
     if not isinstance(engines, dict) or not all(isinstance(name, str) and callable(make) for name, make in engines.items()):
-        raise BadPlugin("its `search_providers` is no dict from names to what makes a search engine")
+        raise BadPlugin("its `search_providers` is not a dict of names to search engine factories")
     if taken := sorted(engines.keys() & PROVIDERS.keys()):
-        raise BadPlugin(f"{taken[0]!r} is a search engine already")
+        raise BadPlugin(f"{taken[0]!r} is already a search engine")
     return dict(engines)
 
 
@@ -206,9 +206,11 @@ def _check_plugin(tools: list[Any], hooks: list[Any]) -> None:
     names: set[str] = set()
     for tool in tools:
         if not isinstance(tool, ToolFactory):
-            raise BadPlugin(f"`tools` has a {type(tool).__name__}: make tools with @tool")
-        if not TOOL_NAME.fullmatch(tool.name) or tool.name in names:
-            raise BadPlugin(f"{tool.name!r} is no name for a tool, or there twice")
+            raise BadPlugin(f"`tools` contains a {type(tool).__name__}: create tools with @tool")
+        if not TOOL_NAME.fullmatch(tool.name):
+            raise BadPlugin(f"invalid tool name {tool.name!r}")
+        if tool.name in names:
+            raise BadPlugin(f"duplicate tool name {tool.name!r}")
         names.add(tool.name)
     if not all(callable(hook) for hook in hooks):
-        raise BadPlugin("`before_tool_call` has something that cannot be called")
+        raise BadPlugin("`before_tool_call` contains an object that is not callable")

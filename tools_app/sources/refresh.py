@@ -1,4 +1,4 @@
-"""What a worker does for the tools that come from outside: follow the rows of MCP servers and plugins."""
+"""Keep a worker's MCP servers and plugins in sync with their rows."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from tools_app.sources.plugins import LoadedPlugin
 
 
 class SourceRefresher:
-    """`look` is called now and then, and soon after `changed` is set."""
+    """The worker calls `look` periodically, and soon after `changed` is set."""
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
@@ -24,7 +24,7 @@ class SourceRefresher:
             self.changed.set()
 
     async def begin(self) -> None:
-        """Have the enabled plugins imported before the first run wants them."""
+        """Import the enabled plugins before the first run needs them."""
         names = await db.read(plugins.list_enabled)
         if names:
             await asyncio.to_thread(plugins.import_plugins, names, plugins.IMPORT_TIMEOUT_SECONDS)

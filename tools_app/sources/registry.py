@@ -1,8 +1,8 @@
-"""Which tools there are from the start: the builtins, and the `agent_tools` module of every installed app. Nothing is filtered.
+"""The tools available from the start: built-in tools and the `agent_tools` module of every installed app. Unfiltered.
 
-What comes and goes while we run, plugins and MCP servers, is added by tools_app.sources.
+tools_app.sources.tools adds plugins and MCP servers, which can change at run time.
 
-An app that is not one of ours is a plugin: its label is the plugin's id, and its tools are in `group:plugins`.
+An app outside NATIVE_APPS is a plugin: its label is the plugin's ID, and its tools are in `group:plugins`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -42,9 +42,9 @@ class RegisteredTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolRegistry:
-    """`plugins` are the ids of those that are enabled, also where they bring no tools.
+    """`plugins` are the IDs of enabled plugins, even those without tools.
 
-    `also_known` are names that a policy may use though nothing stands behind them now, such as a plugin that is off.
+    `also_known` are names that a policy may use although nothing provides them now, such as a disabled plugin.
     """
 
     tools: dict[str, RegisteredTool]
@@ -53,10 +53,10 @@ class ToolRegistry:
     search_providers: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, brought: Iterable[tuple[ToolFactory, str]]) -> "ToolRegistry":
-        """From factories, each with the id of the plugin that brings it, or "" for our own."""
+    def of(cls, provided: Iterable[tuple[ToolFactory, str]]) -> "ToolRegistry":
+        """Build a registry from factories, each with its plugin's ID, or "" for native tools."""
         tools: dict[str, RegisteredTool] = {}
-        for factory, plugin in brought:
+        for factory, plugin in provided:
             if factory.name in tools:
                 raise ImproperlyConfigured(f"there are two tools named {factory.name}")
             tools[factory.name] = RegisteredTool(factory, make_tool_facts(factory, plugin))
@@ -71,30 +71,30 @@ class ToolRegistry:
         return list_nameable({name: each.facts for name, each in self.tools.items()})
 
     def create(self, names: Iterable[str], env: ToolEnv) -> tuple[dict[str, Tool], dict[str, str]]:
-        """Those of these tools that have a place in the run, and of the others why not."""
+        """Create these tools for a run; also return why the others are unavailable."""
         env = replace(env, search_providers=self.search_providers) if self.search_providers else env
-        made: dict[str, Tool] = {}
-        declined: dict[str, str] = {}
+        created: dict[str, Tool] = {}
+        unavailable: dict[str, str] = {}
         for name in names:
             try:
-                made[name] = self.tools[name].factory.create(env)
-            except ToolUnavailable as why:
-                declined[name] = str(why)
-        return made, declined
+                created[name] = self.tools[name].factory.create(env)
+            except ToolUnavailable as reason:
+                unavailable[name] = str(reason)
+        return created, unavailable
 
     def knows(self, entry: str) -> bool:
-        """Whether a policy entry names a native tool, a group, a plugin or a plugin's tool, or fits one of them."""
+        """Whether a policy entry names or matches a native tool, a group, a plugin or a plugin's tool."""
         return entry in self.also_known or classify_entry(entry, frozenset(self.plugin_names)) != "unknown"
 
 
 def list_plugin_names(tools: Iterable[ToolFacts], plugins: Iterable[str]) -> tuple[str, ...]:
-    """Ids of the plugins and names of their tools: what a policy entry may call one of them."""
-    brought = {name for facts in tools if facts.plugin for name in (facts.plugin, facts.name)}
-    return tuple(sorted({name.lower() for name in (*brought, *plugins)}))
+    """Return plugin IDs and the names of their tools, as policy entries may use them."""
+    provided = {name for facts in tools if facts.plugin for name in (facts.plugin, facts.name)}
+    return tuple(sorted({name.lower() for name in (*provided, *plugins)}))
 
 
 def list_nameable(offered: Mapping[str, ToolFacts]) -> tuple[ToolFacts, ...]:
-    """Every tool a policy can speak of, also those natives that nothing offers yet."""
+    """Return every tool a policy can name, including native tools that nothing offers yet."""
     absent = [(name, group) for name, group in catalog.GROUP_BY_TOOL.items() if name not in offered]
     natives = (ToolFacts(name, _native_groups(group), "", name in catalog.OWNER_ONLY) for name, group in absent)
     return (*offered.values(), *natives)
@@ -102,13 +102,13 @@ def list_nameable(offered: Mapping[str, ToolFacts]) -> tuple[ToolFacts, ...]:
 
 @cache
 def load_installed() -> ToolRegistry:
-    """Everything the installed apps offer. Looked up once: apps do not come or go while a process lives."""
-    brought = [(factory, "") for name in BUILTIN_MODULES for factory in _find_factories(import_module(name))]
+    """Return everything the installed apps offer. Cached: apps don't change while a process runs."""
+    provided = [(factory, "") for name in BUILTIN_MODULES for factory in _find_factories(import_module(name))]
     for app in apps.get_app_configs():
         if app.module and module_has_submodule(app.module, DISCOVERED_MODULE):
             plugin = "" if app.name in NATIVE_APPS else app.label
-            brought += [(factory, plugin) for factory in _find_factories(import_module(f"{app.name}.{DISCOVERED_MODULE}"))]
-    return ToolRegistry.of(brought)
+            provided += [(factory, plugin) for factory in _find_factories(import_module(f"{app.name}.{DISCOVERED_MODULE}"))]
+    return ToolRegistry.of(provided)
 
 
 def _find_factories(module: ModuleType) -> list[ToolFactory]:
@@ -116,7 +116,7 @@ def _find_factories(module: ModuleType) -> list[ToolFactory]:
 
 
 def make_tool_facts(factory: ToolFactory, plugin: str) -> ToolFacts:
-    """Refuses whatever would let a tool borrow the standing of another one: policy entries go by these names."""
+    """Return the facts of a tool. Reject names that would let it pass for another tool in policy entries."""
     name = factory.name
     if plugin:
         return make_plugin_tool_facts(name, plugin, owner_only=factory.owner_only)
@@ -126,12 +126,12 @@ def make_tool_facts(factory: ToolFactory, plugin: str) -> ToolFacts:
 
 
 def make_plugin_tool_facts(name: str, plugin: str, *, owner_only: bool = False) -> ToolFacts:
-    """Of a tool that a plugin or server brings."""
+    """Return the facts of a tool from a plugin or server."""
     if {name.lower(), plugin.lower()} & (catalog.NATIVE_NAMES | catalog.ALIASES.keys()):
         raise ImproperlyConfigured(f"plugin {plugin} may not use the name of a native tool ({name})")
     return ToolFacts(name, (catalog.PLUGINS_GROUP,), plugin, owner_only)
 
 
 def _native_groups(group: str) -> tuple[str, ...]:
-    """Of a native tool: its own, if it has one, and that of all natives."""
+    """Return the groups of a native tool: its own, if any, and that of all native tools."""
     return (group, catalog.OPENCLAW_GROUP) if group else (catalog.OPENCLAW_GROUP,)

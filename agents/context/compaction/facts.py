@@ -1,4 +1,4 @@
-"""What a summary must not leave to a model: which tools failed, which files were read, which were changed. Pure."""
+"""Facts of a summary that must not depend on a model: failed tools, files read and files changed. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ PATCHED_PATH = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to)
 
 @dataclass(frozen=True, slots=True)
 class CompactionFacts:
-    """Each list without doubles, the newest last."""
+    """Each list has no duplicates; the newest item is last."""
 
     failures: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
@@ -24,17 +24,17 @@ class CompactionFacts:
 
     @classmethod
     def from_meta(cls, meta: Mapping[str, Any]) -> "CompactionFacts":
-        """Those of an earlier summary, which may come from an import: only what has the right shape."""
+        """Parse the facts of an earlier summary; ignores malformed values, because it may be imported."""
         return cls(*(_parse_strings(meta.get(name)) for name in ("toolFailures", "filesRead", "filesChanged")))
 
     def to_meta(self) -> dict[str, list[str]]:
         lists = {"toolFailures": self.failures, "filesRead": self.read, "filesChanged": self.changed}
-        return {name: list(words) for name, words in lists.items() if words}
+        return {name: list(items) for name, items in lists.items() if items}
 
     def as_text(self) -> str:
-        """Appended to a summary."""
+        """Render the text that is appended to a summary."""
         lists = (("Tools that failed", self.failures), ("Files read", self.read), ("Files changed", self.changed))
-        return "\n\n".join(f"### {title}\n\n" + "\n".join(f"- {one}" for one in words) for title, words in lists if words)
+        return "\n\n".join(f"### {title}\n\n" + "\n".join(f"- {item}" for item in items) for title, items in lists if items)
 
 
 @dataclass(slots=True)
@@ -45,28 +45,28 @@ class _FactCollector:
 
 
 def collect_facts(messages: Iterable[Message], before: CompactionFacts) -> CompactionFacts:
-    """What these messages add to what was known before them."""
-    found = _FactCollector(list(before.failures), list(before.read), list(before.changed))
-    asked: dict[str, ToolCallRequest] = {}
+    """Add the facts of these messages to the earlier ones."""
+    facts = _FactCollector(list(before.failures), list(before.read), list(before.changed))
+    open_calls: dict[str, ToolCallRequest] = {}
     for message in messages:
         match message:
             case AssistantMessage(tool_calls=calls):
-                asked |= {call.id: call for call in calls}
+                open_calls |= {call.id: call for call in calls}
             case ToolResultMessage(call_id=call_id, name=name, text=text, is_error=True):
-                words = " ".join(remove_untrusted_text(text).split())  # a stranger's words would be torn out of their envelope
-                found.failures.append(
-                    f"{_inline_code(name)}: {words[:MAX_FAILURE_LENGTH]}{'…' if len(words) > MAX_FAILURE_LENGTH else ''}"
+                error = " ".join(remove_untrusted_text(text).split())  # shortened, untrusted text would lose its envelope
+                facts.failures.append(
+                    f"{_inline_code(name)}: {error[:MAX_FAILURE_LENGTH]}{'…' if len(error) > MAX_FAILURE_LENGTH else ''}"
                 )
-                asked.pop(call_id, None)
-            case ToolResultMessage(call_id=call_id) if call_id in asked:
-                call = asked.pop(call_id)
+                open_calls.pop(call_id, None)
+            case ToolResultMessage(call_id=call_id) if call_id in open_calls:
+                call = open_calls.pop(call_id)
                 paths = [_inline_code(path) for path in _list_paths(call)]
                 if call.name in READING_TOOLS:
-                    found.read += paths
+                    facts.read += paths
                 elif call.name in CHANGING_TOOLS:
-                    found.changed += paths
+                    facts.changed += paths
     return CompactionFacts(
-        _keep_newest(found.failures, MAX_FAILURES), _keep_newest(found.read, MAX_FILES), _keep_newest(found.changed, MAX_FILES)
+        _keep_newest(facts.failures, MAX_FAILURES), _keep_newest(facts.read, MAX_FILES), _keep_newest(facts.changed, MAX_FILES)
     )
 
 
@@ -81,9 +81,9 @@ def _inline_code(text: str) -> str:
     return f"`{' '.join(text.replace('`', ' ').split())[:200]}`"
 
 
-def _keep_newest(words: list[str], most: int) -> tuple[str, ...]:
-    """Said again counts as said later."""
-    return tuple(reversed(list(dict.fromkeys(reversed(words)))[:most]))
+def _keep_newest(items: list[str], limit: int) -> tuple[str, ...]:
+    """Drop duplicates, keeping the later one, and limit the length."""
+    return tuple(reversed(list(dict.fromkeys(reversed(items)))[:limit]))
 
 
 def _parse_strings(value: object) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""A conversation that has grown too long: where to cut it, and a summary of what is cut off. Pure: the model is `ask`.
+"""Decide where to cut a history that is too long, and summarize the older part. Pure: the model is `ask`.
 
-What stays, stays word for word, and a tool call is never parted from its result. What goes is summarised in stages: in parts of
-a share of the model's context, then the parts' summaries into one. Where even that is too long the pieces get smaller, a few
-times; what still cannot be summarised is left out, and the summary says so.
+The newer part is kept verbatim, and a tool call is never separated from its result. The older part is summarized in stages: in
+chunks that fit in a share of the model's context, then the chunks' summaries are merged. If a chunk is still too long, it is
+split a few times; what still can't be summarized is left out, and the summary says so.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,33 +16,33 @@ from agents.llm.base import FailureKind, ProviderError
 from agents.llm.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from tools_app.core.untrusted_markers import remove_untrusted_text
 
-SummaryModel = Callable[[str], Awaitable[str]]  # a request in, a summary out; ProviderError when there is none
+SummaryModel = Callable[[str], Awaitable[str]]  # prompt -> summary; raises ProviderError
 
-CHUNK_SHARE = 0.4  # of the context for one part; estimates may be a fifth too low, and instructions and answer need room too
-MIN_CHUNK_TOKENS = 500  # tokens: smaller parts would be all instructions
-MAX_SPLIT_RETRIES = 3  # halvings of a part that is refused
-MAX_CALLS = 32  # of one compaction, whatever happens
+CHUNK_SHARE = 0.4  # of the context per chunk; estimates may be 20% too low, and instructions and answer need room too
+MIN_CHUNK_TOKENS = 500  # smaller chunks would be mostly instructions
+MAX_SPLIT_RETRIES = 3  # times a rejected chunk is halved
+MAX_CALLS = 32  # model calls per compaction
 MAX_SUMMARY_LENGTH = 16_000  # characters
-MAX_QUOTE_LENGTH, MAX_QUOTES = 200, 20  # of what users said in a part that could not be summarised
+MAX_QUOTE_LENGTH, MAX_QUOTES = 200, 20  # of user messages in a chunk that could not be summarized
 TOO_LONG_REASON = "too long for the model"
-# Why a part is tried again in smaller pieces. Any other failure is the provider's, and says nothing about the length.
+# Failures after which a chunk is split. Others are the provider's fault and say nothing about the length.
 TOO_LONG_KINDS = (FailureKind.CONTEXT_OVERFLOW, FailureKind.EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryItem:
-    """A message with its place in the transcript. What `opens` the run at work stays with the model whatever is cut."""
+    """A message with its transcript position. The message that `opens` the current run is never cut."""
 
     message: Message
     position: int
     id: str = ""
     opens: bool = False
-    is_untrusted: bool = False  # from a run with limits that the one at work has not
+    is_untrusted: bool = False  # from a run with limits that the current run doesn't have
 
 
 @dataclass(frozen=True, slots=True)
 class KeepLimits:
-    """What may stay word for word: so many tokens, and not more turns or messages than these, where they are limited."""
+    """How much to keep verbatim: a number of tokens, and optionally a maximum number of turns or messages."""
 
     tokens: int
     turns: int | None = None
@@ -50,31 +50,31 @@ class KeepLimits:
 
 
 def find_cut_points(parts: Sequence[HistoryItem]) -> list[int]:
-    """Where it may be cut: before these indexes (the last may be the end). Never between a call and its result.
+    """Return indexes before which the history can be cut (the last may be the end), never between a call and its result.
 
-    The order of the model's history differs from the transcript's where somebody spoke during a run. The cut is remembered as a
-    place in the transcript, so it must be one in both.
+    The model's history is ordered differently than the transcript if a message arrived during a run. The cut is stored as a
+    transcript position, so it must be a valid cut in both orders.
     """
     highest = list(accumulate((part.position for part in parts), max))
     lowest = list(accumulate((part.position for part in reversed(parts)), min))[::-1]
-    found, unanswered = [], set[str]()
+    points, unanswered = [], set[str]()
     for index, part in enumerate(parts):
         match part.message:
             case AssistantMessage(tool_calls=calls):
                 if index:
-                    found.append(index)  # whatever is unanswered before another answer stays so
+                    points.append(index)  # calls unanswered before another answer stay unanswered
                 unanswered = {call.id for call in calls}
             case ToolResultMessage(call_id=call_id):
                 unanswered.discard(call_id)
         if not unanswered:
-            found.append(index + 1)
-    return [at for at in dict.fromkeys(found) if at == len(parts) or highest[at - 1] < lowest[at]]
+            points.append(index + 1)
+    return [at for at in dict.fromkeys(points) if at == len(parts) or highest[at - 1] < lowest[at]]
 
 
 def choose_cut(parts: Sequence[HistoryItem], keep: KeepLimits) -> int:
-    """How many of the oldest parts to summarise, so that what stays is within `keep`; 0 when there is nothing to gain.
+    """Return how many of the oldest parts to summarize so that the rest is within `keep`; 0 if nothing would be gained.
 
-    Whole turns are kept if that is possible, else whole answers with their results, at least the last of them.
+    Keeps whole turns if possible, otherwise whole answers with their results, at least the last one.
     """
     sizes = [token_count.count_message_tokens(part.message) for part in parts]
     opening = [index for index, part in enumerate(parts) if part.opens]
@@ -88,7 +88,7 @@ def choose_cut(parts: Sequence[HistoryItem], keep: KeepLimits) -> int:
             and (keep.messages is None or len(stays) <= keep.messages)
         )
 
-    # Something must stay: the prompt of the run at work, or the last messages.
+    # Something must stay: the prompt of the current run, or the last messages.
     possible = [at for at in find_cut_points(parts) if at < len(parts) or opening]
     turns = [at for at in possible if at < len(parts) and isinstance(parts[at].message, UserMessage)]
     chosen = next((at for at in [0, *turns] if fits(at)), None)
@@ -100,13 +100,15 @@ def choose_cut(parts: Sequence[HistoryItem], keep: KeepLimits) -> int:
 @dataclass(frozen=True, slots=True)
 class Summary:
     text: str
-    left_out: int = 0  # messages that could not be summarised
+    left_out: int = 0  # messages that could not be summarized
 
 
-async def summarize_messages(messages: Sequence[Message], *, before: str, wish: str, ask: SummaryModel, window: int) -> Summary:
-    """What the messages say, behind what a summary `before` them said. Raises the ProviderError that is not about the length."""
+async def summarize_messages(
+    messages: Sequence[Message], *, before: str, instructions: str, ask: SummaryModel, window: int
+) -> Summary:
+    """Summarize the previous summary `before` and the messages. Raises ProviderErrors that are not about length."""
     room = max(MIN_CHUNK_TOKENS, int(window * CHUNK_SHARE))
-    work = _Summarizer(ask, wish, room)
+    work = _Summarizer(ask, instructions, room)
     pieces = [_Chunk(prompts.render_messages(unit), len(unit)) for unit in _split_units(messages)]
     if before:
         pieces.insert(0, _Chunk(f"{summary_prompt.PREVIOUS_SUMMARY_HEADING}\n{before}", 0))
@@ -114,37 +116,37 @@ async def summarize_messages(messages: Sequence[Message], *, before: str, wish: 
     tasks = [prompts.PART_PROMPT.format(number=n, count=len(chunks)) if len(chunks) > 1 else "" for n in range(1, len(chunks) + 1)]
     summaries = [await work.summary(chunk, task, MAX_SPLIT_RETRIES) for chunk, task in zip(chunks, tasks, strict=True)]
     text = prompts.shorten_middle(await work.merge(summaries, MAX_SPLIT_RETRIES), MAX_SUMMARY_LENGTH, MAX_SUMMARY_LENGTH // 4)
-    if work.left_out:  # said by us, since a model that merged the parts may have dropped it
+    if work.left_out:  # added here, because the model may drop it when merging
         text = f"{_omission_note(work.left_out, TOO_LONG_REASON)}\n\n{text}"
     return Summary(text, work.left_out)
 
 
 def summarize_without_model(messages: Sequence[Message], before: str, why: str) -> Summary:
-    """No model is asked: the words say that something is missing, and what users had asked for."""
+    """Build a placeholder that says what is missing and quotes user messages, without asking a model."""
     count = sum(not isinstance(message, ToolResultMessage) for message in messages)
-    asked = [message for message in messages if isinstance(message, UserMessage)]
-    words = "\n".join(part for part in (before, _omission_note(count, why), _quote_requests(asked)) if part)
-    return Summary(prompts.shorten_middle(words, MAX_SUMMARY_LENGTH, MAX_SUMMARY_LENGTH // 4), count)
+    requests = [message for message in messages if isinstance(message, UserMessage)]
+    text = "\n".join(part for part in (before, _omission_note(count, why), _quote_requests(requests)) if part)
+    return Summary(prompts.shorten_middle(text, MAX_SUMMARY_LENGTH, MAX_SUMMARY_LENGTH // 4), count)
 
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Messages that are not parted, as text; or a summary, which counts none and is never shortened to its first words."""
+    """Text of messages that belong together; or a summary, which has count 0 and is never shortened to its first line."""
 
     text: str
     count: int
 
 
 class _Summarizer:
-    """One compaction: counts its calls, and remembers what had to be left out."""
+    """One compaction: limits its model calls and counts omitted messages."""
 
-    def __init__(self, ask: SummaryModel, wish: str, room: int) -> None:
-        self._ask, self._instructions, self._room = ask, wish, room
+    def __init__(self, ask: SummaryModel, instructions: str, room: int) -> None:
+        self._ask, self._instructions, self._room = ask, instructions, room
         self._calls = 0
         self.left_out = 0
 
     async def summary(self, pieces: Sequence[_Chunk], task: str, tries: int) -> str:
-        """Of one part; of its halves if it is refused as too long."""
+        """Summarize one chunk, or its halves if it is rejected as too long."""
         texts = [piece.text for piece in pieces]
         answer = await self._ask_model(texts, task)
         if answer is not None:
@@ -158,31 +160,31 @@ class _Summarizer:
             return await self.summary([_Chunk(prompts.shorten_middle(texts[0], size, size // 3), pieces[0].count)], task, tries - 1)
         count = sum(piece.count for piece in pieces)
         self.left_out += count
-        words = [_first_line(piece.text) if piece.count else piece.text for piece in pieces[:MAX_QUOTES]]
-        return "\n".join([_omission_note(count, TOO_LONG_REASON), *words])
+        lines = [_first_line(piece.text) if piece.count else piece.text for piece in pieces[:MAX_QUOTES]]
+        return "\n".join([_omission_note(count, TOO_LONG_REASON), *lines])
 
     async def merge(self, summaries: Sequence[str], tries: int) -> str:
-        """One summary of several, in as many rounds as they need; put side by side where that is refused."""
+        """Merge several summaries into one, in as many rounds as needed; concatenate them if the model rejects them."""
         while len(summaries) > 1:
             groups = _pack_chunks([_Chunk(text, 0) for text in summaries], self._room)
             if not tries or len(groups) == len(summaries):
                 return "\n\n".join(summaries)
             tries -= 1
-            made = []
+            merged = []
             for group in groups:
                 texts = [piece.text for piece in group]
                 answer = await self._ask_model(texts, prompts.MERGE_PROMPT) if len(texts) > 1 else texts[0]
-                made.append("\n\n".join(texts) if answer is None else answer)
-            summaries = made
+                merged.append("\n\n".join(texts) if answer is None else answer)
+            summaries = merged
         return summaries[0] if summaries else ""
 
     async def _ask_model(self, texts: Sequence[str], task: str) -> str | None:
-        """None: it is too long, or too much was asked already."""
+        """Return None if the request is too long or the call limit is reached."""
         if self._calls >= MAX_CALLS:
             return None
         self._calls += 1
         try:
-            answer = await self._ask(prompts.build_summary_request(texts, task=task, wish=self._instructions))
+            answer = await self._ask(prompts.build_summary_request(texts, task=task, instructions=self._instructions))
         except ProviderError as error:
             if error.kind in TOO_LONG_KINDS:
                 return None
@@ -191,7 +193,7 @@ class _Summarizer:
 
 
 def _split_units(messages: Sequence[Message]) -> list[Sequence[Message]]:
-    """The smallest runs of messages that are not parted."""
+    """Split into the smallest groups of messages that must stay together."""
     parts = [HistoryItem(message, index) for index, message in enumerate(messages)]
     ends = find_cut_points(parts)
     ends = ends if ends and ends[-1] == len(messages) else [*ends, len(messages)]
@@ -199,7 +201,7 @@ def _split_units(messages: Sequence[Message]) -> list[Sequence[Message]]:
 
 
 def _pack_chunks(pieces: Sequence[_Chunk], room: int) -> list[list[_Chunk]]:
-    """Neighbours together, as many as the room holds; one that is too large by itself is shortened to it."""
+    """Group adjacent pieces into chunks that fit; a piece that is too large alone is shortened."""
     chunks: list[list[_Chunk]] = []
     left = 0
     for piece in pieces:
@@ -216,14 +218,14 @@ def _pack_chunks(pieces: Sequence[_Chunk], room: int) -> list[list[_Chunk]]:
 
 
 def _omission_note(count: int, why: str) -> str:
-    return f"[{count} messages stand here in the conversation and could not be summarised: {why}.]" if count else ""
+    return f"[{count} messages are missing here because they could not be summarized: {why}.]" if count else ""
 
 
-def _quote_requests(asked: Sequence[UserMessage]) -> str:
-    lines = [f"- {line}" for message in asked[-MAX_QUOTES:] if (line := _first_line(message.text))]
-    return "\n".join(["The user had said:", *lines]) if lines else ""
+def _quote_requests(requests: Sequence[UserMessage]) -> str:
+    lines = [f"- {line}" for message in requests[-MAX_QUOTES:] if (line := _first_line(message.text))]
+    return "\n".join(["The user wrote:", *lines]) if lines else ""
 
 
 def _first_line(text: str) -> str:
-    words = " ".join(remove_untrusted_text(text).split())  # else a stranger's words would stand there without their envelope
-    return words if len(words) <= MAX_QUOTE_LENGTH else words[: MAX_QUOTE_LENGTH - 1] + "…"
+    line = " ".join(remove_untrusted_text(text).split())  # shortened, untrusted text would lose its envelope
+    return line if len(line) <= MAX_QUOTE_LENGTH else line[: MAX_QUOTE_LENGTH - 1] + "…"

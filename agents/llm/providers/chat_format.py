@@ -1,6 +1,6 @@
-"""The chat-completions format, both ways: our request as its JSON, its chunks as our events. Knows no network.
+"""Convert requests and responses to and from the chat-completions format. Does no networking.
 
-The direct provider speaks it over HTTP; litellm takes and gives the same shapes.
+The direct provider uses it over HTTP; litellm has the same shapes.
 """
 
 import base64
@@ -45,7 +45,7 @@ def to_wire_messages(request: ModelRequest, dialect: EndpointDialect) -> list[di
 
 
 def move_tool_images(messages: Iterable[Message]) -> Iterator[Message]:
-    """Images of tools in a user's message behind all results of their turn: the only place where every provider takes them."""
+    """Move images of tool results to a user message after all results of their turn, where every provider accepts them."""
     waiting: list[ToolResultMessage] = []
     for message in messages:
         if isinstance(message, ToolResultMessage):
@@ -60,8 +60,8 @@ def move_tool_images(messages: Iterable[Message]) -> Iterator[Message]:
 
 def _build_image_message(results: Sequence[ToolResultMessage]) -> UserMessage:
     names = ", ".join(f'"{image.name}" of {result.name}' for result in results for image in result.images)
-    words = f"[Not written by the user: images that tools returned, in this order: {names}]"
-    return UserMessage(words, tuple(image for result in results for image in result.images))
+    text = f"[Not written by the user: images that tools returned, in this order: {names}]"
+    return UserMessage(text, tuple(image for result in results for image in result.images))
 
 
 def to_wire_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def to_wire_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
 
 
 def _is_empty(message: Message) -> bool:
-    """An answer with neither text nor calls, for example stopped at once: providers refuse it."""
+    """Whether an answer has neither text nor calls, for example because it was stopped early: providers reject it."""
     return isinstance(message, AssistantMessage) and not message.text and not message.tool_calls
 
 
@@ -93,11 +93,11 @@ def _to_wire_message(message: Message, dialect: EndpointDialect) -> dict[str, An
 
 def _to_wire_user(message: UserMessage, dialect: EndpointDialect) -> str | list[dict[str, Any]]:
     if not message.images:
-        return message.words
+        return message.full_text
     if not dialect.images:
         return text_without_images(message)
-    said = [{"type": "text", "text": message.words}] if message.words else []
-    return said + [{"type": "image_url", "image_url": {"url": to_data_url(image)}} for image in message.images]
+    blocks = [{"type": "text", "text": message.full_text}] if message.full_text else []
+    return blocks + [{"type": "image_url", "image_url": {"url": to_data_url(image)}} for image in message.images]
 
 
 def to_data_url(image: Image) -> str:
@@ -105,11 +105,11 @@ def to_data_url(image: Image) -> str:
 
 
 def text_without_images(message: UserMessage) -> str:
-    """For a model that has turned out to take none."""
+    """Replace images with notes, for a model that turned out to accept none."""
     notes = (
         f'[Attached image "{image.name}" ({image.mime_type}); not shown: this model takes no images]' for image in message.images
     )
-    return "\n\n".join(part for part in (message.words, *notes) if part)
+    return "\n\n".join(part for part in (message.full_text, *notes) if part)
 
 
 def _to_wire_call(call: ToolCallRequest, dialect: EndpointDialect) -> dict[str, Any]:
@@ -122,16 +122,16 @@ class _PartialCall:
     id: str
     name: str
     arguments: str = ""
-    told: int = 0  # characters of the arguments passed on
+    sent: int = 0  # characters of the arguments already yielded
 
 
 class AnswerAssembler:
-    """Puts the chunks of one answer together. `read` each chunk, pass on what `news` has, and `finished` at the end."""
+    """Assembles the chunks of one answer: `read` each chunk, yield the events of `news`, and call `finished` at the end."""
 
     def __init__(self, *, secret: str = "") -> None:
         self.finish_reason = ""
         self.usage = Usage()
-        self.secret = secret  # to keep it out of the words of a failure
+        self.secret = secret  # removed from error messages
         self._texts: list[str] = []
         self._thoughts: list[str] = []
         self._texts_sent = 0
@@ -150,7 +150,7 @@ class AnswerAssembler:
             raise error_from_stream(chunk, secret=self.secret)
         if choices := chunk.get("choices"):
             choice = choices[0]
-            if delta := choice.get("delta") or choice.get("message"):  # "message": a server that does not stream
+            if delta := choice.get("delta") or choice.get("message"):  # "message": from a server that does not stream
                 if content := delta.get("content") or delta.get("refusal"):
                     if isinstance(content, str):
                         self.add_text(content)
@@ -167,7 +167,7 @@ class AnswerAssembler:
             self.usage = parse_usage(usage)
 
     def news(self) -> Iterator[StreamEvent]:
-        """What has come since last asked. Chunks that arrived together go on together: half the work for all behind us."""
+        """Yield what arrived since the last call. Chunks that arrived together are merged, which halves the work downstream."""
         if self._thoughts_sent < len(self._thoughts):
             yield ThinkingDelta("".join(self._thoughts[self._thoughts_sent :]))
             self._thoughts_sent = len(self._thoughts)
@@ -175,9 +175,9 @@ class AnswerAssembler:
             yield TextDelta("".join(self._texts[self._texts_sent :]))
             self._texts_sent = len(self._texts)
         for index, call in enumerate(self._calls):
-            if call.told < len(call.arguments):
-                yield CallDelta(index, call.name, call.arguments[call.told :])
-                call.told = len(call.arguments)
+            if call.sent < len(call.arguments):
+                yield CallDelta(index, call.name, call.arguments[call.sent :])
+                call.sent = len(call.arguments)
 
     def finished(self) -> Finished:
         calls = tuple(_parse_call(call) for call in self._calls)
@@ -195,7 +195,7 @@ class AnswerAssembler:
                 self.add_thought(thinking if isinstance(thinking, str) else "".join(part.get("text", "") for part in thinking))
 
     def add_call(self, delta: dict[str, Any]) -> None:
-        """Parts of one call share an index. Some servers leave it out, others use 0 for every one of several calls."""
+        """Add a part of a call. Parts share an index, but some servers omit it and others use 0 for all calls."""
         function = delta.get("function") or {}
         index, call_id, name = delta.get("index"), delta.get("id") or "", function.get("name") or ""
         call = self._call_at.get(index)

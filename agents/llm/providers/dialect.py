@@ -1,9 +1,9 @@
-"""What one endpoint does not understand, learned from its refusals. Pure.
+"""Learn from an endpoint's errors which features it does not support. Pure.
 
-"OpenAI-compatible" has dialects: Mistral refuses `stream_options` and call ids that are not nine letters or digits, DeepSeek
-wants the thinking behind a tool call sent back, OpenAI's newer models take tools only on /responses, many models take no
-images. A table of hosts would be wrong next month and never knows self-hosted servers, so the refusal itself is read: the
-request is changed and sent again, and the endpoint is remembered for as long as the process lives.
+"OpenAI-compatible" has dialects: Mistral rejects `stream_options` and call IDs that are not nine letters or digits, DeepSeek
+wants the thinking of a tool call sent back, OpenAI's newer models accept tools only on /responses, many models accept no
+images. A table of hosts would soon be outdated and never cover self-hosted servers, so the error itself is read: the request is
+changed and sent again, and the result is remembered per endpoint until the process ends.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ NINE_CHARACTER_ID = re.compile(r"[A-Za-z0-9]{9}")
 
 @dataclass(frozen=True, slots=True)
 class EndpointDialect:
-    responses: bool = False  # is to be asked on /responses instead of /chat/completions
+    responses: bool = False  # use /responses instead of /chat/completions
     usage_on_request: bool = True  # understands stream_options
     effort: bool = True  # understands reasoning_effort
     thinking_back: bool = False  # wants reasoning_content in earlier answers
@@ -34,29 +34,29 @@ class EndpointDialect:
     completion_limit: bool = False  # calls max_tokens max_completion_tokens
 
 
-def learn_from_error(dialect: EndpointDialect, words: str) -> EndpointDialect | None:
-    """The dialect that avoids this refusal, or None when there is nothing left to change."""
-    words = words.lower()
+def learn_from_error(dialect: EndpointDialect, text: str) -> EndpointDialect | None:
+    """Return the dialect that avoids this error, or None if there is nothing left to change."""
+    text = text.lower()
     learned = dialect
-    if "v1/responses" in words:
+    if "v1/responses" in text:
         learned = replace(dialect, responses=True)
-    elif "max_completion_tokens" in words and "max_tokens" in words:
+    elif "max_completion_tokens" in text and "max_tokens" in text:
         learned = replace(dialect, completion_limit=True)
-    elif "tool call id" in words and "length of 9" in words:
+    elif "tool call id" in text and "length of 9" in text:
         learned = replace(dialect, short_call_ids=True)
-    elif "reasoning_content" in words:
+    elif "reasoning_content" in text:
         learned = replace(dialect, thinking_back=True)
-    elif "stream_options" in words:
+    elif "stream_options" in text:
         learned = replace(dialect, usage_on_request=False)
-    elif any(refusal in words for refusal in NO_IMAGES_PHRASES):
+    elif any(refusal in text for refusal in NO_IMAGES_PHRASES):
         learned = replace(dialect, images=False)
-    elif "reasoning_effort" in words or "reasoning.effort" in words:
+    elif "reasoning_effort" in text or "reasoning.effort" in text:
         learned = replace(dialect, effort=False)
     return learned if learned != dialect else None
 
 
 def to_endpoint_call_id(dialect: EndpointDialect, call_id: str) -> str:
-    """The id of a tool call as this endpoint takes it; the same id always becomes the same."""
+    """Convert a call ID to one this endpoint accepts; always the same for the same ID."""
     if not dialect.short_call_ids or NINE_CHARACTER_ID.fullmatch(call_id):
         return call_id
     return hashlib.sha256(call_id.encode()).hexdigest()[:9]

@@ -1,7 +1,7 @@
-"""Every provider the direct one does not speak to, through litellm: the only module that imports it.
+"""All providers that are not used directly, through litellm. The only module that imports it.
 
-The import takes 3.4 s and 173 MB, so it happens on first use, in a thread. litellm's own retries, callbacks, price download
-and .env reading are off: trying again is `agents.llm.retry`, and settings come from where the operator put them.
+The import takes 3.4 s and 173 MB, so it happens on first use, in a thread. litellm's retries, callbacks, price download and .env
+reading are off: `agents.llm.retry` retries, and settings come from the environment.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from agents.llm.providers.chat_format import AnswerAssembler, to_wire_messages, 
 from agents.llm.providers.dialect import EndpointDialect
 from agents.llm.providers.parameters import build_chat_parameters
 
-# "litellm.RateLimitError: RateLimitError: OpenAIException - the words"
+# "litellm.RateLimitError: RateLimitError: OpenAIException - the text"
 ERROR_PREFIXES = re.compile(r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?:: | - |\.\s*))+")
 DISCONNECT_PHRASES = ("payload is not completed", "peer closed", "incomplete chunked read", "connection reset", "disconnected")
 THOUGHT_SIGNATURE = (
@@ -28,21 +28,21 @@ THOUGHT_SIGNATURE = (
 
 
 def import_in_background() -> None:
-    """Begin the import in the background, when a configured model will need it."""
+    """Start the import in the background."""
     threading.Thread(target=_import_litellm, name="litellm-import", daemon=True).start()
 
 
 @cache
 def _import_litellm() -> Any:
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise the import calls out for prices
-    os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")  # and the first call for this
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise the import downloads prices
+    os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")  # and the first call downloads this
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # otherwise it reads a .env file from the working directory
     import litellm
 
     litellm.suppress_debug_info = True  # prints to the terminal on errors
     litellm.telemetry = False
-    litellm.drop_params = True  # what a model does not know (reasoning_effort) is left out
-    litellm.modify_params = True  # and what a provider insists on (a first user message, no thinking) is mended
+    litellm.drop_params = True  # drop what a model does not support (reasoning_effort)
+    litellm.modify_params = True  # and fix what a provider requires (a first user message, no thinking)
     return litellm
 
 
@@ -62,7 +62,7 @@ class LiteLLMProvider:
 
 
 async def _stream_chunks(request: ModelRequest) -> AsyncGenerator[Any, None]:
-    """litellm's chunks within our time limits, its exceptions as ours."""
+    """Yield litellm's chunks within our timeouts, converting its exceptions."""
     litellm = await asyncio.to_thread(_import_litellm)
     response: Any = None
     try:
@@ -74,8 +74,8 @@ async def _stream_chunks(request: ModelRequest) -> AsyncGenerator[Any, None]:
             async with asyncio.timeout(request.timeouts.between_chunks):
                 chunk = await anext(response, None)
     except TimeoutError as error:
-        raise ProviderError(FailureKind.TIMEOUT, "the model fell silent and the time limit passed") from error
-    except Exception as error:  # its adapters raise whatever the provider's library does
+        raise ProviderError(FailureKind.TIMEOUT, "the model stopped sending data (timeout)") from error
+    except Exception as error:  # adapters raise any exception of the provider's library
         raise to_provider_error(error, secret=request.credentials.api_key) from error
     finally:
         if response is not None:
@@ -91,12 +91,12 @@ def _build_parameters(request: ModelRequest) -> dict[str, Any]:
         "stream_options": {"include_usage": True},
         "num_retries": 0,
         "max_retries": 0,
-        # Ours strike first; this one only makes sure that nothing below us waits for ever.
+        # Our own timeouts come first; this one only makes sure that nothing waits forever.
         "timeout": timeouts.first_byte + timeouts.between_chunks,
     }
     if request.tools:
         parameters["tools"] = to_wire_tools(request.tools)
-        # Tools make litellm import its proxy server, for MCP servers it might know, and that needs packages nobody installed.
+        # With tools, litellm imports its proxy server to look for MCP servers, which needs packages that are not installed.
         parameters["_skip_mcp_handler"] = True
     if request.thinking not in ("", "off"):
         parameters["reasoning_effort"] = request.thinking
@@ -110,7 +110,7 @@ def _build_parameters(request: ModelRequest) -> dict[str, Any]:
 
 
 def _chunk_to_dict(chunk: Any) -> dict[str, Any]:
-    """What `Answer` reads of a chunk. Not model_dump: it costs more than all the rest together."""
+    """Return what `AnswerAssembler` reads from a chunk. Not model_dump, which costs more than everything else together."""
     read: dict[str, Any] = {"choices": []}
     if chunk.choices:
         choice = chunk.choices[0]
@@ -131,11 +131,11 @@ def _chunk_to_dict(chunk: Any) -> dict[str, Any]:
 
 
 def to_provider_error(error: Exception, *, secret: str) -> ProviderError:
-    """By status and words. A failed connection and an error inside a stream have a made-up status, so only words."""
+    """Convert by status and text. Connection and stream errors have a made-up status, so only their text counts."""
     if type(error).__name__ == "MidStreamFallbackError":
         error = getattr(error, "original_exception", None) or error
-    words = ERROR_PREFIXES.sub("", getattr(error, "message", "") or str(error))
-    haystack = f"{getattr(error, 'code', '')} {words}".lower()
+    text = ERROR_PREFIXES.sub("", getattr(error, "message", "") or str(error))
+    haystack = f"{getattr(error, 'code', '')} {text}".lower()
     status = getattr(error, "status_code", None)
     match type(error).__name__:
         case "Timeout":
@@ -147,9 +147,9 @@ def to_provider_error(error: Exception, *, secret: str) -> ProviderError:
             kind = FailureKind.CUT if any(broken in haystack for broken in DISCONNECT_PHRASES) else classify_text(haystack)
         case _ if status:
             kind = classify_status(int(status), haystack)
-        case _:  # not a provider's answer at all: a missing package, a model name nobody knows
+        case _:  # not from the provider: a missing package or an unknown model name
             kind = FailureKind.FORMAT
-    shown = shorten_message(words, secret=secret) or type(error).__name__
+    shown = shorten_message(text, secret=secret) or type(error).__name__
     headers = getattr(error, "litellm_response_headers", None) or getattr(getattr(error, "response", None), "headers", None) or {}
     return ProviderError(
         kind, f"{shown} (HTTP {status})" if status else shown, status=status, retry_after=parse_retry_after(headers)

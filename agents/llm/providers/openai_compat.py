@@ -1,6 +1,6 @@
 """OpenAI-compatible endpoints over aiohttp and server-sent events: the fast path.
 
-One attempt, one connection pool for the process. Knows nothing of retries or prices; the format is `chat_format`.
+Makes one attempt and has one connection pool per process. Retries and prices are handled elsewhere; see `chat_format`.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from agents.llm.providers.responses_format import ResponsesAssembler, build_resp
 
 log = logging.getLogger(__name__)
 
-# (path, how a request is put, how the stream is read)
+# (path, request builder, stream reader)
 CHAT_COMPLETIONS = ("/chat/completions", build_chat_body, AnswerAssembler)
 RESPONSES = ("/responses", build_responses_body, ResponsesAssembler)
-MAX_LINE_BYTES = 16 << 20  # bytes; a server that never ends its line must not fill our memory
+MAX_LINE_BYTES = 16 << 20  # a server that never ends its line must not fill our memory
 MAX_ERROR_BYTES = 64 << 10
-AFTER_FINISH_SECONDS = 5.0  # for the usage, which comes last, and [DONE], which some leave out
-DRAIN_SECONDS = 1.0  # for the end of a body whose last event has been read, so that its connection can be used again
+AFTER_FINISH_SECONDS = 5.0  # for the usage, which comes last, and [DONE], which some servers omit
+DRAIN_SECONDS = 1.0  # for the end of a body after its last event, so that the connection can be reused
 
 
 class OpenAICompatProvider:
@@ -41,15 +41,15 @@ class OpenAICompatProvider:
         clock = asyncio.get_running_loop().time
         deadline = clock() + request.timeouts.first_byte
         response, answer = await self._open(request, deadline)
-        patience = TimedReader(response.content, deadline - clock())
+        reader = TimedReader(response.content, deadline - clock())
         try:
-            ended = response.content_type == "application/json"  # a server that does not stream answers whole
+            ended = response.content_type == "application/json"  # from a server that does not stream
             if ended:
-                answer.read(_parse_json(await _read_all(patience, MAX_LINE_BYTES)))
+                answer.read(_parse_json(await _read_all(reader, MAX_LINE_BYTES)))
             rest = b""
             while not ended:
                 try:
-                    chunk = await _read_chunk(patience)
+                    chunk = await _read_chunk(reader)
                 except ProviderError:
                     if answer.finish_reason:
                         break  # only the usage is missing
@@ -61,7 +61,7 @@ class OpenAICompatProvider:
                 if len(rest) > MAX_LINE_BYTES:
                     raise ProviderError(FailureKind.FORMAT, "the endpoint sent a line of more than 16 MB")
                 for line in lines:
-                    # Everything but data lines is a comment (OpenRouter's sign of life) or a field nobody uses here.
+                    # Everything but data lines is a comment (OpenRouter's keep-alive) or an unused field.
                     if line.startswith(b"data:"):
                         data = line[5:].strip()
                         if data == b"[DONE]":
@@ -71,15 +71,15 @@ class OpenAICompatProvider:
                             answer.read(_parse_json(data))
                 for event in answer.news():
                     yield event
-                patience.change(AFTER_FINISH_SECONDS if answer.finish_reason else request.timeouts.between_chunks)
+                reader.change(AFTER_FINISH_SECONDS if answer.finish_reason else request.timeouts.between_chunks)
             if not ended and not answer.finish_reason:
                 raise ProviderError(FailureKind.CUT, "the stream ended before the answer was complete")
             self._drain_in_background(response)
         except BaseException:
-            response.close()  # not complete, failed or abandoned: the server must learn that nobody reads any more
+            response.close()  # incomplete, failed or canceled: the server must notice that the client is gone
             raise
         finally:
-            patience.end()
+            reader.end()
         for event in answer.news():
             yield event
         yield answer.finished()
@@ -90,7 +90,7 @@ class OpenAICompatProvider:
             await session.close()
 
     async def _open(self, request: ModelRequest, deadline: float) -> tuple[aiohttp.ClientResponse, AnswerAssembler]:
-        """Send the request; again when the endpoint's refusal tells how to put it differently."""
+        """Send the request, and again if the endpoint's error shows how to change it."""
         credentials = request.credentials
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         if credentials.api_key:
@@ -112,13 +112,13 @@ class OpenAICompatProvider:
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 raise _connection_error(error, url) from error
             if response.status == 200 and response.content_type != "text/html":
-                self._dialects[endpoint] = dialect  # only now: a refusal may have quoted the prompt and taught us nonsense
+                self._dialects[endpoint] = dialect  # only after success: an error may have quoted the prompt and misled us
                 return response, kind_of_answer(secret=credentials.api_key)
-            patience = TimedReader(response.content, deadline - clock())
+            reader = TimedReader(response.content, deadline - clock())
             try:
-                refusal = await _read_all(patience, MAX_ERROR_BYTES)
+                refusal = await _read_all(reader, MAX_ERROR_BYTES)
             finally:
-                patience.end()
+                reader.end()
                 response.release()
             if response.status == 200:
                 raise ProviderError(FailureKind.FORMAT, f"{_host(url)} answered with a web page: check the base URL")
@@ -128,19 +128,19 @@ class OpenAICompatProvider:
             if learned is None:
                 raise error_from_response(response.status, refusal, response.headers, secret=credentials.api_key)
             dialect = learned
-            log.info("%s refused a request for %s; it is asked again as %s", _host(url), request.model, dialect)
+            log.info("%s rejected a request for %s; retrying as %s", _host(url), request.model, dialect)
 
     def _http(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         if self._session is None or self._session.closed or self._session_loop is not loop:
-            # No limit of our own: lanes bound the runs. Looking for proxies costs a thread hop a request, so only if there are any.
+            # No connection limit: lanes limit the runs. Proxy lookup costs a thread switch per request, so only if there are any.
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60, ttl_dns_cache=300)
             self._session = aiohttp.ClientSession(connector=connector, trust_env=bool(urllib.request.getproxies()))
             self._session_loop = loop
         return self._session
 
     def _drain_in_background(self, response: aiohttp.ClientResponse) -> None:
-        """Read the end of the body behind the caller's back, so that the connection is kept and nobody waits for it."""
+        """Read the end of the body in the background, so that the connection can be reused without making the caller wait."""
         if response.content.at_eof():
             response.release()
             return
@@ -149,19 +149,19 @@ class OpenAICompatProvider:
         task.add_done_callback(self._draining.discard)
 
 
-async def _read_chunk(patience: TimedReader) -> bytes:
-    """The next bytes; none at the end."""
+async def _read_chunk(reader: TimedReader) -> bytes:
+    """Return the next bytes; empty at the end."""
     try:
-        return await patience.read()
+        return await reader.read()
     except TimeoutError as error:
-        raise ProviderError(FailureKind.TIMEOUT, "the model fell silent and the time limit passed") from error
+        raise ProviderError(FailureKind.TIMEOUT, "the model stopped sending data (timeout)") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise ProviderError(FailureKind.CUT, "the connection broke in the middle of the answer") from error
+        raise ProviderError(FailureKind.CUT, "the connection was lost in the middle of the answer") from error
 
 
-async def _read_all(patience: TimedReader, longest: int) -> bytes:
+async def _read_all(reader: TimedReader, longest: int) -> bytes:
     body = bytearray()
-    while len(body) < longest and (chunk := await _read_chunk(patience)):
+    while len(body) < longest and (chunk := await _read_chunk(reader)):
         body += chunk
     return bytes(body)
 
@@ -190,7 +190,7 @@ def _connection_error(error: Exception, url: str) -> ProviderError:
     host = _host(url)
     match error:
         case aiohttp.ServerDisconnectedError():
-            # Usually a kept connection that the server closed just then: trying again at once works.
+            # Usually a keep-alive connection that the server just closed: an immediate retry works.
             return ProviderError(FailureKind.CUT, f"{host} closed the connection without an answer")
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
             return ProviderError(FailureKind.FORMAT, f"the base URL of the model is not valid: {host or 'it is empty'}")
@@ -205,4 +205,4 @@ def _connection_error(error: Exception, url: str) -> ProviderError:
 
 def _host(url: str) -> str:
     parts = urlsplit(url)
-    return parts.netloc.rpartition("@")[2]  # a password in the URL is nobody's business
+    return parts.netloc.rpartition("@")[2]  # hide a password in the URL

@@ -1,6 +1,6 @@
-"""How the caller of a run wants the model to answer: length, temperature, format, which tool. Both formats. Pure.
+"""Model parameters set by the caller of a run: length, temperature, format, tool choice. Both formats. Pure.
 
-Kept by their names in chat completions. What an endpoint does not take it refuses itself, in its own words.
+Named as in chat completions. Endpoints themselves reject what they do not support.
 """
 
 from collections.abc import Mapping
@@ -24,22 +24,24 @@ ONLY_WITH_TOOLS = ("tool_choice", "parallel_tool_calls")
 
 
 def build_chat_parameters(wanted: Mapping[str, Any], dialect: EndpointDialect, *, with_tools: bool) -> dict[str, Any]:
-    put = {name: wanted[name] for name in CHAT_PARAMETERS if name in wanted and (with_tools or name not in ONLY_WITH_TOOLS)}
-    if dialect.completion_limit and "max_tokens" in put:
-        put["max_completion_tokens"] = put.pop("max_tokens")
-    return put
+    parameters = {name: wanted[name] for name in CHAT_PARAMETERS if name in wanted and (with_tools or name not in ONLY_WITH_TOOLS)}
+    if dialect.completion_limit and "max_tokens" in parameters:
+        parameters["max_completion_tokens"] = parameters.pop("max_tokens")
+    return parameters
 
 
 def build_responses_parameters(wanted: Mapping[str, Any], *, with_tools: bool) -> dict[str, Any]:
-    """The same for /responses, which has no stop words, seeds or penalties."""
-    put = {name: wanted[name] for name in ("temperature", "top_p") if name in wanted}
+    """The same for /responses, which has no stop sequences, seeds or penalties."""
+    parameters = {name: wanted[name] for name in ("temperature", "top_p") if name in wanted}
     if "max_tokens" in wanted:
-        put["max_output_tokens"] = wanted["max_tokens"]
-    if wished := wanted.get("response_format"):
-        schema = wished.get("json_schema") or {}
-        put["text"] = {"format": {"type": wished["type"], **schema}}
+        parameters["max_output_tokens"] = wanted["max_tokens"]
+    if response_format := wanted.get("response_format"):
+        schema = response_format.get("json_schema") or {}
+        parameters["text"] = {"format": {"type": response_format["type"], **schema}}
     if with_tools:
-        put |= {name: wanted[name] for name in ("parallel_tool_calls",) if name in wanted}
+        parameters |= {name: wanted[name] for name in ("parallel_tool_calls",) if name in wanted}
         if choice := wanted.get("tool_choice"):
-            put["tool_choice"] = choice if isinstance(choice, str) else {"type": "function", "name": choice["function"]["name"]}
-    return put
+            parameters["tool_choice"] = (
+                choice if isinstance(choice, str) else {"type": "function", "name": choice["function"]["name"]}
+            )
+    return parameters

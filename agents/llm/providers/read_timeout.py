@@ -1,7 +1,7 @@
-"""A time limit on each read of a stream that costs nothing per read.
+"""A timeout for each read of a stream, without per-read cost.
 
-`asyncio.timeout` around every read was a quarter of the price of a token that arrives alone (some 15 of 60 µs): it sets and
-removes a timer each time. Here one timer looks, when it fires, whether the read of that moment has waited too long.
+`asyncio.timeout` around every read was a quarter of the cost of a token that arrives alone (about 15 of 60 µs), because it sets
+and removes a timer each time. Here one timer checks, when it fires, whether the current read has waited too long.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class TimedReader:
             self._waiting_since = None
 
     def change(self, seconds: float) -> None:
-        """From the next read on."""
+        """Change the timeout, starting with the next read."""
         if seconds != self._seconds:
             self._seconds = seconds
             self._timer.cancel()

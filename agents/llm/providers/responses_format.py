@@ -1,6 +1,6 @@
-"""OpenAI's /responses format, both ways. Its newer models take tools together with reasoning only there.
+"""Convert to and from OpenAI's /responses format, the only one in which its newer models combine tools and reasoning.
 
-Nothing is kept at the provider (`store` is false): the conversation is sent whole, as everywhere else.
+Nothing is stored at the provider (`store` is false): the whole history is sent each time, as everywhere else.
 """
 
 from typing import Any
@@ -35,10 +35,10 @@ def build_responses_body(request: ModelRequest, dialect: EndpointDialect) -> dic
 
 def _to_user_content(message: UserMessage, dialect: EndpointDialect) -> str | list[dict[str, Any]]:
     if not message.images:
-        return message.words
+        return message.full_text
     if not dialect.images:
         return text_without_images(message)
-    said = [{"type": "input_text", "text": message.words}] if message.words else []
+    said = [{"type": "input_text", "text": message.full_text}] if message.full_text else []
     return said + [{"type": "input_image", "image_url": to_data_url(image)} for image in message.images]
 
 
@@ -57,7 +57,7 @@ def _to_items(message: Message, dialect: EndpointDialect) -> list[dict[str, Any]
 
 
 class ResponsesAssembler(AnswerAssembler):
-    """The same answer out of other events."""
+    """Assembles an answer from /responses events."""
 
     def read(self, chunk: dict[str, Any]) -> None:
         match chunk.get("type"):

@@ -1,4 +1,4 @@
-"""A model that follows a script, for tests. It fails loudly when it is asked more, or less, than it was written for.
+"""A model that follows a script, for tests. It fails if it is asked more or fewer times than the script has steps.
 
 model = ScriptedModel().script(calls("read", path="notes.txt"), says("It is empty."))
 """

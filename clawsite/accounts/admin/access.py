@@ -1,4 +1,4 @@
-"""Tokens, browsers, failed sign-ins and the admin's own log. Secrets, digests and cookies are never shown."""
+"""Admin pages for tokens, browsers, failed sign-ins and the admin log. Secrets, digests and cookies are never shown."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from clawsite.infra.admin.base import ClawAdmin, ReadOnlyAdmin
 from clawsite.infra.admin.display import link_column
 from clawsite.infra.errors import InvalidRequest
 
-if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+if TYPE_CHECKING:  # unfold has no type hints, and Django's classes aren't generic at runtime
     from django.contrib.admin import RelatedFieldListFilter as OneOfMany
     from django.forms import CheckboxSelectMultiple, Textarea, TextInput
     from django.forms import SplitDateTimeWidget as DateTimeWidget
@@ -82,7 +82,7 @@ class AdminTokenForm(ToolLimitsForm):
 
     class Meta:
         model = AccessToken
-        fields = ("name", "scopes", "expires_at")  # and the limits, which are fields of the form
+        fields = ("name", "scopes", "expires_at")  # the limits are form fields
 
 
 def _preview_revocation(request: HttpRequest, token: AccessToken) -> ActionPreview:
@@ -98,9 +98,9 @@ LIMIT_FIELDS = ("allow_tools", "deny_tools")
 
 @admin.register(AccessToken)
 class AccessTokenAdmin(ClawAdmin):
-    """Tokens are made for oneself only: a token for somebody else would be a way to act in their name."""
+    """Users can only create tokens for themselves: a token for someone else would allow acting in their name."""
 
-    audited_as = ""  # by tokens
+    audited_as = ""  # audited by tokens
     list_display = (
         "name",
         link_column("user", _("user")),
@@ -156,7 +156,7 @@ class AccessTokenAdmin(ClawAdmin):
         request.issued_secret = secret  # type: ignore[attr-defined]  # for the one answer that shows it
 
     def response_add(self, request: HttpRequest, obj: AccessToken, post_url_continue: str | None = None) -> HttpResponse:
-        # Shown in this answer and not as a message, which would travel in a cookie first.
+        # Shown in this response, not as a message, which would be sent in a cookie first.
         context = {**self.admin_site.each_context(request), "title": _("Access token created"), "token": obj}
         context["secret"] = request.issued_secret  # type: ignore[attr-defined]  # as above
         return TemplateResponse(request, "admin/accounts/token_issued.html", context, headers={"Cache-Control": "no-store"})
@@ -175,7 +175,7 @@ class AccessTokenAdmin(ClawAdmin):
 
 
 class DeleteOnlyAdmin(ClawAdmin):
-    """Notes that services keep: nothing to add or change, but one may be thrown away."""
+    """Rows kept by services: nothing to add or change, but they can be deleted."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -186,7 +186,7 @@ class DeleteOnlyAdmin(ClawAdmin):
 
 @admin.register(BrowserSession)
 class BrowserSessionAdmin(ReadOnlyAdmin):
-    """Without the key inside, which is the cookie."""
+    """Hides the session key, which is the cookie."""
 
     list_display = ("id", link_column("user", _("user")), "address", "user_agent", "signed_in_at", "last_seen_at")
     fields = ("user", "address", "user_agent", "signed_in_at", "last_seen_at")
@@ -200,7 +200,7 @@ class BrowserSessionAdmin(ReadOnlyAdmin):
 
 @admin.register(FailedSignIns)
 class FailedSignInsAdmin(DeleteOnlyAdmin):
-    """To delete a row is to forgive: the waiting time of that address or account is over."""
+    """Deleting a row ends the waiting time of that address or account."""
 
     list_display = ("subject", "failures", "last_failed_at")
     search_fields = ("subject",)
@@ -224,7 +224,7 @@ class FirstAdminLinkAdmin(ReadOnlyAdmin):
 
 @admin.register(LogEntry)
 class LogEntryAdmin(ReadOnlyAdmin):
-    """Who changed what in the admin."""
+    """Changes made in the admin, and by whom."""
 
     list_display = ("action_time", link_column("user", _("user")), "content_type", "object_repr", "action_flag", "what")
     list_filter = ("action_flag", "content_type")

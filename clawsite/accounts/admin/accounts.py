@@ -1,4 +1,4 @@
-"""Accounts and groups in the admin. A person who is no superuser can neither become one nor touch one here."""
+"""Accounts and groups in the admin. Users who aren't superusers can't become or edit one here."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from clawsite.accounts.models import AccessToken, BrowserSession, User
 from clawsite.infra.admin.actions import ActionPreview, with_confirmation
 from clawsite.infra.admin.base import ClawAdmin, RelatedRows
 
-if TYPE_CHECKING:  # unfold brings no types; these are Django's forms with unfold's looks
+if TYPE_CHECKING:  # unfold has no type hints; these are Django's forms in unfold's style
     from django.contrib.auth.forms import AdminPasswordChangeForm, AdminUserCreationForm, UserChangeForm
     from django.forms import CheckboxSelectMultiple
 else:
@@ -36,7 +36,7 @@ GROUP_DESCRIPTIONS = {
     AUDITOR: _("read everyone’s sessions and, with “Staff status”, the audit log and the rest of this admin"),
 }
 
-# Of Django's permissions on a table, by the first word of their code name.
+# Django's model permissions, by the first part of their codename.
 PERMISSION_LABELS = {
     "add": _("Can add %(rows)s"),
     "change": _("Can change %(rows)s"),
@@ -52,7 +52,7 @@ def _describe_group(name: str, may: Any) -> str:
 
 
 def _permission_label(permission: Permission) -> str:
-    """A permission in the reader's language; in the database its name is in ours."""
+    """Return a permission in the reader's language; the database stores the English name."""
     action, _underscore, _model = permission.codename.partition("_")
     about = permission.content_type.model_class()
     if action not in PERMISSION_LABELS or about is None or permission.codename != f"{action}_{about._meta.model_name}":
@@ -65,7 +65,7 @@ def _is_superuser(request: HttpRequest) -> bool:
 
 
 def _may_edit(request: HttpRequest, user: User | None) -> bool:
-    """Setting a superuser's password is becoming one."""
+    """Only superusers can edit a superuser: setting its password means becoming one."""
     return user is None or not user.is_superuser or _is_superuser(request)
 
 
@@ -89,7 +89,7 @@ def _preview_activation(request: HttpRequest, user: User) -> ActionPreview:
 
 @admin.register(User)
 class ClawUserAdmin(UserAdmin, ClawAdmin):
-    audited_as = ""  # by signals: accounts.audited
+    audited_as = ""  # audited by signals in accounts.audit
     form = UserChangeForm
     add_form = AdminUserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -110,20 +110,20 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
     )
 
     def around(self, row: User) -> Iterable[RelatedRows]:
-        # By name: sessions and runs are tables of a layer above this one.
+        # By name: sessions and runs belong to a higher layer.
         for label, relation in ((_("Sessions"), "claw_sessions"), (_("Runs"), "claw_runs")):
             yield RelatedRows(label, User._meta.get_field(relation).related_model, {"owner": row.pk})  # type: ignore[arg-type]  # a model, not "self"
         yield RelatedRows(_("Access tokens"), AccessToken, {"user": row.pk})
         yield RelatedRows(_("Signed-in browsers"), BrowserSession, {"user": row.pk})
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """A new account may chat, unless somebody decides otherwise."""
+        """New accounts can chat by default."""
         return {"groups": list(Group.objects.filter(name=USER)), **super().get_changeform_initial_data(request)}
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         if db_field.name != "groups":
             return super().formfield_for_manytomany(db_field, request, **kwargs)
-        # A handful: to be ticked, not moved from one box to another.
+        # Few enough for checkboxes instead of a two-box selector.
         field = super().formfield_for_manytomany(db_field, request, **kwargs, widget=CheckboxSelectMultiple)
         if field:
             lines = format_html_join("", "{}<br>", ((_describe_group(name, may),) for name, may in GROUP_DESCRIPTIONS.items()))
@@ -133,13 +133,13 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         return field
 
     def get_form(self, request: HttpRequest, obj: User | None = None, change: bool = False, **kwargs: Any) -> Any:
-        if obj and obj.is_service:  # its password is only shown, and unfold's form insists on a field for it
+        if obj and obj.is_service:  # its password is only shown, but unfold's form requires a field for it
             kwargs["form"] = DjangoUserChangeForm
         return super().get_form(request, obj, change=change, **kwargs)
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
         fixed = ("last_login", "date_joined")
-        if obj and obj.is_service:  # switching one off is all there is to decide about it
+        if obj and obj.is_service:  # a service account can only be disabled
             return (*fixed, "username", "password", "display_name", "email", "is_staff", "groups", "is_superuser")
         return fixed if _is_superuser(request) else (*fixed, "is_superuser")
 
@@ -147,7 +147,7 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         return super().has_change_permission(request, obj) and _may_edit(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        if obj and obj.is_service:  # the gateway, cron and hooks act as these accounts; they can be switched off
+        if obj and obj.is_service:  # the gateway, cron and webhooks act as these accounts; they can be disabled
             return False
         return super().has_delete_permission(request, obj) and _may_edit(request, obj)
 
@@ -179,17 +179,17 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
     def _set_active(self, request: HttpRequest, rows: list[User], active: bool) -> None:
         for user in rows:
             user.is_active = active
-            user.save(update_fields=["is_active"])  # one by one: saving is what open sockets hear of
+            user.save(update_fields=["is_active"])  # one by one: open sockets listen to the save signal
             self.log_change(request, user, [{"changed": {"fields": ["is_active"]}}])
 
 
 @admin.register(Group)
 class ClawGroupAdmin(GroupAdmin, ClawAdmin):
-    """The four groups of ours are put back after every migrate, so they can be looked at and not edited."""
+    """The four built-in groups are restored after every migrate, so they are read-only."""
 
-    audited_as = ""  # by signals: accounts.audited
+    audited_as = ""  # audited by signals in accounts.audit
     list_display = ("name", "members")
-    filter_horizontal = ()  # its script has words that Django has not translated
+    filter_horizontal = ()  # its script has texts that Django hasn't translated
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest | None = None, **kwargs: Any) -> Any:
         field = super().formfield_for_manytomany(db_field, request, **kwargs, widget=CheckboxSelectMultiple)
@@ -210,9 +210,9 @@ class ClawGroupAdmin(GroupAdmin, ClawAdmin):
 
     @admin.display(description=_("permissions"))
     def rights(self, group: Group) -> str:
-        held = group.permissions.select_related("content_type").order_by("content_type__app_label", "codename")
+        permissions = group.permissions.select_related("content_type").order_by("content_type__app_label", "codename")
         return format_html(
-            '<ul class="columns">{}</ul>', format_html_join("", "<li>{}</li>", ((_permission_label(each),) for each in held))
+            '<ul class="columns">{}</ul>', format_html_join("", "<li>{}</li>", ((_permission_label(each),) for each in permissions))
         )
 
     def around(self, row: Group) -> Iterable[RelatedRows]:
@@ -225,7 +225,7 @@ class ClawGroupAdmin(GroupAdmin, ClawAdmin):
         return super().has_delete_permission(request, obj) and (obj is None or obj.name not in GATEWAY_PERMISSIONS)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """The confirmation lists what names the group, and offers no deletion then."""
+        """List the rows that reference the group in the confirmation, and offer no deletion if there are any."""
         nested, counts, missing, protected = super().get_deleted_objects(objs, request)
         names = [f"{row._meta.verbose_name} {row}" for group in objs for row in list_references(group)]
         return nested, counts, missing, [*protected, *names]

@@ -1,10 +1,10 @@
-"""Which network address a request counts for. Pure: how many proxies to trust is said by the caller."""
+"""Determine the network address a request counts for. Pure: the caller passes the number of trusted proxies."""
 
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
 
 def canonicalize(address: str) -> str:
-    """One spelling per client: IPv4 inside IPv6 is IPv4, other IPv6 counts by its /64, which is what one customer gets."""
+    """Normalize an address: IPv4 inside IPv6 is IPv4; other IPv6 counts by its /64, the usual size per customer."""
     try:
         parsed = ip_address(address.strip().split("%", 1)[0])
     except ValueError:
@@ -17,10 +17,10 @@ def canonicalize(address: str) -> str:
 
 
 def resolve_client_address(peer: str, forwarded_for: str, trusted_proxies: int) -> str:
-    """The client's address, canonical. Each trusted proxy has appended one entry to X-Forwarded-For; the rest is hearsay."""
+    """Return the client's normalized address. Each trusted proxy appends one entry to X-Forwarded-For; the rest is untrusted."""
     if trusted_proxies > 0:
         hops = [hop.strip() for hop in forwarded_for.split(",") if hop.strip()]
-        # Fewer entries than proxies: the request did not come through all of them, so none of it can be believed.
+        # Fewer entries than proxies: the request bypassed some of them, so none of it can be trusted.
         if len(hops) >= trusted_proxies and canonicalize(hops[-trusted_proxies]) != "unknown":
             return canonicalize(hops[-trusted_proxies])
     return canonicalize(peer)

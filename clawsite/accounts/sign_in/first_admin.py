@@ -1,6 +1,6 @@
-"""How an installation gets its first administrator: from the environment, or by a link that works once.
+"""Create the first administrator: from the environment, or by a one-time link.
 
-Both end as soon as an administrator exists. The link is printed by `serve`; only its digest is stored.
+Both stop working once an administrator exists. `serve` prints the link; only its digest is stored.
 """
 
 import hmac
@@ -16,6 +16,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from clawsite.accounts.groups import APPROVER, OPERATOR, USER
 from clawsite.accounts.models import FirstAdminLink, User
@@ -27,13 +28,13 @@ LINK_LIFETIME = timedelta(hours=24)
 
 
 def admin_exists() -> bool:
-    """Whether some person can administer: an active superuser or Operator."""
+    """Return whether a person can administer the server: an active superuser or Operator."""
     admins = Q(is_superuser=True) | Q(groups__name=OPERATOR)
     return User.objects.filter(admins, is_active=True, is_service=False).exists()
 
 
 def create_first_admin_link(base_url: str) -> str | None:
-    """A fresh link for the first administrator, ending any earlier one. None when there is one, or the environment named one."""
+    """Create a link for the first administrator, replacing any earlier one. None if one exists or the environment names one."""
     if create_from_environment() or admin_exists():
         return None
     token = secrets.token_urlsafe(32)
@@ -43,9 +44,9 @@ def create_first_admin_link(base_url: str) -> str | None:
 
 
 def create_from_environment() -> User | None:
-    """The account CLAWSITE_ADMIN_USERNAME and CLAWSITE_ADMIN_PASSWORD ask for, unless somebody administers already."""
+    """Create the account from CLAWSITE_ADMIN_USERNAME and CLAWSITE_ADMIN_PASSWORD, unless an administrator exists."""
     username = os.environ.get("CLAWSITE_ADMIN_USERNAME", "").strip()
-    password = os.environ.pop("CLAWSITE_ADMIN_PASSWORD", "")  # gone in any case: no child process is to inherit it
+    password = os.environ.pop("CLAWSITE_ADMIN_PASSWORD", "")  # always removed, so that child processes don't inherit it
     if not username or not password:
         return None
     try:
@@ -57,7 +58,7 @@ def create_from_environment() -> User | None:
             return None
         try:
             validate_password(password, User(username=username))
-        except ValidationError as weak:  # whoever owns the environment owns the host, so this is advice
+        except ValidationError as weak:  # only a warning: whoever controls the environment controls the host
             log.warning("CLAWSITE_ADMIN_PASSWORD is weak: %s", " ".join(weak.messages))
         user = _create_admin(username, password)
     log.info("created the first administrator %s from the environment", user.pk)
@@ -69,30 +70,30 @@ def hash_token(token: str) -> str:
 
 
 def is_link_open(digest: str) -> bool:
-    """Whether that link could still be used now."""
+    """Return whether the link can still be used."""
     link = FirstAdminLink.objects.filter(pk=FirstAdminLink.ONLY, used_at__isnull=True, expires_at__gt=timezone.now()).first()
     return link is not None and hmac.compare_digest(link.digest, digest) and not admin_exists()
 
 
 @transaction.atomic
 def use_link(digest: str, username: str, password: str) -> User:
-    """Create the first administrator and spend the link, both or neither."""
+    """Create the first administrator and use up the link, both or neither."""
     open_links = FirstAdminLink.objects.filter(digest=digest, used_at__isnull=True, expires_at__gt=timezone.now())
-    # One UPDATE takes the link, so of two people who use it at once one is refused.
+    # One UPDATE takes the link, so only one of two concurrent users succeeds.
     if admin_exists() or not open_links.update(used_at=timezone.now()):
-        raise NotFound("this link has been used, has expired, or was replaced by a newer one")
+        raise NotFound(_("This link was already used, has expired, or was replaced by a newer one."))
     if User.objects.filter(username=username).exists():
-        raise Conflict("there is an account of that name already; choose another")
+        raise Conflict(_("This username is taken. Choose another."))
     user = _create_admin(username, password)
     log.info("created the first administrator %s with the one-time link", user.pk)
     return user
 
 
 def _create_admin(username: str, password: str) -> User:
-    """An administrator by membership, not a superuser.
+    """Create an administrator by group membership, not a superuser.
 
-    Operator holds every table's permissions, which is all the admin asks for; a superuser would pass every later check
-    too, approvals included, without anybody having granted it. Daily work should not carry that.
+    Operator has the permissions for every table, which is all the admin requires; a superuser would also pass every other
+    check, including approvals, without an explicit grant. Daily work shouldn't have that power.
     """
     user, _created = User.objects.get_or_create(username=username, defaults={"is_staff": True})
     user.is_staff = user.is_active = True

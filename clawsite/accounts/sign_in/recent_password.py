@@ -1,6 +1,6 @@
-"""When somebody last showed by their password that it is them: at sign-in, and when they are asked again.
+"""Track when a user last entered their password: at sign-in, and when asked to confirm it.
 
-Changes of what guards the installation need it to be recent, so that a browser left open is not enough.
+Security-sensitive changes require a recent confirmation, so that a browser left open is not enough.
 """
 
 import time
@@ -30,15 +30,15 @@ def is_recent(session: SessionBase) -> bool:
 
 
 def is_cookie_recent(cookie: str) -> bool:
-    """The same for a socket, which knows its sign-in by the cookie."""
+    """Same check for a socket, which knows its sign-in by the cookie."""
     store: type[SessionBase] = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
     return is_recent(store(cookie))
 
 
 def confirmation_required() -> Forbidden:
-    """For programs' doors, which have no page to ask on."""
-    words = "confirm that it is you first: open /confirm/ in this browser and type your password"
-    return Forbidden(words, details={"code": "CONFIRMATION_REQUIRED"})
+    """Build the error for APIs, which have no page to ask for the password."""
+    message = "confirm your password first: open /confirm/ in this browser"
+    return Forbidden(message, details={"code": "CONFIRMATION_REQUIRED"})
 
 
 def _signed_in(request: HttpRequest, **_signal: Any) -> None:

@@ -1,6 +1,6 @@
-"""How long somebody who failed to authenticate has to wait. Asked before any secret is looked at.
+"""How long a client must wait after failed authentication. Checked before any secret.
 
-Counted in rows, per address and per account, so that all processes agree. Five failures are free, each further one
+Counted in the database, per address and per account, so that all processes agree. Five failures are free, each further one
 doubles the wait. It does not authenticate, and it never locks an account: waiting times end.
 """
 
@@ -21,15 +21,15 @@ from clawsite.infra.errors import TooManyAttempts
 
 FREE_FAILURES = 5
 MAX_ADDRESS_WAIT_SECONDS = 900.0
-# Strangers can fail for an account from anywhere, so its own wait may slow a guesser down but not keep the owner out.
+# Strangers can fail for an account from anywhere, so its own wait may slow down guessing but not lock out the owner.
 MAX_ACCOUNT_WAIT_SECONDS = 60.0
-# Longer than the longest wait: sitting one out does not earn five free guesses again.
+# Longer than the longest wait: sitting one out doesn't earn five free guesses again.
 FAILURES_EXPIRE_AFTER = timedelta(minutes=20)
 KNOWN_ADDRESS_LIFETIME = timedelta(days=30)
 
 
 def client_address(peer: str, forwarded_for: str = "") -> str:
-    """The address a request counts for; X-Forwarded-For is believed only as far as CLAWSITE_TRUSTED_PROXIES says."""
+    """Return the address a request counts for; X-Forwarded-For is trusted only as far as CLAWSITE_TRUSTED_PROXIES says."""
     return addresses.resolve_client_address(peer, forwarded_for, settings.TRUSTED_PROXIES)
 
 
@@ -44,9 +44,9 @@ def check(address: str, account: str = "") -> None:
 
 
 def check_and_count(address: str, account: str) -> None:
-    """Like `check`, but counts the attempt as failed before it is made: a burst of guesses cannot overtake its own failures.
+    """Like `check`, but count the attempt as failed before it is made, so that a burst of guesses can't outrun its own failures.
 
-    For passwords, which can be guessed. `succeeded(…, admitted=True)` takes the count back.
+    For passwords, which can be guessed. `record_success(…, admitted=True)` reverts the count.
     """
     subjects = _subjects(address, account)
     with transaction.atomic():
@@ -62,9 +62,9 @@ def record_failure(address: str, account: str = "") -> None:
 
 
 def record_success(address: str, account: str = "", *, admitted: bool = False) -> None:
-    """Forget the account's failures. The address keeps its own: otherwise one good account would buy endless guesses."""
+    """Clear the account's failures. The address keeps its own: otherwise one valid account would allow endless guesses."""
     of_address, of_account = _subjects(address, account)
-    if FailedSignIns.objects.filter(subject=of_account).exists():  # mostly not, and a read does not wait for writers
+    if FailedSignIns.objects.filter(subject=of_account).exists():  # usually none, and a read doesn't wait for writers
         FailedSignIns.objects.filter(subject=of_account).delete()
     if admitted:
         FailedSignIns.objects.filter(subject=of_address, failures__gt=0).update(failures=F("failures") - 1)
@@ -73,26 +73,26 @@ def record_success(address: str, account: str = "", *, admitted: bool = False) -
 
 
 def wait_seconds(failures: int, longest: float) -> float:
-    """Seconds to wait after that many failures in a row: 0 up to five, then 2, 4, 8 … up to the longest."""
+    """Return the seconds to wait after consecutive failures: 0 up to five, then 2, 4, 8 … up to the longest."""
     return 0.0 if failures <= FREE_FAILURES else min(2.0 ** min(failures - FREE_FAILURES, 30), longest)
 
 
 def _subjects(address: str, account: str) -> tuple[str, str]:
-    # People type passwords into the wrong field, so what was typed is not kept, only a keyed digest of it.
+    # People type passwords into the wrong field, so the input isn't stored, only a keyed digest of it.
     name = unicodedata.normalize("NFKC", account).strip().casefold()
     of_account = "account " + salted_hmac("clawsite.throttle", name, algorithm="sha256").hexdigest() if name else ""
     return "address " + addresses.canonicalize(address), of_account
 
 
 def _lock_rows(subjects: tuple[str, str]) -> list[FailedSignIns]:
-    """The rows, made if need be and locked in one order, so that no count is lost and two callers cannot deadlock."""
+    """Return the rows, created if needed and locked in a fixed order, so that no count is lost and callers can't deadlock."""
     now = timezone.now()
     FailedSignIns.objects.filter(last_failed_at__lt=now - FAILURES_EXPIRE_AFTER).delete()
-    wanted = sorted(subject for subject in subjects if subject)
+    keys = sorted(subject for subject in subjects if subject)
     FailedSignIns.objects.bulk_create(
-        [FailedSignIns(subject=subject, last_failed_at=now) for subject in wanted], ignore_conflicts=True
+        [FailedSignIns(subject=subject, last_failed_at=now) for subject in keys], ignore_conflicts=True
     )
-    return list(FailedSignIns.objects.select_for_update().filter(subject__in=wanted).order_by("subject"))
+    return list(FailedSignIns.objects.select_for_update().filter(subject__in=keys).order_by("subject"))
 
 
 def _count_failure(rows: list[FailedSignIns]) -> None:

@@ -1,8 +1,8 @@
-"""What kind of browser a User-Agent header speaks of. Pure, and only for people to recognise their own: anybody can send any."""
+"""Parse the browser and system from a User-Agent header. Pure; only helps users recognize their browsers, as it can be forged."""
 
 import re
 
-# The first that matches counts: Edge and Opera also say Chrome, and Chrome also says Safari.
+# The first match wins: Edge and Opera also contain Chrome, and Chrome also contains Safari.
 _BROWSERS = (
     ("Edge", r"\bEdg(?:e|A|iOS)?/(\d+)"),
     ("Opera", r"\bOPR/(\d+)"),
@@ -25,15 +25,15 @@ _SYSTEMS = (
 
 
 def parse_browser(user_agent: str) -> str:
-    """Such as "Firefox 128"; empty when it is none we know."""
+    """Return for example "Firefox 128"; empty if unknown."""
     for name, pattern in _BROWSERS:
-        if found := re.search(pattern, user_agent):
-            return f"{name} {found[1]}"
+        if match := re.search(pattern, user_agent):
+            return f"{name} {match[1]}"
     return ""
 
 
 def parse_system(user_agent: str) -> str:
-    """Such as "Windows"; empty when it is none we know."""
+    """Return for example "Windows"; empty if unknown."""
     return next((name for name, pattern in _SYSTEMS if re.search(pattern, user_agent)), "")
 
 

@@ -14,13 +14,11 @@ from clawsite.api.http.permissions import MAX_MESSAGE_BYTES, ApiRequest, Require
 from clawsite.api.rest.sessions import find_visible_session
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.delivery.catch_up import LogPosition, read_missed_events
-from clawsite.gateway.methods.agent import AttachmentParams
-from clawsite.gateway.methods.chat.history import ActiveRun, Queued
 from clawsite.gateway.protocol.approvals import add_approvals
+from clawsite.gateway.protocol.params import AttachmentParams, Id, Params
+from clawsite.gateway.protocol.runs import ActiveRun, Queued
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.protocol.session_events import Message
-from clawsite.gateway.server.registry import Params
-from clawsite.gateway.server.session_address import Id
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import CommandRequested, Inbound, SessionAddress, StopRequested, receive

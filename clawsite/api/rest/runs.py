@@ -11,7 +11,7 @@ from clawsite.api.http.pagination import CursorText, Limit, Page, decode_cursor,
 from clawsite.api.http.permissions import ApiRequest, RequireScope
 from clawsite.api.rest.sessions import find_visible_session
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
-from clawsite.gateway.methods.runs import GetAnswer, RunEvent, RunRow, Status
+from clawsite.gateway.protocol.runs import GetAnswer, RunEvent, RunRow, Status
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.infra import db
 from clawsite.infra.text import make_storable

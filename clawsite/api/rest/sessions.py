@@ -12,11 +12,10 @@ from clawsite.accounts.models import User
 from clawsite.api.http.pagination import CursorText, Limit, Page, decode_cursor, encode_cursor, parse_time
 from clawsite.api.http.permissions import ApiRequest, RequireScope
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
-from clawsite.gateway.methods.sessions.create import NewSession, prepare_create
-from clawsite.gateway.methods.sessions.lifecycle import Changes, apply_changes, to_row
-from clawsite.gateway.methods.tools import EffectiveAnswer, build_effective_answer
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.protocol.sessions import SessionFacts
+from clawsite.gateway.protocol.sessions import Changes, NewSession, SessionFacts, to_row
+from clawsite.gateway.protocol.tools import EffectiveAnswer, build_effective_answer
+from clawsite.gateway.server.session_requests import apply_changes, prepare_create
 from clawsite.infra import db
 from sessions_app.models import Session
 from sessions_app.sessions import selectors

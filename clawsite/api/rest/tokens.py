@@ -19,8 +19,8 @@ from clawsite.api.http.authentication import Caller
 from clawsite.api.http.pagination import CursorText, Limit, Page, decode_cursor, encode_cursor, parse_number
 from clawsite.api.http.permissions import ApiRequest, RequireScope
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Params
 from clawsite.infra import clock, db
 from clawsite.infra.audit import actor
 from clawsite.infra.audit.actor import acting_as

@@ -1,7 +1,7 @@
-"""`claw approvals`: the open questions about commands, and answers to them, through the running gateway.
+"""`claw approvals`: list, approve and deny pending approval requests through the running gateway.
 
-An answer needs the personal token of somebody who may approve: what runs on this host, an agent's command among it, could read
-the gateway's own token.
+Deciding needs an approver's access token: anything that runs on this host, including agents' commands, could read the gateway
+token.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from clawsite.cli.command import CommandFailed
 from clawsite.cli.output import escape_invisible, escape_invisible_line
 from clawsite.client.client import Client, ConnectionLost, GatewayError
 
-HELP = "Look at the questions about commands and answer them"
+HELP = "List approval requests and decide them"
 EXAMPLES = """examples:
   claw approvals list
   claw approvals show 3f2a
@@ -25,47 +25,47 @@ EXAMPLES = """examples:
   claw approvals approve 3f2a --always
   claw approvals deny 3f2a --reason "use the staging database"
 
-An id may be shortened, to four characters at least, as long as it is clear which one is meant. To answer,
-put a personal token with the scope operator.approvals into CLAWSITE_GATEWAY_TOKEN
+IDs can be shortened to four or more characters as long as they are unambiguous. To approve or deny, set
+CLAWSITE_GATEWAY_TOKEN to an access token with the scope operator.approvals
 (`claw token create --help`, or /account/ in the browser).
 """
 UNITS = {"s": 1, "m": 60, "h": 3600}
-MAX_LISTED = 200  # that the gateway tells at once
-MIN_ID_LENGTH = 4  # characters: nobody approves by a slip of the finger what happens to be the only question
+MAX_LISTED = 200  # per gateway response
+MIN_ID_LENGTH = 4  # characters; prevents approving the only pending request by a typo
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     endpoint.add_arguments(parser)
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|show|approve|deny")
-    listing = actions.add_parser("list", help="what waits, oldest first")
-    listing.add_argument("--json", action="store_true", help="print the gateway's own answer")
-    show = actions.add_parser("show", help="one question in full")
-    show.add_argument("--json", action="store_true", help="print the gateway's own answer")
-    approve = actions.add_parser("approve", help="let the command run")
-    approve.add_argument("--for", dest="seconds", type=_parse_duration, metavar="TIME", help="and the same again for 15m, 1h, 8h …")
-    approve.add_argument("--uses", type=int, metavar="N", help="and the same again N times")
-    approve.add_argument("--scope", choices=["session", "agent", "directory"], help="where, with --for or --uses (default session)")
-    approve.add_argument("--always", action="store_true", help="and the same program with arguments of this shape from now on")
-    deny = actions.add_parser("deny", help="refuse the command")
-    deny.add_argument("--reason", default="", help="told to the agent")
+    listing = actions.add_parser("list", help="list pending requests, oldest first")
+    listing.add_argument("--json", action="store_true", help="print the gateway's response")
+    show = actions.add_parser("show", help="show one request in full")
+    show.add_argument("--json", action="store_true", help="print the gateway's response")
+    approve = actions.add_parser("approve", help="allow the command")
+    approve.add_argument("--for", dest="seconds", type=_parse_duration, metavar="TIME", help="also allow it for 15m, 1h, 8h …")
+    approve.add_argument("--uses", type=int, metavar="N", help="also allow it N more times")
+    approve.add_argument("--scope", choices=["session", "agent", "directory"], help="scope of --for or --uses (default session)")
+    approve.add_argument("--always", action="store_true", help="always allow this program with such arguments")
+    deny = actions.add_parser("deny", help="deny the command")
+    deny.add_argument("--reason", default="", help="reason, shown to the agent")
     for each in (show, approve, deny):
-        each.add_argument("id", help="id of the question, or its beginning")
+        each.add_argument("id", help="ID of the request, or its beginning")
 
 
 def _parse_duration(text: str) -> int:
     try:
         return int(text[:-1]) * UNITS[text[-1]] if text[-1:] in UNITS else int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 15m, 1h or 90s") from None
+        raise argparse.ArgumentTypeError(f"invalid duration {text!r}: use 15m, 1h or 90s") from None
 
 
 def run(options: argparse.Namespace) -> int:
     if options.action == "approve":
         lasts = options.seconds is not None or options.uses is not None
         if options.always and lasts:
-            raise CommandFailed("--always does not go with --for or --uses; say one of them.", code=2)
+            raise CommandFailed("--always can't be combined with --for or --uses.", code=2)
         if options.scope and not lasts:
-            raise CommandFailed("--scope goes with --for or --uses.", code=2)
+            raise CommandFailed("--scope needs --for or --uses.", code=2)
     return endpoint.run_with_gateway(_run_action(options))
 
 
@@ -74,33 +74,33 @@ async def _run_action(options: argparse.Namespace) -> int:
         try:
             return await _perform(client, options)
         except ConnectionLost as error:
-            raise CommandFailed(f"the connection was lost: {error}. Look at `claw approvals list` before you try again.") from error
+            raise CommandFailed(f"the connection was lost: {error}. Check `claw approvals list` before you try again.") from error
         except GatewayError as error:
             if (error.error.get("details") or {}).get("code") == "MISSING_SCOPE":
                 raise CommandFailed(
-                    "this token may not answer questions. Put a personal token with the scope operator.approvals into "
-                    "CLAWSITE_GATEWAY_TOKEN, of somebody in the group Approver."
+                    "this token can't approve or deny. Set CLAWSITE_GATEWAY_TOKEN to an access token with the scope "
+                    "operator.approvals of a user in the group Approver."
                 ) from error
             raise
 
 
 async def _perform(client: Client, options: argparse.Namespace) -> int:
     if options.action == "list":
-        found = await client.request("exec.approval.list", {"limit": MAX_LISTED})
-        # As ASCII: what a program reads may pass over a terminal all the same.
-        print(json.dumps({"approvals": found}, indent=2) if options.json else "\n".join(_format_table(found)))
+        approvals = await client.request("exec.approval.list", {"limit": MAX_LISTED})
+        # As ASCII, because JSON may be shown in a terminal too.
+        print(json.dumps({"approvals": approvals}, indent=2) if options.json else "\n".join(_format_table(approvals)))
         return 0
     record = await _find_approval(client, options.id)
     if options.action == "show":
         print(json.dumps(record, indent=2) if options.json else "\n".join(describe(record)))
         return 0
-    # The hash of what was read a moment ago: the answer is to exactly that.
+    # The hash of the plan that was just read: the decision applies to exactly that.
     answer = {"id": record["id"], "planHash": record["planHash"], **_decision_params(options)}
-    told = (await client.request("exec.approval.resolve", answer))["approval"]
-    if told["status"] == "pending":
-        print(f"{told['id'][:8]} agreed; somebody else must agree too")
+    approval = (await client.request("exec.approval.resolve", answer))["approval"]
+    if approval["status"] == "pending":
+        print(f"{approval['id'][:8]} approved; another approver must approve it too")
     else:
-        print(f"{told['id'][:8]} {told['status']}: {escape_invisible(told['request']['command'])}")
+        print(f"{approval['id'][:8]} {approval['status']}: {escape_invisible(approval['request']['command'])}")
     return 0
 
 
@@ -111,8 +111,8 @@ def _decision_params(options: argparse.Namespace) -> dict[str, Any]:
         return {"decision": "allow-always"}
     if options.seconds is None and options.uses is None:
         return {"decision": "allow-once"}
-    wish = {"seconds": options.seconds, "uses": options.uses, "scope": options.scope or "session"}
-    return {"decision": "allow-for", "for": wish}
+    terms = {"seconds": options.seconds, "uses": options.uses, "scope": options.scope or "session"}
+    return {"decision": "allow-for", "for": terms}
 
 
 async def _find_approval(client: Client, beginning: str) -> dict[str, Any]:
@@ -120,18 +120,18 @@ async def _find_approval(client: Client, beginning: str) -> dict[str, Any]:
     if len(beginning) >= len(uuid.UUID(int=0).hex):
         return dict(await client.request("exec.approval.get", {"id": beginning}))
     if len(beginning) < MIN_ID_LENGTH:
-        raise CommandFailed(f"{beginning!r} is too short; write at least {MIN_ID_LENGTH} characters of the id.", code=2)
+        raise CommandFailed(f"{beginning!r} is too short; type at least {MIN_ID_LENGTH} characters of the ID.", code=2)
     waiting = await client.request("exec.approval.list", {"limit": MAX_LISTED})
     fitting = [record for record in waiting if record["id"].startswith(beginning)]
     if len(fitting) != 1:
-        what = "no open question begins" if not fitting else f"{len(fitting)} open questions begin"
-        raise CommandFailed(f"{what} with {beginning!r}; `claw approvals list` shows them. A closed one is found by its whole id.")
+        what = "no pending request starts" if not fitting else f"{len(fitting)} pending requests start"
+        raise CommandFailed(f"{what} with {beginning!r}; `claw approvals list` shows them. Closed ones need the full ID.")
     return dict(fitting[0])
 
 
 def _format_table(records: list[dict[str, Any]]) -> list[str]:
     if not records:
-        return ["Nothing waits for an approval that this token's account may see; an approver's token shows all that waits."]
+        return ["No pending approval requests are visible to this token's account; an approver's token shows all."]
     rows = [(each["id"][:8], _describe_time_left(each), each["request"]["agentId"], each["request"]["command"]) for each in records]
     lines = [
         f"{short}  {left:>9}  {escape_invisible_line(agent):<10}  {escape_invisible_line(line)}"
@@ -141,43 +141,43 @@ def _format_table(records: list[dict[str, Any]]) -> list[str]:
 
 
 def describe(record: dict[str, Any]) -> list[str]:
-    """Everything a person needs to decide. Nothing of it can pass for another part: only the command has lines of its own, and
-    it comes last; the agent's words are marked line by line.
+    """Describe everything needed for a decision. No part can be mistaken for another: only the command can have several lines, and
+    it comes last; every line of the agent's text is marked.
     """
     request = record["request"]
     chat = request["sessionKey"] or "no session"
     network = "with network" if record["network"] else "without network"
     facts = [
-        ("question", f"{record['id']} ({record['status']}, {_describe_time_left(record)})"),
-        ("asked by", f"{record['requester']}, agent {request['agentId']}, in {chat}"),
+        ("request", f"{record['id']} ({record['status']}, {_describe_time_left(record)})"),
+        ("requested by", f"{record['requester']}, agent {request['agentId']}, in {chat}"),
         ("directory", request["cwd"] or ""),
         ("isolation", f"{('none', 'landlock', 'bubblewrap')[record['isolation']]}, {network}"),
         *(("program", f"{each['name']} = {each['realpath']}") for each in record["executables"]),
-        *(("runs script", f"{each['path']} {each['identity'][:12] or '(not there)'}") for each in record["scripts"]),
+        *(("runs script", f"{each['path']} {each['identity'][:12] or '(missing)'}") for each in record["scripts"]),
         *(("writes", path) for path in record["writes"]),
         *(("touches", what) for what in record["touches"]),
-        *(("why asked", reason["words"]) for reason in record["reasons"]),
+        *(("reason", reason["words"]) for reason in record["reasons"]),
         *(
-            [("agreed", f"{len(record['agreed'])} of {record['needed']}: {', '.join(record['agreed'])}")]
+            [("approved", f"{len(record['agreed'])} of {record['needed']}: {', '.join(record['agreed'])}")]
             if record["agreed"]
             else []
         ),
-        *([("answered", _describe_decision(record))] if record.get("resolvedAtMs") else []),
+        *([("decided", _describe_decision(record))] if record.get("resolvedAtMs") else []),
         *([("you", record["whyNot"])] if record["whyNot"] and record["status"] == "pending" else []),
         ("plan", record["planHash"]),
     ]
-    said = [f"agent says   | {escape_invisible_line(line)}" for line in record["why"].splitlines()]
+    agent_text = [f"agent says   | {escape_invisible_line(line)}" for line in record["why"].splitlines()]
     return [
         *(f"{name:<12} {escape_invisible_line(value)}" for name, value in facts),
-        *said,
+        *agent_text,
         "command:",
         escape_invisible(request["command"]),
     ]
 
 
 def _describe_decision(record: dict[str, Any]) -> str:
-    words = f"{record['status']} by {record.get('resolvedBy') or 'nobody'}"
-    return f"{words}: {record['reason']}" if record.get("reason") else words
+    text = f"{record['status']} by {record.get('resolvedBy') or 'nobody'}"
+    return f"{text}: {record['reason']}" if record.get("reason") else text
 
 
 def _describe_time_left(record: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`claw audit`: whether the log is as it was written; the log as JSON lines; the head of its chain in a file."""
+"""`claw audit`: verify the audit log, export it as JSON lines, and write the head of its hash chain to a file."""
 
 import argparse
 import json
@@ -19,25 +19,28 @@ HELP = "Verify, export and anchor the audit log"
 EXAMPLES = """examples:
   claw audit verify                                      exit code 1 if a row was changed, removed, added or moved
   claw audit verify --anchor /mnt/elsewhere/audit.jsonl --json
-  claw audit export --since 2026-01-31 > january.jsonl   one entry a line, oldest first; that it was exported is recorded
-  claw audit anchor /mnt/elsewhere/audit.jsonl           adds position and hash of the head to the file
+  claw audit export --since 2026-01-31 > january.jsonl   one entry per line, oldest first; the export is logged
+  claw audit anchor /mnt/elsewhere/audit.jsonl           append the chain head's position and hash to the file
 
-Set CLAWSITE_AUDIT_ANCHOR to a file, best on a disk that this host can only add to, and workers add the head to it every ten
-minutes; `verify` then compares with every line of it. Without an anchor nobody can tell that the end was cut off, or that
-somebody who owns the database wrote the whole chain anew. The gateway may be running.
+Set CLAWSITE_AUDIT_ANCHOR to a file, preferably on append-only storage, and workers append the head to it every ten minutes;
+`verify` then compares with every line of it. Without an anchor, it can't be detected that the end was cut off, or that a
+database owner rewrote the whole chain. The gateway may be running.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    verify = actions.add_parser("verify", help="walk the chain and name every row that does not fit")
-    verify.add_argument("--anchor", metavar="FILE", help="compare with these heads (CLAWSITE_AUDIT_ANCHOR)")
-    verify.add_argument("--json", action="store_true", help="for programs")
+    verify = actions.add_parser("verify", help="verify the hash chain and list broken entries")
+    verify.add_argument("--anchor", metavar="FILE", help="compare with the heads in this file (default CLAWSITE_AUDIT_ANCHOR)")
+    verify.add_argument("--json", action="store_true", help="print JSON")
     export = actions.add_parser("export", help="write the entries as JSON lines")
     export.add_argument(
-        "--since", metavar="TIME", type=_parse_time, help="from then on, such as 2026-01-31 or 2026-01-31T09:00+01:00"
+        "--since",
+        metavar="TIME",
+        type=_parse_time,
+        help="only entries since this time, such as 2026-01-31 or 2026-01-31T09:00+01:00",
     )
-    anchor = actions.add_parser("anchor", help="add the head of the chain to a file")
+    anchor = actions.add_parser("anchor", help="append the chain head to a file")
     anchor.add_argument("file", metavar="FILE")
 
 
@@ -87,10 +90,10 @@ def _print_report(report: "VerificationReport") -> None:
     if report.more:
         print(f"… and {report.more:,} more")
     if report.oldest_unsealed:
-        print(f"{report.unsealed:,} entries are not sealed yet, the oldest of {report.oldest_unsealed:%Y-%m-%d %H:%M:%S} UTC.")
+        print(f"{report.unsealed:,} entries are not sealed yet, the oldest from {report.oldest_unsealed:%Y-%m-%d %H:%M:%S} UTC.")
     held = f"{report.sealed:,} sealed entries, {report.anchors:,} anchors"
     if report.whole:
-        print(f"The audit log is whole: {held}; head {report.position} {report.hash}")
+        print(f"The audit log is intact: {held}; head {report.position} {report.hash}")
     else:
         count = len(report.findings) + report.more
         print(f"claw: the audit log was tampered with: {count:,} findings in {held}", file=sys.stderr)
@@ -117,8 +120,8 @@ def _anchor(options: argparse.Namespace) -> int:
     try:
         made = audit_anchor.append_anchor(Path(options.file))
     except OSError as error:
-        raise CommandFailed(f"cannot add to {options.file}: {error.strerror}") from error
-    print(f"Added position {made.position}, {made.hash}." if made else "Nothing to add: the last line has the head already.")
+        raise CommandFailed(f"cannot append to {options.file}: {error.strerror}") from error
+    print(f"Added position {made.position}, {made.hash}." if made else "Nothing to add: the last line already has the head.")
     return 0
 
 
@@ -126,7 +129,7 @@ def _parse_time(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 2026-01-31 or 2026-01-31T09:00+01:00") from None
+        raise argparse.ArgumentTypeError(f"invalid time {text!r}: use 2026-01-31 or 2026-01-31T09:00+01:00") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -1,4 +1,4 @@
-"""`claw call`: one request to the running gateway, its answer as JSON."""
+"""`claw call`: send one request to the running gateway and print the response as JSON."""
 
 import argparse
 import json
@@ -9,21 +9,21 @@ from clawsite.cli import endpoint
 from clawsite.cli.command import CommandFailed
 from clawsite.client.client import Client, ConnectionLost, GatewayError
 
-HELP = "Call one method of the running gateway and print its answer as JSON"
+HELP = "Call one gateway method and print the response as JSON"
 EXAMPLES = """examples:
   claw call health
   claw call sessions.list --params '{"limit": 5}'
   claw call agent --params '{"message": "hi", "idempotencyKey": "k1"}' --expect-final
   echo '{"sessionKey": "agent:main:main"}' | claw call chat.history --params -
 
-Methods and their parameters: `claw protocol-docs`. An error frame is printed on stderr; the exit code is then 1.
+Methods and their parameters: `claw protocol-docs`. An error is printed to stderr, with exit code 1.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("method", help="name of the method, such as health or sessions.list")
     parser.add_argument("--params", default="{}", metavar="JSON", help="parameters as a JSON object; - reads them from stdin")
-    parser.add_argument("--expect-final", action="store_true", help="wait for the end of the run, not only for `accepted`")
+    parser.add_argument("--expect-final", action="store_true", help="wait until the run ends, not only for `accepted`")
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="how long to wait (default 30)")
     endpoint.add_arguments(parser)
 
@@ -51,9 +51,11 @@ async def _call(options: argparse.Namespace, params: dict[str, Any]) -> int:
             return 1
         except ConnectionLost as error:
             raise CommandFailed(
-                f"the connection was lost before the answer came: {error}. It may have been done all the same."
+                f"the connection was lost before the response: {error}. The request may have been carried out."
             ) from error
         except TimeoutError:
-            raise CommandFailed(f"no answer within {options.timeout:g} s. It may still be done; --timeout waits longer.") from None
+            raise CommandFailed(
+                f"no response within {options.timeout:g} s. The request may still be carried out; use --timeout to wait longer."
+            ) from None
     print(json.dumps(answer, indent=2, ensure_ascii=False))
     return 0

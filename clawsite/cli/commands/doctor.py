@@ -1,4 +1,4 @@
-"""`claw doctor`: looks at everything that can be wrong with an installation, and says what to do about it."""
+"""`claw doctor`: check everything that can be wrong with this server, and say how to fix it."""
 
 import argparse
 import json
@@ -9,12 +9,12 @@ from clawsite.cli.command import read_settings
 from clawsite.cli.doctor import host
 from clawsite.infra.observability import logs
 
-HELP = "Check this installation and say what to do about what is wrong"
+HELP = "Check this server and explain how to fix problems"
 EXAMPLES = """examples:
   claw doctor             one line per check: ok, warn or FAIL
-  claw doctor --json      for programs
+  claw doctor --json      print JSON
 
-The exit code is 1 when a check failed; warnings do not count. Nothing is changed.
+The exit code is 1 if a check failed; warnings don't count. Nothing is changed.
 """
 
 MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}

@@ -1,4 +1,4 @@
-"""`claw exec check`: what the exec gate says about a command line. Runs nothing, and needs neither database nor gateway."""
+"""`claw exec check`: show the exec gate's verdict on a command line. Runs nothing; needs neither database nor gateway."""
 
 import argparse
 import asyncio
@@ -10,24 +10,23 @@ from typing import Any
 
 from clawsite.cli.command import CommandFailed
 
-HELP = "Try a command line: what the exec gate says about it, and why"
+HELP = "Show the exec gate's verdict on a command line, with reasons"
 EXAMPLES = """examples:
   echo 'ls -la | wc -l' | claw exec check --allow ls --allow wc
   echo 'git -c core.pager=x log' | claw exec check --allow git --json
   echo 'rm -rf build' | claw exec check --security full --ask off --cwd ~/project
-  claw exec check --jsonl < lines.jsonl         {"id": 1, "command": "ls", "allowlist": ["ls"]} a line, one verdict a line
+  claw exec check --jsonl < lines.jsonl         {"id": 1, "command": "ls", "allowlist": ["ls"]} per line, one verdict per line
 
 A pattern is a name found on the fixed PATH (git), a real path (/usr/bin/git) or a glob in which * does not cross / (/usr/bin/*).
-The whole input is one command line, newlines included. Nothing of it is run. Exit code 0 whatever the verdict is.
+The whole input is one command line, newlines included. Nothing is run. The exit code is 0 whatever the verdict is.
 """
-# What a sandboxed command finds, in this order: directories that belong to root.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     check = actions.add_parser(
         "check",
-        help="read a command line from standard input and judge it",
+        help="read a command line from standard input and check it",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -36,10 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument(
         "--allow", action="append", default=[], metavar="PATTERN", help="a program on the allowlist; may be repeated"
     )
-    check.add_argument("--cwd", metavar="DIR", default=".", help="where it would run; also the workspace (default: here)")
+    check.add_argument("--cwd", metavar="DIR", default=".", help="working directory and workspace (default: current directory)")
     how = check.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="one JSON object")
-    how.add_argument("--jsonl", action="store_true", help="many command lines: a JSON object a line, in and out")
+    how.add_argument("--jsonl", action="store_true", help="many command lines: one JSON object per line, in and out")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,41 +48,41 @@ def run(options: argparse.Namespace) -> int:
     cwd = Path(options.cwd).expanduser().resolve()
     if not cwd.is_dir():
         raise CommandFailed(f"{options.cwd} is not a directory", 2)
-    place = ExecContext(cwd=cwd, writable=(cwd,), search=tuple(Path(each) for each in SEARCH_PATH))
+    context = ExecContext(cwd=cwd, writable=(cwd,), search=tuple(Path(each) for each in SEARCH_PATH))
     if options.jsonl:
-        asyncio.run(_check_many(options, place))
+        asyncio.run(_check_many(options, context))
         return 0
-    # As bytes: what is not UTF-8 is for the gate to refuse, not for us to trip over.
+    # As bytes, so that the gate can deny input that is not UTF-8.
     line = sys.stdin.buffer.read().decode("utf-8", errors="surrogateescape")
-    told = asyncio.run(_check_line(line.removesuffix("\n"), options.allow, options, place))
-    print(json.dumps(told) if options.json else _format_result(told))
+    result = asyncio.run(_check_line(line.removesuffix("\n"), options.allow, options, context))
+    print(json.dumps(result) if options.json else _format_result(result))
     return 0
 
 
-async def _check_many(options: argparse.Namespace, place: Any) -> None:
+async def _check_many(options: argparse.Namespace, context: Any) -> None:
     for raw in sys.stdin.buffer:
         if not raw.strip():
             continue
-        asked: Any = None
+        request: Any = None
         try:
-            asked = json.loads(raw)
-            command, allow = asked["command"], asked.get("allowlist", options.allow)
+            request = json.loads(raw)
+            command, allow = request["command"], request.get("allowlist", options.allow)
             if not isinstance(command, str) or not all(isinstance(each, str) for each in allow):
                 raise TypeError
-            told = await _check_line(command, allow, options, place)
+            result = await _check_line(command, allow, options, context)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            words = 'This is not {"id": …, "command": "…", "allowlist": ["…"]}.'
-            told = {"verdict": "deny", "reasons": [{"code": "input", "words": words}], "executables": []}
-        sys.stdout.write(json.dumps({"id": asked.get("id") if isinstance(asked, dict) else None, **told}) + "\n")
-        sys.stdout.flush()  # who asks one by one waits for it
+            message = 'This is not {"id": …, "command": "…", "allowlist": ["…"]}.'
+            result = {"verdict": "deny", "reasons": [{"code": "input", "words": message}], "executables": []}
+        sys.stdout.write(json.dumps({"id": request.get("id") if isinstance(request, dict) else None, **result}) + "\n")
+        sys.stdout.flush()  # callers may wait for each verdict
 
 
-async def _check_line(line: str, allow: Iterable[str], options: argparse.Namespace, place: Any) -> dict[str, Any]:
+async def _check_line(line: str, allow: Iterable[str], options: argparse.Namespace, context: Any) -> dict[str, Any]:
     from tools_app.exec.gate.allowlist import resolve_entry
     from tools_app.exec.gate.verdict import AllowEntry, GateRules, analyze, judge
 
     rules = GateRules(options.security, options.ask, tuple(resolve_entry(AllowEntry(pattern)) for pattern in allow))
-    judged = judge(await analyze(line, place), rules)
+    judged = judge(await analyze(line, context), rules)
     return {
         "verdict": judged.effect,
         "reasons": [{"code": reason.code, "words": reason.words} for reason in judged.reasons],
@@ -91,10 +90,10 @@ async def _check_line(line: str, allow: Iterable[str], options: argparse.Namespa
     }
 
 
-def _format_result(told: dict[str, Any]) -> str:
-    from clawsite.cli.output import strip_control_characters  # 80 ms, and programs ask for JSON
+def _format_result(result: dict[str, Any]) -> str:
+    from clawsite.cli.output import strip_control_characters  # takes 80 ms to import; not needed for JSON
 
-    lines = [told["verdict"]]
-    lines += [f"  {reason['words']}" for reason in told["reasons"]]
-    lines += [f"  starts {each['name']}: {each['realpath']}" for each in told["executables"]]
+    lines = [result["verdict"]]
+    lines += [f"  {reason['words']}" for reason in result["reasons"]]
+    lines += [f"  starts {each['name']}: {each['realpath']}" for each in result["executables"]]
     return strip_control_characters("\n".join(lines))

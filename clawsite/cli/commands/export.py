@@ -1,4 +1,4 @@
-"""`claw export`: the transcript of a session as JSON lines. Reads the database itself, so that no gateway need be running."""
+"""`claw export`: write a session's transcript as JSON lines. Reads the database directly, so no gateway is needed."""
 
 import argparse
 import contextlib
@@ -19,21 +19,21 @@ HELP = "Write the transcript of a session as JSON lines"
 EXAMPLES = """examples:
   claw export --user ada --session main -o main.jsonl
   claw export --user ada --session agent:main:notes | gzip > notes.jsonl.gz
-  claw export --user ada --session main --all-generations -o all.jsonl     also what was said before a reset
+  claw export --user ada --session main --all-generations -o all.jsonl     include entries before a reset
   claw export --user ada --session main | jq -r 'select(.message.role == "user") | .message.content[].text'
 
 The first line describes the session, each further one is an entry, oldest first: type message, toolResult, compaction or
-session, with id, parentId, timestamp and message. `claw import` reads it. A file written with -o is for this account alone.
-The gateway may be running: what is said meanwhile is left out.
+session, with id, parentId, timestamp and message. `claw import` reads it. A file written with -o is readable only by this account.
+The gateway may be running: messages that arrive during the export are left out.
 """
 
 PROGRESS_EVERY = 1_000  # entries
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--user", metavar="NAME", required=True, help="whose session it is")
+    parser.add_argument("--user", metavar="NAME", required=True, help="owner of the session")
     parser.add_argument("--session", metavar="KEY", required=True, help="key of the session, such as main or agent:main:notes")
-    parser.add_argument("--all-generations", action="store_true", help="also the entries from before a reset")
+    parser.add_argument("--all-generations", action="store_true", help="include entries before a reset")
     parser.add_argument("-o", "--output", metavar="FILE", help="write to this file instead of standard output")
 
 
@@ -81,14 +81,14 @@ def _write_lines(lines: Iterator[bytes], file: IO[bytes]) -> None:
         reason = (
             f"{too_long:,} lines are longer than {MAX_LINE_BYTES:,} bytes" if too_long else f"it has more than {MAX_LINES:,} lines"
         )
-        print(f"claw: all was written, but `claw import` will refuse it: {reason}", file=sys.stderr)
+        print(f"claw: the export is complete, but `claw import` will reject it: {reason}", file=sys.stderr)
 
 
 @contextlib.contextmanager
 def _private_file(path: Path) -> Iterator[IO[bytes]]:
-    """The file appears when it is complete, readable by its owner only; one that was there stays until then."""
+    """Write to a temporary file that replaces `path` when complete; readable by its owner only."""
     if path.exists() and not path.is_file():
-        raise CommandFailed(f"{path} is no file; leave out -o to write to standard output")
+        raise CommandFailed(f"{path} is not a file; omit -o to write to standard output")
     try:
         descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")  # mode 0600
     except OSError as error:

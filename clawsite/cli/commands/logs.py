@@ -1,4 +1,4 @@
-"""`claw logs`: what happened in a session, event by event, and what happens next."""
+"""`claw logs`: show the events of a session and follow new ones."""
 
 import argparse
 import contextlib
@@ -13,20 +13,20 @@ from clawsite.client.client import BEGINNING, Client, ConnectionLost, Event, Eve
 
 HELP = "Show the events of a session, and follow them live"
 EXAMPLES = """examples:
-  claw logs                                      everything of the main session that is kept
-  claw logs --session agent:main:main --follow   and then whatever happens, until Ctrl-C
+  claw logs                                      all stored events of the main session
+  claw logs --session agent:main:main --follow   and new ones until Ctrl-C
   claw logs --after 120 --json                   only events after cursor 120, as JSON lines
 
-The pieces of a streamed text are one line, printed at its end; --json has every event as it is. A restart of the gateway
-does not interrupt --follow: it dials again and goes on after the last event it has shown. After a restore of the database it
-says so and shows the log that is there now.
+Deltas of a streamed text are shown as one line when it is complete; --json prints every event as it is. A gateway restart
+doesn't interrupt --follow: it reconnects and continues after the last event shown. After a database restore, it says so and
+shows the current log from the beginning.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", metavar="KEY", default="agent:main:main", help="session to read (default agent:main:main)")
-    parser.add_argument("--follow", action="store_true", help="go on with what happens next")
-    parser.add_argument("--after", type=int, metavar="CURSOR", help="leave out events up to this cursor")
+    parser.add_argument("--follow", action="store_true", help="keep printing new events")
+    parser.add_argument("--after", type=int, metavar="CURSOR", help="only events after this cursor")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     endpoint.add_arguments(parser)
 
@@ -37,9 +37,9 @@ def run(options: argparse.Namespace) -> int:
 
 async def _show_events(options: argparse.Namespace) -> int:
     def lost(reason: str) -> None:
-        print(f"claw: connection lost ({reason}); dialling again", file=sys.stderr)
+        print(f"claw: connection lost ({reason}); reconnecting", file=sys.stderr)
 
-    place = BEGINNING if options.after is None else options.after
+    position = BEGINNING if options.after is None else options.after
     async with Client(endpoint.resolve_endpoint(options), patience=math.inf, on_lost=lost) as client:
         key, exists = await _find_session(client, options.session)
         if not exists:
@@ -49,24 +49,24 @@ async def _show_events(options: argparse.Namespace) -> int:
             print(f"claw: {missing}", file=sys.stderr)
         lines = EventPrinter(sys.stdout)
         show = _print_json if options.json else lines.show
-        begun = False
+        started = False
         while True:
             try:
-                async for event in client.follow(key, place, live=options.follow):
-                    begun = True
+                async for event in client.follow(key, position, live=options.follow):
+                    started = True
                     show(event)
                 return 0
             except EventsGone as gone:
-                if not begun:  # the place was the caller's
+                if not started:  # the position was given by the user
                     raise
-                print(f"claw: {gone}; from its beginning:", file=sys.stderr)
-                place, begun = BEGINNING, False
+                print(f"claw: {gone}; showing it from the beginning:", file=sys.stderr)
+                position, started = BEGINNING, False
             finally:
                 lines.end()
 
 
 async def _find_session(client: Client, name: str) -> tuple[str, bool]:
-    """The whole key of a session, as its events carry it, and whether it is there."""
+    """Return the full key of a session and whether it exists."""
     while True:
         with contextlib.suppress(ConnectionLost):
             head = await client.request("chat.history", {"sessionKey": name, "limit": 1})

@@ -1,4 +1,4 @@
-"""`claw panic`: stop everything, one agent or one run, and let it go on. Works on the database itself, also without a server."""
+"""`claw panic`: freeze everything, one agent or one run, and resume it. Uses the database directly; needs no server."""
 
 import argparse
 import getpass
@@ -13,22 +13,22 @@ from clawsite.infra.errors import ClawError
 if TYPE_CHECKING:
     from sessions_app.models import Freeze
 
-HELP = "Stop everything, one agent or one run at once, and resume it later"
+HELP = "Freeze everything, one agent or one run immediately, and resume it later"
 EXAMPLES = """examples:
-  claw panic --reason "it deletes files"                    everything stops
+  claw panic --reason "it deletes files"                    freeze everything
   claw panic --agent main --reason "wrong model"
-  claw panic --run 4711 --reason "runs in circles"          the number of its page, /runs/4711/
-  claw panic --list                                         what is stopped, by whom and why
-  claw panic --resume --reason "it was the test data"       with --agent or --run as it was stopped
+  claw panic --run 4711 --reason "runs in circles"          the number in the URL of its page, /runs/4711/
+  claw panic --list                                         list freezes with user and reason
+  claw panic --resume --reason "it was the test data"       with the same --agent or --run as before
 
-From the moment this returns no tool call starts. What was under way is ended or dropped within two seconds, which it waits for.
-Nothing is lost: messages are still accepted, questions can be answered, and everything goes on when you resume. A command that was
-ended half-way is not repeated, and what it did until then is not undone.
+Once this returns, no tool call starts. Running work is halted within two seconds, which this command waits for. Nothing is
+lost: messages are still accepted, approval requests can be decided, and everything continues when you resume. A command that
+was interrupted is not repeated, and its effects are not undone.
 
-Exit code: 0 done, 1 it could not be done or a worker has not confirmed yet.
+Exit code: 0 done, 1 failed or a worker has not confirmed yet.
 """
 
-CONFIRM_SECONDS = 5.0  # workers look every second; a tool may need another to end
+CONFIRM_SECONDS = 5.0  # workers check every second; a tool may need another to stop
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,9 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--agent", metavar="ID", help="only this agent (default: everything)")
     what.add_argument("--run", metavar="N", help="only this run")
     do = parser.add_mutually_exclusive_group()
-    do.add_argument("--resume", action="store_true", help="let it go on")
-    do.add_argument("--list", action="store_true", help="show what is stopped, and change nothing")
-    parser.add_argument("--reason", metavar="TEXT", help="why; people who wait will read it")
+    do.add_argument("--resume", action="store_true", help="resume")
+    do.add_argument("--list", action="store_true", help="list freezes and change nothing")
+    parser.add_argument("--reason", metavar="TEXT", help="reason, shown to people who wait")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     if options.list:
         return _list_freezes()
     if not options.reason:
-        raise CommandFailed("say why with --reason: people who wait will read it", 2)
+        raise CommandFailed("--reason is required: it is shown to people who wait", 2)
     scope = "agent" if options.agent else "run" if options.run else "all"
     try:
         act = _resume if options.resume else _freeze
@@ -57,18 +57,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _freeze(scope: str, subject: str, reason: str) -> int:
-    from agents import freezes as stops
+    from agents import freezes
 
-    made, created = stops.freeze(scope, subject, reason=reason, by=None, by_name=_host_account())
-    print(strip_control_characters(f"Stopped: {_freeze_label(made)}." if created else f"Stopped already: {_freeze_line(made)}"))
+    made, created = freezes.freeze(scope, subject, reason=reason, by=None, by_name=_host_account())
+    print(strip_control_characters(f"Frozen: {_freeze_label(made)}." if created else f"Already frozen: {_freeze_line(made)}"))
     left = _wait_until_frozen(made)
     if left:
-        print(f"{left} runs have not confirmed it yet. Is their worker alive? `claw panic --list` tells when they have.")
+        print(f"{left} runs have not confirmed it yet. Is their worker alive? `claw panic --list` shows when they have.")
     return 1 if left else 0
 
 
 def _wait_until_frozen(made: "Freeze") -> int:
-    """Wait until no living worker has anything of it any more; -> how many runs still are with one."""
+    """Wait until no live worker is working on frozen runs; return how many such runs are left."""
     from sessions_app.runs import freezes
 
     give_up = time.monotonic() + CONFIRM_SECONDS
@@ -80,7 +80,7 @@ def _wait_until_frozen(made: "Freeze") -> int:
 
 
 def _list_dead_workers() -> list[str]:
-    """Workers of this host that are dead, as all are when the server is down: they do nothing, whatever the rows say."""
+    """Return dead workers of this host, such as all of them when the server is down: they do nothing, whatever rows say."""
     from clawsite.infra.process.identity import is_alive, own_identity
     from sessions_app.runs import workers
 
@@ -99,12 +99,12 @@ def _resume(scope: str, subject: str, reason: str) -> int:
 def _list_freezes(*, quiet: bool = False) -> int:
     from sessions_app.runs import freezes
 
-    found = freezes.list_active()
-    for stop in found:
+    active = freezes.list_active()
+    for stop in active:
         print(strip_control_characters(_freeze_line(stop)))
-    if not found and not quiet:
-        print("Nothing is stopped.")
-    if left := freezes.count_still_running(found, gone=_list_dead_workers()):
+    if not active and not quiet:
+        print("Nothing is frozen.")
+    if left := freezes.count_still_running(active, gone=_list_dead_workers()):
         print(f"{left} runs have not confirmed it yet.")
     return 0
 
@@ -118,7 +118,7 @@ def _freeze_line(stop: "Freeze") -> str:
 
 
 def _host_account() -> str:
-    """The account of the host: there is no other on a command line."""
+    """Return the host account, the only identity on a command line."""
     try:
         return f"{getpass.getuser()} (command line)"
     except (KeyError, OSError):

@@ -1,4 +1,4 @@
-"""`claw policy`: which tools an agent gets and why; the policy as a file; its tests; the way back. On the database itself."""
+"""`claw policy`: explain, export, import, test and restore the tool policy. Uses the database directly."""
 
 import argparse
 import sys
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 HELP = "Explain, export, import, test and restore the tool policy"
 EXAMPLES = """examples:
-  claw policy explain --agent main                                     every tool: kept, refused or not offered, and why
+  claw policy explain --agent main                                     every tool: allowed, denied or unavailable, and why
   claw policy explain --agent support-bot --tool exec                  one tool, all nine layers
   claw policy explain --agent main --provider openai/gpt-5 --channel telegram --group -100123 --sender anna --json
   claw policy export > policy.yaml                                     the rules and tests in force; --version 12: older rules
   claw policy diff policy.yaml                                         what importing it would change; exit code 1 if anything
-  claw policy import policy.yaml                                       shows the same, asks, and makes it the next version
-  claw policy import policy.yaml --yes --expect-version 12             for scripts: only if nobody changed anything since 12
+  claw policy import policy.yaml                                       show the same, ask, and save it as the next version
+  claw policy import policy.yaml --yes --expect-version 12             for scripts: only if 12 is still the current version
   claw policy test                                                     exit code 1 if a policy test is broken
   claw policy versions
-  claw policy restore 11                                               as a new version; what was in between stays in the history
+  claw policy restore 11                                               as a new version; later versions stay in the history
 
-A direct chat with the owner of the session is meant unless options say otherwise. The gateway may be running: it follows at once.
-The same answers, with editing and replay, are on the page /policies/.
+Without options, a direct chat with the session's owner is assumed. The gateway may be running: changes apply immediately.
+The page /policies/ shows the same, with editing and replay.
 """
 STDIN = "-"
 STATE_LABELS = {"broken": "BROKEN", "idle": "idle  ", "holds": "holds "}
@@ -35,30 +35,30 @@ STATE_LABELS = {"broken": "BROKEN", "idle": "idle  ", "holds": "holds "}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    explain = actions.add_parser("explain", help="which tools an agent gets, and which layer refuses the others")
+    explain = actions.add_parser("explain", help="show which tools an agent gets, and which layer denies the others")
     explain.add_argument("--agent", metavar="ID", default="main", help="id of the agent (main)")
     explain.add_argument("--provider", metavar="P/M", default="", help="the model, as openai/gpt-5, or its provider alone")
-    explain.add_argument("--tool", metavar="NAME", default="", help="this one only, layer by layer")
+    explain.add_argument("--tool", metavar="NAME", default="", help="only this tool, layer by layer")
     explain.add_argument("--channel", metavar="NAME", default="", help="such as telegram")
-    explain.add_argument("--group", metavar="ID", default="", help="a group chat; without it a direct chat is meant")
-    explain.add_argument("--sender", metavar="NAME", default="", help="id, user name or name of somebody in the group")
+    explain.add_argument("--group", metavar="ID", default="", help="a group chat (default: a direct chat)")
+    explain.add_argument("--sender", metavar="NAME", default="", help="ID, username or name of a sender in the group")
     explain.add_argument("--sandboxed", action="store_true", help="in a sandbox")
     explain.add_argument("--subagent", action="store_true", help="in the session of a subagent")
-    explain.add_argument("--not-owner", action="store_true", help="asked by somebody else than the owner of the session")
-    explain.add_argument("--json", action="store_true", help="with the whole trace, for programs")
+    explain.add_argument("--not-owner", action="store_true", help="the sender is not the session's owner")
+    explain.add_argument("--json", action="store_true", help="print JSON with the whole trace")
     export = actions.add_parser("export", help="write rules and tests as YAML")
-    export.add_argument("--version", metavar="N", type=int, help="rules of an earlier version, with the tests of now")
+    export.add_argument("--version", metavar="N", type=int, help="rules of an earlier version, with the current tests")
     diff = actions.add_parser("diff", help="what importing a file would change")
-    importing = actions.add_parser("import", help="put a file in the place of all rules and tests")
+    importing = actions.add_parser("import", help="replace all rules and tests with a file")
     for each in (diff, importing):
         each.add_argument("file", metavar="FILE", help="as `export` writes it; - for standard input")
-    actions.add_parser("test", help="whether every policy test holds now")
+    actions.add_parser("test", help="run all policy tests")
     actions.add_parser("versions", help="who changed what and when, newest first")
-    restore = actions.add_parser("restore", help="make the rules of an earlier version those of a new one")
+    restore = actions.add_parser("restore", help="save the rules of an earlier version as a new one")
     restore.add_argument("number", metavar="N", type=int)
     for each in (importing, restore):
-        each.add_argument("--expect-version", metavar="N", type=int, help="only if this is still the version in force")
-        each.add_argument("--user", metavar="NAME", help="whom the history names for it")
+        each.add_argument("--expect-version", metavar="N", type=int, help="only if this is still the current version")
+        each.add_argument("--user", metavar="NAME", help="author shown in the history")
         each.add_argument("--yes", action="store_true", help="do not ask")
 
 
@@ -172,10 +172,10 @@ def _restore(options: argparse.Namespace) -> int:
 
 
 def _confirm(shown: str, question: str, *, may_ask: bool = True) -> None:
-    """Go on only after a yes. Where nobody can be asked, it takes --yes."""
+    """Continue only after a yes. Without a terminal, --yes is required."""
     print(shown)
     if not (may_ask and sys.stdin.isatty()):
-        raise CommandFailed("nothing was changed: nobody can be asked here, so say --yes")
+        raise CommandFailed("nothing was changed: there is no terminal to confirm in, so use --yes")
     if input(f"\n{question} [y/N] ").strip().lower() not in ("y", "yes"):
         raise CommandFailed("nothing was changed")
 

@@ -1,6 +1,6 @@
-"""Makes the installation ready: migrations, static files, the first administrator. `serve` runs it in a process of its own.
+"""`claw prepare`: apply migrations, collect static files, create the first sign-in link. `serve` runs it as a child process.
 
-Safe to repeat, and from several hosts at once: on PostgreSQL they take turns.
+Safe to repeat and to run on several hosts at once: on PostgreSQL they take turns.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from clawsite.infra.observability import logs
 from clawsite.infra.process import child
 from clawsite.infra.version import version
 
-HELP = "Migrate the database, collect static files, offer the first sign-in; `serve` does it by itself"
+HELP = "Migrate the database, collect static files, print the first sign-in link; `serve` does this automatically"
 EXAMPLES = """examples:
   claw prepare           once per release, before starting `web` and `worker` processes by hand
   claw prepare --json    one JSON object per line: {"step": …} while it works, {"done": …} at the end
@@ -27,7 +27,7 @@ _MIGRATION_LOCK_ID = 0x0C1A_7517E  # any number; the key of PostgreSQL's advisor
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON lines for programs")
-    parser.add_argument("--gently", action="store_true", help="leave the processors to others")
+    parser.add_argument("--gently", action="store_true", help="run at low CPU priority")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,17 +38,17 @@ def run(options: argparse.Namespace) -> int:
     logs.configure("prepare", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN])
     load_django(pool=False)
 
-    def tell(line: dict[str, Any]) -> None:
+    def report(line: dict[str, Any]) -> None:
         print(json.dumps(line) if options.json else _format_line(line), flush=True)
 
     with _migration_lock():
         if count := _count_unapplied():
-            tell({"step": f"Applying {count} migrations to the database."})
+            report({"step": f"Applying {count} migrations to the database."})
         _migrate()
         if not static_is_current(settings):
-            tell({"step": "Collecting static files."})
+            report({"step": "Collecting static files."})
             _collect_static()
-        tell({"done": _first_steps(settings)})
+        report({"done": _first_steps(settings)})
     return 0
 
 

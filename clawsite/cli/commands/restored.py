@@ -1,26 +1,26 @@
-"""`claw restored`: the operator's word that the database came from a backup. Works on the database itself."""
+"""`claw restored`: record that the database was restored from a backup. Uses the database directly."""
 
 import argparse
 
 from clawsite.cli.command import load_django, read_settings
 from clawsite.cli.serving.readiness import require_migrated
 
-HELP = "Say that the database came from a backup: clients then read their sessions anew"
+HELP = "Record that the database was restored from a backup, so that clients reload their sessions"
 EXAMPLES = """examples:
-  claw restored        after the backup is in place, before `claw serve` or beside it
+  claw restored        after restoring the backup, before or while `claw serve` runs
 
-A restored database gives out numbers of events again that clients have seen with other events. This marks its event log as
-another one, so that every page and program that asks for what it missed is told to read anew, instead of missing something or
-showing what is no longer there. Nothing is deleted, and running it once too often costs each client one more reading. A running
-gateway sees it within 15 s and closes its sockets; clients come back by themselves.
+A restored database reuses event numbers that clients have already seen with other events. This marks its event log as a new
+one, so that every client that asks for missed events is told to reload its sessions instead of missing events or showing
+deleted ones. Nothing is deleted, and running it unnecessarily costs each client one reload. A running gateway notices within
+15 s and closes its sockets; clients reconnect automatically.
 
-A process that starts notices most restores on its own, by the note `log.mark` in the state directory. It cannot where that
-file came back with the backup, on a new host, or when the backup was newer than the note (renewed every minute).
+Starting processes detect most restores themselves, by the file `log.mark` in the state directory. They can't if that file was
+restored too, on a new host, or if the backup is newer than the file (updated every minute).
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None: there is nothing to choose."""
+    """This command has no arguments."""
 
 
 def run(_options: argparse.Namespace) -> int:
@@ -28,5 +28,5 @@ def run(_options: argparse.Namespace) -> int:
     require_migrated(read_settings())
     from sessions_app.events import epoch
 
-    print(f"The event log has the new epoch {epoch.start_new_epoch()}. Clients read their sessions anew when they connect next.")
+    print(f"The event log has the new epoch {epoch.start_new_epoch()}. Clients reload their sessions on their next connection.")
     return 0

@@ -1,4 +1,4 @@
-"""The checks of `claw doctor` that need the database: what people have stored, and who works on it. Each changes nothing."""
+"""The checks of `claw doctor` that need the database. They change nothing."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from types import ModuleType
 
 from clawsite.cli.doctor.finding import CheckResult
 
-AUDIT_ROWS_CHECKED = 1_000  # entries whose seals are checked
+AUDIT_ROWS_CHECKED = 1_000  # entries whose chain hashes are checked
 UNSEALED_SECONDS = 60.0
 
 
@@ -16,19 +16,22 @@ def check_accounts(_settings: ModuleType) -> CheckResult:
     if admin_exists():
         return CheckResult("people", "ok", "there is an administrator")
     todo = "Open the link that `claw serve` prints, or set CLAWSITE_ADMIN_USERNAME and CLAWSITE_ADMIN_PASSWORD."
-    return CheckResult("people", "warn", "nobody can administer yet", todo)
+    return CheckResult("people", "warn", "there is no administrator yet", todo)
 
 
 def check_worker(settings: ModuleType) -> CheckResult:
     from clawsite.infra import sql
     from sessions_app.models import Worker
 
-    # The lease: a worker silent for longer has lost its runs to others.
+    # The lease time: a worker without a heartbeat for longer has lost its runs to others.
     alive = Worker.objects.filter(heartbeat_at__gte=sql.db_now() - settings.LEASE_SECONDS).count()
     if alive:
         return CheckResult("worker", "ok", f"{alive} alive")
     return CheckResult(
-        "worker", "warn", "no worker is alive, so messages wait", "Start `claw serve`, or `claw worker` beside your web processes."
+        "worker",
+        "warn",
+        "no worker is alive, so messages stay queued",
+        "Start `claw serve`, or `claw worker` beside your web processes.",
     )
 
 
@@ -37,7 +40,7 @@ def check_freezes(_settings: ModuleType) -> CheckResult:
 
     stops = [f"{f'{stop.scope} {stop.subject}'.strip()}, by {stop.by_name}: {stop.reason}" for stop in freezes.list_active()]
     if stops:
-        return CheckResult("stops", "warn", f"stopped by people: {'; '.join(stops)}", "`claw panic --resume` lets it go on.")
+        return CheckResult("stops", "warn", f"stopped by people: {'; '.join(stops)}", "Run `claw panic --resume` to resume.")
     return CheckResult("stops", "ok", "nothing is stopped")
 
 
@@ -61,24 +64,22 @@ def check_model(_settings: ModuleType) -> CheckResult:
 
 
 def check_sources(_settings: ModuleType) -> CheckResult:
-    """Tools that come from outside: MCP servers and plugins."""
+    """Check the sources of external tools: MCP servers and plugins."""
     from tools_app.models import McpServer, Plugin
 
     failing = [f"{row.name} ({row.error})" for row in McpServer.objects.filter(enabled=True, status="failing")]
     failing += [f"{row.name} ({row.error})" for row in Plugin.objects.filter(enabled=True).exclude(error="")]
     if failing:
-        return CheckResult(
-            "sources", "warn", f"cannot be used: {', '.join(failing)}", "Look at MCP servers and plugins in the admin."
-        )
+        return CheckResult("sources", "warn", f"can't be used: {', '.join(failing)}", "Check MCP servers and plugins in the admin.")
     on, off = (
         McpServer.objects.filter(enabled=enabled).count() + Plugin.objects.filter(enabled=enabled).count()
         for enabled in (True, False)
     )
-    return CheckResult("sources", "ok", f"MCP servers and plugins: {on} enabled, {off} switched off")
+    return CheckResult("sources", "ok", f"MCP servers and plugins: {on} enabled, {off} disabled")
 
 
 def check_workspaces(_settings: ModuleType) -> CheckResult:
-    """The form refuses what is wrong here; rows may be older, and directories be moved."""
+    """Check the agents' workspaces again: rows may be older than the form's validation, and directories may have moved."""
     from django.core.exceptions import ValidationError
 
     from agents.admin.forms import validate_workspace
@@ -92,41 +93,46 @@ def check_workspaces(_settings: ModuleType) -> CheckResult:
             wrong.append(f"{agent.slug} has {agent.workspace}: {error.messages[0]}")
     if wrong:
         return CheckResult("workspaces", "warn", " ".join(wrong), "Choose another workspace on the agent's form in the admin.")
-    return CheckResult("workspaces", "ok", "none of an agent holds what belongs to this installation")
+    return CheckResult("workspaces", "ok", "no agent's workspace contains server files")
 
 
 def check_webhooks(_settings: ModuleType) -> CheckResult:
-    """Those that act for people need their yes."""
-    from clawsite.gateway.models import Hook
+    """Check that the owners of enabled webhooks have agreed to them."""
+    from clawsite.connectors.models import Hook
 
     on = list(Hook.objects.select_related("owner").filter(enabled=True).order_by("slug"))
     if waiting := [f"{hook} ({hook.owner.get_username()})" for hook in on if not hook.is_agreed]:
-        todo = "They agree on their account page under “Webhooks”; or choose another account in the admin."
-        return CheckResult("webhooks", "warn", f"answer nobody, since their person has not agreed: {', '.join(waiting)}", todo)
-    return CheckResult("webhooks", "ok", f"{len(on)} switched on")
+        todo = "Owners agree on their account page under “Webhooks”; or choose another account in the admin."
+        return CheckResult("webhooks", "warn", f"rejecting deliveries because the owner has not agreed: {', '.join(waiting)}", todo)
+    return CheckResult("webhooks", "ok", f"{len(on)} enabled")
 
 
 def check_audit(settings: ModuleType) -> CheckResult:
-    """The end of the chain only: `claw audit verify` walks all of it."""
+    """Check only the end of the chain; `claw audit verify` checks all of it."""
     from clawsite.infra import clock
     from clawsite.infra.audit import anchor as audit_anchor
     from clawsite.infra.audit.triggers import find_missing_triggers
     from clawsite.infra.audit.verify import verify
 
     if missing := find_missing_triggers():
-        todo = "Run `claw migrate`, which puts them back, and find out who took them away: then `claw audit verify`."
-        return CheckResult("audit", "fail", f"the database no longer refuses changes of the log: no {', '.join(missing)}", todo)
+        todo = "Run `claw migrate` to restore them, find out who removed them, then run `claw audit verify`."
+        return CheckResult(
+            "audit",
+            "fail",
+            f"the database no longer protects the log against changes; missing triggers: {', '.join(missing)}",
+            todo,
+        )
     try:
         anchors = list(audit_anchor.read_anchors(Path(settings.AUDIT_ANCHOR))) if settings.AUDIT_ANCHOR else []
     except (OSError, audit_anchor.BadAnchor) as error:
         return CheckResult("audit", "warn", f"CLAWSITE_AUDIT_ANCHOR: {error}", "Make the file readable, or name another one.")
     report = verify(anchors, last=AUDIT_ROWS_CHECKED)
     if report.findings:
-        return CheckResult("audit", "fail", report.findings[0].words, "Run `claw audit verify`: it names every row.")
+        return CheckResult("audit", "fail", report.findings[0].words, "Run `claw audit verify` to list every broken entry.")
     if report.oldest_unsealed and (clock.now() - report.oldest_unsealed).total_seconds() > UNSEALED_SECONDS:
-        text = f"{report.unsealed} entries wait for their seal, the oldest since {report.oldest_unsealed:%Y-%m-%d %H:%M} UTC"
-        return CheckResult("audit", "warn", text, "A worker seals them every second: start one, or look at its log.")
-    anchored = f", {len(anchors)} anchors fit" if anchors else ""
+        text = f"{report.unsealed} entries are not sealed yet, the oldest since {report.oldest_unsealed:%Y-%m-%d %H:%M} UTC"
+        return CheckResult("audit", "warn", text, "Workers seal entries every second: start one, or check its log.")
+    anchored = f", {len(anchors)} anchors match" if anchors else ""
     return CheckResult("audit", "ok", f"{report.position} entries sealed, the last {report.sealed} checked{anchored}")
 
 

@@ -1,4 +1,4 @@
-"""What a check of `claw doctor` says."""
+"""The result of one `claw doctor` check."""
 
 from dataclasses import dataclass
 from typing import Literal

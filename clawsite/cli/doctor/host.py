@@ -1,5 +1,5 @@
-"""The checks of `claw doctor`: the host and the settings here, what is stored in checks_stored. Each looks at one thing, changes
-nothing, and returns one finding."""
+"""The checks of `claw doctor` for the host and the settings; `database.py` has those for stored data. Each check looks at one
+thing, changes nothing and returns one result."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ LOW_DISK_BYTES, FULL_DISK_BYTES = 1 << 30, 100 << 20
 
 
 def run_checks(settings: ModuleType) -> list[CheckResult]:
-    """All checks in order; those that need the database only when it answers."""
+    """Run all checks in order; those that need the database only if it works."""
     findings = [check(settings) for check in HOST_CHECKS]
     database = check_database(settings)
     findings.append(database)
@@ -60,33 +60,36 @@ def check_secrets(settings: ModuleType) -> CheckResult:
     if loose:
         names = " ".join(str(file) for file in loose)
         return CheckResult(
-            "secrets", "fail", f"other accounts can read {names}", f"chmod 600 {names}; then have new ones made by deleting them"
+            "secrets",
+            "fail",
+            f"other accounts can read {names}",
+            f"chmod 600 {names}; then delete them so that new ones are created",
         )
     return CheckResult("secrets", "ok", "key files are private")
 
 
 def check_account(_settings: ModuleType) -> CheckResult:
     if os.geteuid() == 0:
-        return CheckResult("account", "warn", "running as root: a fault would have no bounds", "Use an account of its own.")
+        return CheckResult("account", "warn", "running as root: a fault could damage anything", "Use a dedicated account.")
     return CheckResult("account", "ok", "not root")
 
 
 def check_debug(settings: ModuleType) -> CheckResult:
     if settings.DEBUG:
         return CheckResult(
-            "debug", "warn", "CLAWSITE_DEBUG=1 shows internals to everybody who can open a page", "Unset it in production."
+            "debug", "warn", "CLAWSITE_DEBUG=1 shows internals to everyone who can open a page", "Unset it in production."
         )
     return CheckResult("debug", "ok", "off")
 
 
 def check_origins(settings: ModuleType) -> CheckResult:
-    """Of this shell's settings. A server that was started with others has others, and its port betrays it."""
+    """Check the origins of this shell's settings. The server may use other settings; a different port shows it."""
     origins = settings.ALLOWED_ORIGINS
     text = ", ".join(origins)
     listening = urlsplit(address.read_address(settings.HOME) or "").port
     if listening and environment.allowed_origins(settings.HOST, listening) != origins:
-        todo = f"Run this with the variables of the server, such as CLAWSITE_PORT={listening}, to check its own."
-        return CheckResult("origins", "warn", f"{text}: of this shell; the server listens at port {listening}", todo)
+        todo = f"Run this with the server's environment variables, such as CLAWSITE_PORT={listening}, to check its origins."
+        return CheckResult("origins", "warn", f"{text}: from this shell; the server listens on port {listening}", todo)
     open_to_others = settings.HOST not in ("127.0.0.1", "::1", "localhost")
     plain = [origin for origin in origins if origin.startswith("http://") and not _is_local(origin)]
     if len({origin.split(":")[0] for origin in origins}) > 1:
@@ -105,9 +108,7 @@ def _is_local(origin: str) -> bool:
 
 def check_proxies(settings: ModuleType) -> CheckResult:
     if settings.BEHIND_TLS and not settings.TRUSTED_PROXIES:
-        todo = (
-            "Set CLAWSITE_TRUSTED_PROXIES to how many there are (usually 1), so that sign-in limits count clients, not the proxy."
-        )
+        todo = "Set CLAWSITE_TRUSTED_PROXIES to the number of proxies (usually 1), so that sign-in limits count clients."
         return CheckResult("proxy", "warn", "TLS origins, but no proxy is trusted", todo)
     return CheckResult("proxy", "ok", f"{settings.TRUSTED_PROXIES} trusted" if settings.TRUSTED_PROXIES else "none")
 
@@ -116,7 +117,7 @@ def check_disk(settings: ModuleType) -> CheckResult:
     free = shutil.disk_usage(settings.HOME).free
     text = f"{free / (1 << 30):.1f} GB free at {settings.HOME}"
     if free < FULL_DISK_BYTES:
-        return CheckResult("disk", "fail", text, "Free some space: the gateway refuses messages when the disk is full.")
+        return CheckResult("disk", "fail", text, "Free some space: the gateway rejects messages when the disk is full.")
     return CheckResult("disk", "warn" if free < LOW_DISK_BYTES else "ok", text, "Free some space." if free < LOW_DISK_BYTES else "")
 
 
@@ -143,20 +144,20 @@ def check_server(settings: ModuleType) -> CheckResult:
 
 
 def check_gateway(settings: ModuleType) -> CheckResult:
-    """Where the commands that talk to the gateway would look for it."""
+    """Try the address that client commands would use."""
     url = endpoint.find_default_url()
     try:
         asyncio.run(_try_connect(Endpoint(url=endpoint.to_socket_url(url), token=settings.GATEWAY_TOKEN)))
     except (Unreachable, TimeoutError):
         noted = address.read_address(settings.HOME)
         if noted and noted != url:
-            todo = f"The one of this state directory noted {noted}: unset CLAWSITE_HOST and CLAWSITE_PORT to talk to it."
+            todo = f"The gateway of this state directory listens at {noted}: unset CLAWSITE_HOST and CLAWSITE_PORT to talk to it."
         else:
             todo = "Start it with `claw serve`. If it runs elsewhere, set CLAWSITE_HOME to its state directory, or use --url."
         return CheckResult("gateway", "warn", f"nothing answers at {url}", todo)
     except GatewayError as error:
         todo = "Was it started with another CLAWSITE_HOME or CLAWSITE_GATEWAY_TOKEN?" if error.is_about_auth else "Try again."
-        return CheckResult("gateway", "warn", f"{url} refuses this account: {error}", todo)
+        return CheckResult("gateway", "warn", f"{url} rejects this account: {error}", todo)
     except CommandFailed as wrong:
         return CheckResult(
             "gateway", "warn", str(wrong), f"Correct CLAWSITE_HOST, or delete {settings.HOME / address.ADDRESS_FILE}."
@@ -173,7 +174,7 @@ async def _try_connect(gateway: Endpoint) -> None:
 def check_redis(settings: ModuleType) -> CheckResult:
     if not settings.REDIS_URL:
         postgres = "postgresql" in settings.DATABASES["default"]["ENGINE"]
-        text = "not configured: processes of this host meet at sockets in the state directory"
+        text = "not configured: processes on this host communicate through sockets in the state directory"
         return CheckResult("redis", "ok", text, "Set REDIS_URL before starting processes on a second host." if postgres else "")
     import redis
 
@@ -201,7 +202,7 @@ def check_sqlite(settings: ModuleType) -> CheckResult:
 
 
 def _filesystem(path: Path) -> str:
-    """The type of the filesystem a path is on; empty where the system does not tell."""
+    """Return the filesystem type of a path; empty if unknown."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:
@@ -211,7 +212,7 @@ def _filesystem(path: Path) -> str:
 
 
 def check_database(settings: ModuleType) -> CheckResult:
-    """Reachable, migrated, writable."""
+    """Check that the database is reachable, migrated and writable."""
     load_django(pool=False)
     from django.db import DatabaseError, connection, transaction
     from django.db.migrations.executor import MigrationExecutor
@@ -249,7 +250,7 @@ def _journal_mode(connection: Any) -> str:
 
 
 def check_sandbox(_settings: ModuleType) -> CheckResult:
-    """How commands of agents are shut in, by trying it."""
+    """Check how agents' commands are sandboxed, by trying it."""
     load_django(pool=False)
     from tools_app.exec.sandbox.available import SandboxLevel, probe_once
 
@@ -257,25 +258,25 @@ def check_sandbox(_settings: ModuleType) -> CheckResult:
     weak = [str(shortfall) for shortfall in found.weaknesses]
     lower = [str(shortfall) for shortfall in found.why_not_higher]
     if found.level == SandboxLevel.NONE:
-        todo = "Install bubblewrap and allow user namespaces; until then every command asks a person."
+        todo = "Install bubblewrap and allow user namespaces; until then every command needs approval."
         return CheckResult("sandbox", "warn", f"none: {'; '.join(lower + weak)}", todo)
     if found.level < SandboxLevel.BWRAP or weak:
-        todo = "Install bubblewrap and allow user namespaces." if lower else "Use an account of its own for the server."
-        return CheckResult("sandbox", "warn", f"{found.level.word}, tried and held; but: {'; '.join(lower + weak)}", todo)
-    return CheckResult("sandbox", "ok", f"{found.level.word}: tried, and every attempt to get out failed")
+        todo = "Install bubblewrap and allow user namespaces." if lower else "Use a dedicated account for the server."
+        return CheckResult("sandbox", "warn", f"{found.level.label}, tried and held; but: {'; '.join(lower + weak)}", todo)
+    return CheckResult("sandbox", "ok", f"{found.level.label}: tried, and every attempt to get out failed")
 
 
 def check_protected_paths(settings: ModuleType) -> CheckResult:
-    """Commands read the system's programs: nothing of ours should lie among them."""
+    """Check that no server files are in directories that commands can read."""
     load_django(pool=False)
     from clawsite.infra.protected_paths import secret_paths
     from tools_app.exec.sandbox.paths import find_innermost, list_visible_system
 
-    seen = [str(place) for place in secret_paths() if find_innermost(place, list_visible_system(network=True))]
+    seen = [str(path) for path in secret_paths() if find_innermost(path, list_visible_system(network=True))]
     if seen:
-        todo = "Move it out of there. Until then commands run with bubblewrap only, which can hide directories, or not at all."
-        return CheckResult("places", "warn", f"lies where commands can look: {', '.join(seen)}", todo)
-    return CheckResult("places", "ok", f"{settings.HOME} and what belongs to it lie where commands cannot look")
+        todo = "Move it elsewhere. Until then, commands run only with bubblewrap, which can hide directories, or not at all."
+        return CheckResult("places", "warn", f"commands can read {', '.join(seen)}", todo)
+    return CheckResult("places", "ok", f"commands can't read {settings.HOME} and other server files")
 
 
 HOST_CHECKS: list[Callable[[ModuleType], CheckResult]] = [

@@ -1,4 +1,4 @@
-"""What a person reads when `claw serve` is up."""
+"""The text `claw serve` prints when it is ready."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ def render_banner(settings: ModuleType, first_steps: dict[str, Any]) -> str:
     lines = [f"Clawsite {first_steps['version']} is running at {address}/", ""]
     if first_steps["link"]:
         lines += [
-            "  Your first sign-in (works once, for 24 hours; it makes you the administrator):",
+            "  Your first sign-in (works once, for 24 hours; makes you the administrator):",
             f"  {first_steps['link']}",
             "",
         ]
@@ -28,14 +28,14 @@ def render_banner(settings: ModuleType, first_steps: dict[str, Any]) -> str:
         _format_row("State", str(settings.HOME)),
         _format_row("Try", f'{claw_command()} agent "What can you do?"     in another terminal'),
         _format_row("", f"{claw_command()} status, doctor, logs, --help"),
-        _format_row("Stop", "Ctrl-C; runs in progress go on at the next start"),
+        _format_row("Stop", "Ctrl-C; runs in progress continue at the next start"),
         "",
     ]
     return "\n".join(lines)
 
 
 def claw_command() -> str:
-    """What to type for `claw` where this was started."""
+    """Return the command to type for `claw` in this environment."""
     if shutil.which("claw"):
         return "claw"
     script = Path(sys.executable).parent / "claw"

@@ -1,7 +1,7 @@
-"""The server's side of a WebSocket before the gateway knows who is there: a stranger's frame is small, or it is not taken.
+"""Limit the size of WebSocket frames from clients that have not authenticated yet.
 
-uvicorn has one limit for all frames. With the gateway's 25 MiB, a thousand strangers could have it hold 25 GB of frames that they
-never finish. Loaded with the server only.
+uvicorn has one limit for all frames. With the gateway's 25 MiB, a thousand unauthenticated clients could make it hold 25 GB of
+unfinished frames. Loaded only with the server.
 """
 
 from typing import Any
@@ -11,8 +11,8 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from clawsite.gateway.protocol.limits import MAX_FIRST_FRAME_BYTES
 
-FRAME_MARGIN_BYTES = 1024  # lets the gateway itself say that a frame is too large
-HANDSHAKE_FRAMES = 2  # the challenge, and the answer to `connect`; who is not let in is closed right behind it
+FRAME_MARGIN_BYTES = 1024  # lets the gateway itself report that a frame is too large
+HANDSHAKE_FRAMES = 2  # the challenge and the response to `connect`; a rejected client is disconnected right after it
 
 
 class HandshakeLimitProtocol(WebSocketsSansIOProtocol):
@@ -24,6 +24,6 @@ class HandshakeLimitProtocol(WebSocketsSansIOProtocol):
     async def send(self, message: ASGISendEvent) -> None:
         if self._frames_sent < HANDSHAKE_FRAMES and message["type"] == "websocket.send":
             self._frames_sent += 1
-            if self._frames_sent == HANDSHAKE_FRAMES:  # before it is sent: the client may answer at once
+            if self._frames_sent == HANDSHAKE_FRAMES:  # before sending, because the client may respond immediately
                 self.conn.max_message_size = self.config.ws_max_size
         await super().send(message)

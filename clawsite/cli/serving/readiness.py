@@ -1,8 +1,8 @@
-"""Whether `prepare` has anything to do.
+"""Check whether `prepare` has anything to do.
 
-`serve` asks without loading Django (10 ms instead of 700), so that it can start at once. The answer comes from the database and
-the files themselves, never from a note about them, so a deleted, restored or older database is seen. PostgreSQL is always left
-to `prepare`: its driver would cost as much as Django.
+`serve` checks without loading Django (10 ms instead of 700), so that it can start right away. It reads the database and files
+themselves, so a deleted, restored or older database is noticed. PostgreSQL is always left to `prepare`, because loading its
+driver takes as long as Django.
 """
 
 import logging
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def schema_is_current(settings: ModuleType) -> bool:
-    """Every migration of this code is recorded as applied in the SQLite database."""
+    """Whether every migration of this code is applied in the SQLite database."""
     database = settings.DATABASES["default"]
     if not database["ENGINE"].endswith("sqlite3"):
         return False
@@ -28,7 +28,7 @@ def schema_is_current(settings: ModuleType) -> bool:
 
 
 def static_is_current(settings: ModuleType) -> bool:
-    """No static file is newer than the manifest made from them; pages fail when one of their files is not in it."""
+    """Whether no static file is newer than the manifest; pages fail if one of their files is missing from it."""
     manifest = Path(settings.STATIC_ROOT, "staticfiles.json")
     if not manifest.exists():
         return False
@@ -40,14 +40,14 @@ def static_is_current(settings: ModuleType) -> bool:
 
 
 def require_migrated(settings: ModuleType) -> None:
-    """Refuse to work on a database that lacks our tables. One that does not answer may be back in a moment. Needs Django."""
+    """Raise CommandFailed if migrations are missing. A database that is down may be back soon, so only warn. Needs Django."""
     from django.db import DatabaseError, connection
     from django.db.migrations.recorder import MigrationRecorder
 
     try:
         applied = set(MigrationRecorder(connection).applied_migrations())
     except DatabaseError as error:
-        log.warning("the database does not answer yet: %s", error)
+        log.warning("the database is not reachable yet: %s", error)
         return
     finally:
         connection.close()
@@ -58,9 +58,9 @@ def require_migrated(settings: ModuleType) -> None:
 
 
 def detect_restore(settings: ModuleType) -> None:
-    """See whether the database is an older copy of itself, before anybody is told a place in its log. Needs Django.
+    """Detect that the database was restored from a backup, before clients get a position in its event log. Needs Django.
 
-    Later will do too: workers look every minute, and a gateway that hears of it closes its sockets.
+    If this fails it can wait: workers check every minute, and the gateway then closes its sockets.
     """
     from django.db import DatabaseError, connection
 
@@ -69,7 +69,7 @@ def detect_restore(settings: ModuleType) -> None:
     try:
         epoch.update_note(settings.HOME)
     except (DatabaseError, OSError) as error:
-        log.warning("whether the database was restored is looked at later: %s", error)
+        log.warning("restore check postponed: %s", error)
     finally:
         connection.close()
 
@@ -84,7 +84,7 @@ def _read_applied(path: Path) -> set[tuple[str, str]]:
         finally:
             connection.close()
     except sqlite3.Error:
-        return set()  # `prepare` meets the same fault and can say more about it
+        return set()  # `prepare` will hit the same error and explain it
 
 
 def _list_migrations(apps: Iterable[str]) -> set[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Devices, those that wait, and what nodes were asked: to look at, to let in, to put out. All writing goes through services."""
+"""Admin pages for devices, pairing requests and node invocations. All writes go through services."""
 
 from collections.abc import Iterable
 from typing import cast
@@ -20,7 +20,7 @@ from clawsite.infra.admin.display import badge_column, link_column
 
 
 def _editor(request: HttpRequest) -> User:
-    return cast(User, request.user)  # the admin admits nobody who is not signed in
+    return cast(User, request.user)  # the admin only admits signed-in users
 
 
 def _may_manage(request: HttpRequest) -> bool:
@@ -84,22 +84,22 @@ class DeviceAdmin(ReadOnlyAdmin):
         outlook=_preview_revoke,
     )
     @transaction.atomic
-    def revoke(self, request: HttpRequest, chosen: list[Device]) -> str:
-        for device in chosen:
+    def revoke(self, request: HttpRequest, selected: list[Device]) -> str:
+        for device in selected:
             pairing.remove(device, by=_editor(request))
-        return gettext("Revoked: %(count)d") % {"count": len(chosen)}
+        return gettext("Revoked: %(count)d") % {"count": len(selected)}
 
 
-def _preview_approve(request: HttpRequest, asked: PairingRequest) -> ActionPreview:
-    if not asked.is_open:
+def _preview_approve(request: HttpRequest, pairing_request: PairingRequest) -> ActionPreview:
+    if not pairing_request.is_open:
         return ActionPreview(_("No longer pending"), acts=False)
-    if asked.account:
-        return ActionPreview(gettext("Will become a device of %(name)s") % {"name": asked.account.get_username()})
+    if pairing_request.account:
+        return ActionPreview(gettext("Will become a device of %(name)s") % {"name": pairing_request.account.get_username()})
     return ActionPreview(_("Will become your device"))
 
 
-def _preview_reject(request: HttpRequest, asked: PairingRequest) -> ActionPreview:
-    return ActionPreview(_("Will be denied")) if asked.is_open else ActionPreview(_("No longer pending"), acts=False)
+def _preview_reject(request: HttpRequest, pairing_request: PairingRequest) -> ActionPreview:
+    return ActionPreview(_("Will be denied")) if pairing_request.is_open else ActionPreview(_("No longer pending"), acts=False)
 
 
 @admin.register(PairingRequest)
@@ -139,11 +139,11 @@ class PairingRequestAdmin(ReadOnlyAdmin):
         outlook=_preview_approve,
     )
     @transaction.atomic
-    def approve(self, request: HttpRequest, chosen: list[PairingRequest]) -> str:
+    def approve(self, request: HttpRequest, selected: list[PairingRequest]) -> str:
         editor = _editor(request)
-        for asked in chosen:
-            pairing.approve(str(asked.pk), by=editor, ceiling=scopes_of(editor))
-        return gettext("Approved: %(count)d") % {"count": len(chosen)}
+        for pairing_request in selected:
+            pairing.approve(str(pairing_request.pk), by=editor, ceiling=scopes_of(editor))
+        return gettext("Approved: %(count)d") % {"count": len(selected)}
 
     @with_confirmation(
         label=_("Deny"),
@@ -152,10 +152,10 @@ class PairingRequestAdmin(ReadOnlyAdmin):
         outlook=_preview_reject,
     )
     @transaction.atomic
-    def reject(self, request: HttpRequest, chosen: list[PairingRequest]) -> str:
-        for asked in chosen:
-            pairing.reject(str(asked.pk), by=_editor(request))
-        return gettext("Denied: %(count)d") % {"count": len(chosen)}
+    def reject(self, request: HttpRequest, selected: list[PairingRequest]) -> str:
+        for pairing_request in selected:
+            pairing.reject(str(pairing_request.pk), by=_editor(request))
+        return gettext("Denied: %(count)d") % {"count": len(selected)}
 
 
 @admin.register(NodeInvocation)

@@ -1,7 +1,7 @@
-"""What one connection may do now: its credential looked at again and again, because a socket outlives a sign-in.
+"""What a connection may do now. Its credential is rechecked, because a socket can outlive a sign-in.
 
-The account's scopes are read at the handshake, at least every minute, and at once when the bus says that the account has
-changed; a request that comes meanwhile waits for the answer. Secrets are not kept: a token is known by its row.
+The account's scopes are read during the handshake, at least once a minute, and immediately when the bus reports a change to
+the account; requests that arrive during the check wait for it. Secrets are not stored: a token is identified by its row.
 """
 
 import asyncio
@@ -30,23 +30,23 @@ Role = Literal["operator", "node"]
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """How somebody showed who they are, in a form that can be checked again."""
+    """How a client authenticated, in a form that can be rechecked."""
 
     kind: Literal["cookie", "api-token", "gateway-token", "device-token"]
     cookie: str = ""
     token_id: int = 0
-    device: int = 0  # the row of the device that signed, 0 without one
+    device: int = 0  # primary key of the device that signed, 0 if none
     role: Role = "operator"
 
 
 @dataclass(frozen=True, slots=True)
 class AccountAccess:
-    """An account as it was when last looked at."""
+    """An account's permissions when last checked."""
 
     user: User
-    scopes: frozenset[str]  # of the account, narrowed by its token
-    sees_all: bool  # may read everybody's sessions
-    manages_devices: bool = False  # everybody's
+    scopes: frozenset[str]  # of the account, limited by its token
+    sees_all: bool  # may read all users' sessions
+    manages_devices: bool = False  # those of all users
 
     @classmethod
     def of(cls, user: User, ceiling: frozenset[str] | None) -> "AccountAccess":
@@ -60,15 +60,15 @@ class AccountAccess:
 
 
 class SignedOut(Exception):
-    """The credential is no longer good: token revoked or expired, signed out, account closed."""
+    """The credential is no longer valid: token revoked or expired, signed out, or account disabled."""
 
 
 def read_access(credential: Credential) -> AccountAccess | None:
-    """Look at the rows; None when the credential is no longer good, or its device was revoked. A node has no scopes."""
+    """Read the account's access. Return None if the credential is invalid or its device was revoked. A node has no scopes."""
     if credential.device and not _is_paired(credential):
         return None
-    standing = _read_account_access(credential)
-    return replace(standing, scopes=frozenset()) if standing and credential.role == "node" else standing
+    access = _read_account_access(credential)
+    return replace(access, scopes=frozenset()) if access and credential.role == "node" else access
 
 
 def _is_paired(credential: Credential) -> bool:
@@ -89,12 +89,12 @@ def _read_account_access(credential: Credential) -> AccountAccess | None:
             token = valid.select_related("user", "made_with").filter(pk=credential.token_id).first()
             return AccountAccess.of(token.limited_account(), token.ceiling()) if token else None
         case "device-token":
-            own = DeviceToken.objects.valid().filter(pk=credential.token_id).first()
-            return AccountAccess.of(own.limited_account(), own.ceiling()) if own else None
+            device_token = DeviceToken.objects.valid().filter(pk=credential.token_id).first()
+            return AccountAccess.of(device_token.limited_account(), device_token.ceiling()) if device_token else None
 
 
 def find_user_by_cookie(cookie: str) -> User | None:
-    """The account signed in under a session cookie; also checks that its password has not changed since."""
+    """Return the account of a session cookie, unless its password has changed since it signed in."""
     store: type[SessionBase] = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
     request = HttpRequest()
     request.session = _ReadOnlySession(store(cookie).load())
@@ -103,7 +103,7 @@ def find_user_by_cookie(cookie: str) -> User | None:
 
 
 class _ReadOnlySession(SessionBase):
-    """A sign-in to look at. Django deletes or renews a stale one while it looks; that is for a page, which can set a cookie."""
+    """A browser session that can't be changed. Django deletes or renews stale ones on read, which needs a page to set a cookie."""
 
     def __init__(self, content: dict[str, Any]) -> None:
         super().__init__()
@@ -117,12 +117,12 @@ class _ReadOnlySession(SessionBase):
 
 
 class Authority:
-    """The standing of one connection, narrowed by what it asked for."""
+    """The access of one connection, limited to the scopes it requested."""
 
     def __init__(
         self,
         credential: Credential,
-        standing: AccountAccess,
+        access: AccountAccess,
         wanted: frozenset[str] | None,
         *,
         look: Callable[[Credential], Awaitable[AccountAccess | None]] | None = None,
@@ -134,7 +134,7 @@ class Authority:
         self._now = now
         self._is_signed_out = False
         self._checking: asyncio.Task[None] | None = None
-        self._update(standing)
+        self._update(access)
 
     @property
     def user(self) -> User:
@@ -145,7 +145,7 @@ class Authority:
         return effective_scopes(self._standing.scopes, None, self._wanted)
 
     def credential_allows(self, scope: Scope) -> bool:
-        """Whether the credential allows it, also where this connection has asked for less."""
+        """Whether the credential has the scope, even if this connection requested fewer scopes."""
         return not self._is_signed_out and scope in self._standing.scopes
 
     @property
@@ -162,16 +162,16 @@ class Authority:
 
     @property
     def due(self) -> bool:
-        """Time for the regular look; a little early, so that the minute is kept."""
+        """Whether the regular check is due; a little early, so that checks are never more than a minute apart."""
         return self._now() - self._checked_at > limits.RECHECK_SECONDS - limits.TICK_SECONDS - 1
 
     def doubt(self) -> None:
-        """The account may have changed: believe nothing until it has been looked at again."""
+        """Require a new check before the next use, because the account may have changed."""
         self._checked_at = float("-inf")
-        self._checking = None  # an answer under way may be older than the change
+        self._checking = None  # a check in progress may have read the state before the change
 
     async def ensure_current(self) -> "Authority":
-        """Itself, no older than a minute; SignedOut when the credential is no longer good."""
+        """Return self, rechecked if older than a minute. Raise SignedOut if the credential is no longer valid."""
         while not self._is_signed_out and self._now() - self._checked_at > limits.RECHECK_SECONDS:
             if self._checking is None or self._checking.done():
                 self._checking = asyncio.create_task(self._check())
@@ -183,17 +183,17 @@ class Authority:
         return self
 
     async def _check(self) -> None:
-        me = asyncio.current_task()
-        standing = await self._read_access(self.credential)
-        if self._checking is not me:
-            return  # doubted again meanwhile
-        if standing is None:
+        this_task = asyncio.current_task()
+        access = await self._read_access(self.credential)
+        if self._checking is not this_task:
+            return  # superseded: doubt() was called again
+        if access is None:
             self._is_signed_out = True
         else:
-            self._update(standing)
+            self._update(access)
 
-    def _update(self, standing: AccountAccess) -> None:
-        self._standing = standing
+    def _update(self, access: AccountAccess) -> None:
+        self._standing = access
         self._checked_at = self._now()
 
 

@@ -1,7 +1,7 @@
-"""Whether a device may come in: its account's credential first, then its signature, its own token, or an approval.
+"""Authenticate a device: by its account's credential and its signature, by its device token, or by an approval.
 
-The order is OpenClaw's. An operator's device is taken in on the word of its account, which has shown its credential; a node is let
-in only after a person has approved it, whatever it brings.
+The order is OpenClaw's. An operator's device that presents its account's credential is paired automatically. A node always
+needs an approval, whatever its credential.
 """
 
 from dataclasses import dataclass, replace
@@ -31,43 +31,43 @@ from clawsite.infra import clock, db
 from clawsite.infra.errors import Unavailable
 
 Reason = PairingRequest.Reason
-PAIRING_HINT = "somebody who may pair devices approves it: on the account page, in the admin, or by device.pair.approve"
+PAIRING_HINT = "a user who may pair devices must approve it on the account page, in the admin, or with device.pair.approve"
 
 
-async def authenticate_device(params: ConnectParams, protocol: int, knock: HandshakeInfo, nonce: str) -> AuthenticatedClient:
-    """Refused unless the device is who it says it is, and known to an account or taken in by one now."""
+async def authenticate_device(params: ConnectParams, protocol: int, handshake: HandshakeInfo, nonce: str) -> AuthenticatedClient:
+    """Reject the device unless its signature is valid and an account has paired it or pairs it now."""
     if params.device is None:
         raise reject_unpaired("device identity required", "DEVICE_IDENTITY_REQUIRED")
-    known = await authenticate_credential(params, knock)
-    candidate = _verify_candidate(params, params.device, protocol, knock, nonce)
+    client = await authenticate_credential(params, handshake)
+    candidate = _verify_candidate(params, params.device, protocol, handshake, nonce)
     secret = read_secret(params)
     try:
-        if known is not None:
+        if client is not None:
             stale = (params.auth.device_token or "") if params.auth else ""
-            return await _authenticate_with_account(known, candidate, stale)
+            return await _authenticate_with_account(client, candidate, stale)
         return await (_authenticate_with_token(secret, candidate) if secret else _authenticate_unpaired(candidate))
     except Unavailable as error:
         raise to_throttled_error(error) from error
 
 
 def _verify_candidate(
-    params: ConnectParams, device: DeviceProof, protocol: int, knock: HandshakeInfo, nonce: str
+    params: ConnectParams, device: DeviceProof, protocol: int, handshake: HandshakeInfo, nonce: str
 ) -> DeviceCandidate:
-    client, auth = params.client, params.auth
+    info, auth = params.client, params.auth
     proof = Proof(device.id, device.public_key, device.signature, device.signed_at, device.nonce)
     token = (auth.token or auth.device_token or auth.bootstrap_token or "") if auth else ""
-    family = client.device_family or ""
-    signed = SignedFields(client.id, client.mode, params.role, tuple(params.scopes), token, client.platform, family)
+    family = info.device_family or ""
+    signed = SignedFields(info.id, info.mode, params.role, tuple(params.scopes), token, info.platform, family)
     try:
-        verify_proof(proof, signed, ConnectContext(protocol, nonce, clock.now_ms(), knock.local))
-    except InvalidDeviceProof as bad:
-        raise reject_device(bad.message, bad.code) from bad
+        verify_proof(proof, signed, ConnectContext(protocol, nonce, clock.now_ms(), handshake.local))
+    except InvalidDeviceProof as error:
+        raise reject_device(error.message, error.code) from error
     wanted = expand_scopes(params.scopes)
-    return DeviceCandidate(device.id, device.public_key, params.role, wanted, knock.address, _read_facts(params))
+    return DeviceCandidate(device.id, device.public_key, params.role, wanted, handshake.address, _read_facts(params))
 
 
 def _read_facts(params: ConnectParams) -> dict[str, Any]:
-    """What a device says of itself, by wire name; of a node also what it can do."""
+    """Collect what a device reports about itself, by wire name; for a node also its commands and capabilities."""
     client = params.client
     facts: dict[str, Any] = {
         "displayName": client.display_name,
@@ -88,54 +88,54 @@ def _read_facts(params: ConnectParams) -> dict[str, Any]:
 # With an account's credential
 
 
-async def _authenticate_with_account(known: AuthenticatedClient, candidate: DeviceCandidate, stale: str) -> AuthenticatedClient:
-    if known.credential.kind == "cookie" and not await db.read(is_cookie_recent, known.credential.cookie):
-        return await _without_pairing(known, candidate)
-    if known.credential.kind == "gateway-token" and candidate.role == "operator":
-        return known  # a new one in its place must end all that came with it
-    device, token = await db.read(_find_device, known.standing.user.pk, candidate, stale)
+async def _authenticate_with_account(client: AuthenticatedClient, candidate: DeviceCandidate, stale: str) -> AuthenticatedClient:
+    if client.credential.kind == "cookie" and not await db.read(is_cookie_recent, client.credential.cookie):
+        return await _without_pairing(client, candidate)
+    if client.credential.kind == "gateway-token" and candidate.role == "operator":
+        return client  # not paired: replacing the gateway token must end all access that it gave
+    device, token = await db.read(_find_device, client.access.user.pk, candidate, stale)
     paired = device is not None and device.revoked_at is None
     if candidate.role == "node":
         if device is None or not paired or not device.is_node:
-            await _request_pairing(candidate, known, device, Reason.ROLE if paired else Reason.NOT_PAIRED)
-        return await _admit_node(known, candidate, device, token)
+            await _request_pairing(candidate, client, device, Reason.ROLE if paired else Reason.NOT_PAIRED)
+        return await _admit_node(client, candidate, device, token)
     if device is not None and not paired:
-        await _request_pairing(candidate, known, None, Reason.NOT_PAIRED)
-    held, secret = known.standing.scopes, None
+        await _request_pairing(candidate, client, None, Reason.NOT_PAIRED)
+    held, secret = client.access.scopes, None
     wanted = held if candidate.wanted is None else candidate.wanted & held
     has_token = token is not None and bool(token.digest)
     if device is None or not has_token or not device.is_operator or not wanted <= set(device.scopes):
-        anew = bool(stale) and token is None
-        welcomed: tuple[Device, str | None] | None = await db.write(
+        reissue = bool(stale) and token is None
+        registered: tuple[Device, str | None] | None = await db.write(
             connecting.register_device,
             candidate,
-            known.standing.user,
+            client.access.user,
             held,
-            access_token=known.credential.token_id if known.credential.kind == "api-token" else None,
-            anew=anew,
+            access_token=client.credential.token_id if client.credential.kind == "api-token" else None,
+            reissue=reissue,
             key=f"device {candidate.fingerprint}",
         )
-        if welcomed is None:  # revoked since it was looked at
-            await _request_pairing(candidate, known, None, Reason.NOT_PAIRED)
-        device, secret = welcomed
+        if registered is None:  # revoked since it was read
+            await _request_pairing(candidate, client, None, Reason.NOT_PAIRED)
+        device, secret = registered
     return replace(
-        known,
-        credential=replace(known.credential, device=device.pk),
-        unnoted=known.unnoted or _needs_use_record(device),
+        client,
+        credential=replace(client.credential, device=device.pk),
+        unnoted=client.unnoted or _needs_use_record(device),
         fingerprint=candidate.fingerprint,
         device_token=secret,
     )
 
 
-async def _without_pairing(known: AuthenticatedClient, candidate: DeviceCandidate) -> AuthenticatedClient:
-    """A browser in which the password was typed long ago comes in as what it is, but takes nothing lasting with it."""
+async def _without_pairing(client: AuthenticatedClient, candidate: DeviceCandidate) -> AuthenticatedClient:
+    """Admit a browser whose last password check is too old, without pairing it."""
     if candidate.role == "node":
-        await _request_pairing(candidate, known, None, Reason.NOT_PAIRED)
-    return known
+        await _request_pairing(candidate, client, None, Reason.NOT_PAIRED)
+    return client
 
 
 def _find_device(user_pk: int, candidate: DeviceCandidate, stale: str) -> tuple[Device | None, DeviceToken | None]:
-    """The account's row of the device, and the token it has: none where the one it sent along is not good any more."""
+    """Return the account's row of the device and its token; no token if the one it sent is no longer valid."""
     device = Device.objects.filter(owner_id=user_pk, fingerprint=candidate.fingerprint).first()
     token = tokens.find_active_token(device, candidate.role) if device else None
     if stale and tokens.find_token(stale, candidate.fingerprint) is None:
@@ -147,34 +147,34 @@ def _needs_use_record(device: Device) -> bool:
     return device.last_seen_at is None or device.last_seen_at < clock.now() - LAST_USED_UPDATE_INTERVAL
 
 
-# With its own token
+# With its device token
 
 
 @dataclass(frozen=True, slots=True)
 class _TokenMatch:
     token: DeviceToken
-    known: AuthenticatedClient
-    of_account: frozenset[str]  # what its owner's account could give
+    client: AuthenticatedClient
+    of_account: frozenset[str]  # what its owner's account could grant
 
 
 async def _authenticate_with_token(secret: str, candidate: DeviceCandidate) -> AuthenticatedClient:
-    found = await db.read(_find_token, secret, candidate)
-    if found is None:
+    match = await db.read(_find_token, secret, candidate)
+    if match is None:
         await db.write(throttle.record_failure, candidate.address)
-        words = "the device token is wrong, revoked, or another device's; pair the device again or connect with another token"
+        message = "the device token is invalid, revoked or for another device; pair the device again or use another token"
         raise reject_unauthorized(
-            words, "AUTH_DEVICE_TOKEN_MISMATCH", canRetryWithDeviceToken=False, recommendedNextStep="update_auth_credentials"
+            message, "AUTH_DEVICE_TOKEN_MISMATCH", canRetryWithDeviceToken=False, recommendedNextStep="update_auth_credentials"
         )
-    device = found.token.device
-    if found.token.role != candidate.role:
-        await _request_pairing(candidate, found.known, device, Reason.ROLE)
+    device = match.token.device
+    if match.token.role != candidate.role:
+        await _request_pairing(candidate, match.client, device, Reason.ROLE)
     if candidate.role == "node":
-        return await _admit_node(found.known, candidate, device, found.token)
-    # What it asked for before was answered with what it has; only a wish that is new, and can be granted, is an upgrade.
-    new = (candidate.wanted or frozenset()) - set(device.asked_scopes) - set(found.token.scopes)
-    if new & found.of_account:
-        await _request_pairing(candidate, found.known, device, Reason.SCOPES)
-    return found.known
+        return await _admit_node(match.client, candidate, device, match.token)
+    # Scopes it requested before were already decided; only new scopes that can be granted are an upgrade.
+    new = (candidate.wanted or frozenset()) - set(device.asked_scopes) - set(match.token.scopes)
+    if new & match.of_account:
+        await _request_pairing(candidate, match.client, device, Reason.SCOPES)
+    return match.client
 
 
 def _find_token(secret: str, candidate: DeviceCandidate) -> _TokenMatch | None:
@@ -187,22 +187,22 @@ def _client_from_token(token: DeviceToken, candidate: DeviceCandidate) -> Authen
     device = token.device
     role: Role = "node" if candidate.role == "node" else "operator"
     credential = Credential("device-token", token_id=token.pk, device=device.pk, role=role)
-    standing = AccountAccess.of(token.limited_account(), token.ceiling())
-    known = AuthenticatedClient(credential, standing, unnoted=_needs_use_record(device), fingerprint=candidate.fingerprint)
-    return load_sessions(known) if role == "operator" else known
+    access = AccountAccess.of(token.limited_account(), token.ceiling())
+    client = AuthenticatedClient(credential, access, unnoted=_needs_use_record(device), fingerprint=candidate.fingerprint)
+    return load_sessions(client) if role == "operator" else client
 
 
-# With nothing but its signature
+# With only its signature
 
 
 async def _authenticate_unpaired(candidate: DeviceCandidate) -> AuthenticatedClient:
-    """Enough to fetch the token that an approval has prepared, and otherwise to ask for an approval."""
+    """Collect the token that an approval prepared, or request pairing if there is none."""
     if await db.read(_has_prepared_token, candidate):
-        fetched = await db.write(connecting.collect_token, candidate, key=f"device {candidate.fingerprint}")
-        if fetched:
-            token, secret = fetched
-            known = await db.read(_client_from_token, token, candidate)
-            return replace(known, device_token=secret)
+        collected = await db.write(connecting.collect_token, candidate, key=f"device {candidate.fingerprint}")
+        if collected:
+            token, secret = collected
+            client = await db.read(_client_from_token, token, candidate)
+            return replace(client, device_token=secret)
     return await _request_pairing(candidate, None, None, Reason.NOT_PAIRED)
 
 
@@ -212,29 +212,29 @@ def _has_prepared_token(candidate: DeviceCandidate) -> bool:
 
 
 async def _admit_node(
-    known: AuthenticatedClient, candidate: DeviceCandidate, device: Device, token: DeviceToken | None
+    client: AuthenticatedClient, candidate: DeviceCandidate, device: Device, token: DeviceToken | None
 ) -> AuthenticatedClient:
-    """An approved node: its token if it has none, and what it declares now."""
+    """Admit an approved node: issue a token if it has none and store what it declares."""
     secret = None
     if token is None or not token.digest or device.declared != connecting.select_declared(candidate.facts):
-        here: tuple[Device, str | None] | None = await db.write(
+        connected: tuple[Device, str | None] | None = await db.write(
             connecting.record_node_connected, device.pk, candidate, key=f"device {candidate.fingerprint}"
         )
-        if here is None:  # put out since it was looked at
-            await _request_pairing(candidate, known, None, Reason.NOT_PAIRED)
-        device, secret = here
-    credential = replace(known.credential, device=device.pk, role="node")
-    standing = replace(known.standing, scopes=frozenset())
+        if connected is None:  # revoked since it was read
+            await _request_pairing(candidate, client, None, Reason.NOT_PAIRED)
+        device, secret = connected
+    credential = replace(client.credential, device=device.pk, role="node")
+    access = replace(client.access, scopes=frozenset())
     return AuthenticatedClient(
-        credential, standing, unnoted=_needs_use_record(device), fingerprint=candidate.fingerprint, device_token=secret
+        credential, access, unnoted=_needs_use_record(device), fingerprint=candidate.fingerprint, device_token=secret
     )
 
 
 async def _request_pairing(
-    candidate: DeviceCandidate, known: AuthenticatedClient | None, device: Device | None, reason: Reason
+    candidate: DeviceCandidate, client: AuthenticatedClient | None, device: Device | None, reason: Reason
 ) -> NoReturn:
-    """Store the request and say that it waits. What was approved is told only to who came with the account's credential."""
-    account = known.standing.user if known else None
+    """Store the pairing request and reject the handshake. Only clients with the account's credential see existing approvals."""
+    account = client.access.user if client else None
     request = await db.write(
         connecting.create_pairing_request, candidate, account, reason.value, key=f"device {candidate.fingerprint}"
     )

@@ -1,7 +1,7 @@
-"""What becomes of a request that comes with a token that may use some tools only.
+"""How methods treat an access token that is limited to some tools.
 
-Such a token must not leave words or settings for a run that has more tools than itself. So every method and operation that changes
-anything says which of these it is; one that does not say cannot be declared.
+Such a token must not leave text or settings for a run that has more tools than the token. So every method and operation that
+changes anything must declare one of these rules.
 """
 
 from enum import StrEnum
@@ -11,14 +11,14 @@ from clawsite.infra.errors import Forbidden
 
 
 class LimitedTokenRule(StrEnum):
-    CARRIED = "carried"  # what it starts are runs, and they take the limits along
-    REFUSED = "refused"  # what it leaves is read by runs that do not have them
-    HARMLESS = "harmless"  # it leaves nothing that a run reads
+    CARRIED = "carried"  # it starts runs, and they inherit the token's limits
+    REFUSED = "refused"  # it leaves something that runs without these limits read
+    HARMLESS = "harmless"  # it leaves nothing that a run reads, so it is allowed
 
 
-def check_limited_token(user: User, what: LimitedTokenRule | None, name: str) -> None:
-    if what is LimitedTokenRule.REFUSED and user.key_limits:
+def check_limited_token(user: User, rule: LimitedTokenRule | None, name: str) -> None:
+    if rule is LimitedTokenRule.REFUSED and user.key_limits:
         raise Forbidden(
-            f"this token is limited to some tools, and {name} reaches runs that are not; use one without limits, or sign in",
+            f"this token is limited to some tools, and {name} affects runs that are not; use a token without limits, or sign in",
             details={"code": "TOKEN_LIMITED"},
         )

@@ -1,4 +1,4 @@
-"""How a handshake ends that does not succeed: the error frame and the close, in the words of OpenClaw's clients."""
+"""Rejected handshakes: the error frame and the close code, in the form OpenClaw's clients expect."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ NOT_PAIRED = "NOT_PAIRED"
 
 
 class HandshakeRejected(Exception):
-    """The handshake ends here."""
+    """Ends the handshake with an error frame and a close code."""
 
     def __init__(self, message: str, *, close: CloseCode = CloseCode.POLICY, error: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -18,8 +18,8 @@ class HandshakeRejected(Exception):
         self.reason = message
 
 
-def reject_unauthorized(why: str, code: str, *, retry_after_ms: int | None = None, **details: Any) -> HandshakeRejected:
-    message = f"unauthorized: {why}"
+def reject_unauthorized(reason: str, code: str, *, retry_after_ms: int | None = None, **details: Any) -> HandshakeRejected:
+    message = f"unauthorized: {reason}"
     shape = error_shape(
         InvalidRequest.code,
         message,

@@ -1,6 +1,6 @@
-"""Who is told that a question was asked, changed or answered: those who may approve, and those who follow its session.
+"""Notify clients that an approval request was created, changed or decided: approvers, and those who follow its session.
 
-The bus brings a hint, the row says what is true now. Who missed a hint finds the question among the open ones.
+The bus brings a hint; the row has the current state. A client that missed a hint finds the request in the list of open ones.
 """
 
 import asyncio
@@ -11,26 +11,26 @@ from uuid import UUID
 
 from clawsite.accounts.models import User
 from clawsite.gateway.delivery.audience import Audience
-from clawsite.gateway.delivery.waits import Waiters
 from clawsite.gateway.protocol.approval_snapshots import build_session_event
 from clawsite.gateway.protocol.approvals import ApprovalRecord, find_record, to_request
 from clawsite.gateway.protocol.event_frames import OutgoingEvent
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError
+from clawsite.infra.waits import Waiters
 from sessions_app.keys import make_shared_key
 from tools_app.models import Approval
 
 log = logging.getLogger(__name__)
 
 ChangeKind = Literal["requested", "voted", "extended", "expiring", "resolved"]
-POLL_SECONDS = 2.0  # behind the hint, for one that was lost
-SESSION_CHANGES = ("requested", "extended", "resolved")  # the others change nothing of what is told there
+POLL_SECONDS = 2.0  # in case a hint was lost
+SESSION_CHANGES = ("requested", "extended", "resolved")  # the other changes don't affect session events
 
 
 @dataclass(frozen=True, slots=True)
 class _SessionNotice:
-    """What is told to those who follow the session of a question; each knows it by a key of their own."""
+    """Events for those who follow the session of an approval request; owner and others use different session keys."""
 
     id: str
     owner: int
@@ -40,17 +40,17 @@ class _SessionNotice:
 
 
 async def notify_approval(audience: Audience, message: dict[str, Any]) -> None:
-    """Tell those who are connected here about the question that a message of the bus names."""
+    """Notify clients connected to this process about the approval request that a bus message names."""
     if not audience:
         return
     try:
-        news = await db.read(_build_notices, message["id"], message["change"])
+        notices = await db.read(_build_notices, message["id"], message["change"])
     except ClawError as error:
-        log.warning("nobody was told of a question: %s", error.message)
+        log.warning("approval notification failed: %s", error.message)
         return
-    if news is None:
+    if notices is None:
         return
-    for_approvers, session = news
+    for_approvers, session = notices
     for connection in audience:
         if Scope.APPROVALS in connection.authority.scopes:
             connection.take(for_approvers)
@@ -63,9 +63,9 @@ async def notify_approval(audience: Audience, message: dict[str, Any]) -> None:
 
 
 def _build_notices(approval_id: str, change: ChangeKind) -> tuple[OutgoingEvent, _SessionNotice | None] | None:
-    """None when the question is gone."""
-    found = Approval.objects.select_related("session", "run", "requester", "decided_by").filter(pk=UUID(approval_id))
-    approval = found.first()
+    """Return None if the approval request no longer exists."""
+    rows = Approval.objects.select_related("session", "run", "requester", "decided_by").filter(pk=UUID(approval_id))
+    approval = rows.first()
     if approval is None:
         return None
     return _build_approver_event(approval, change), _build_session_notice(approval) if change in SESSION_CHANGES else None
@@ -98,7 +98,7 @@ def _build_session_notice(approval: Approval) -> _SessionNotice | None:
 
 
 async def wait_for_decision(waits: Waiters[str], user: User, approval_id: str) -> ApprovalRecord:
-    """The question once it is closed. Listening begins before the row is read."""
+    """Wait until the approval request is closed. Listening starts before the row is read."""
     with waits.of(approval_id) as news:
         while True:
             news.clear()

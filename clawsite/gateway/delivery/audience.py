@@ -1,4 +1,4 @@
-"""Who is connected here, and who of them may see a session. Members are read from rows; everything else is in memory."""
+"""The clients connected to this process, and which sessions they may see. Members come from rows; the rest is in memory."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -14,14 +14,14 @@ class Audience:
         self._by_user: dict[int, set[Connection]] = {}
         self._followers: dict[str, set[Connection]] = {}
         self._members: MembersBySession = {}
-        self.version = 0  # raised whenever somebody comes, goes, follows, or may see something else
-        self.since_ms = 0  # when the first of the present connections came
+        self.version = 0  # raised on every connect, disconnect, follow, unfollow or change of access
+        self.since_ms = 0  # when the oldest current connection was added
 
     def __bool__(self) -> bool:
         return bool(self._by_user)
 
     def __len__(self) -> int:
-        """For any thread."""
+        """Safe to call from any thread."""
         return sum(map(len, list(self._by_user.values())))
 
     def __iter__(self) -> Iterator[Connection]:
@@ -39,9 +39,9 @@ class Audience:
         return session_id in self._followers
 
     def follow_key(self, connection: Connection, key: str, *, promised: asyncio.Event | None = None) -> None:
-        """Follow one's own session of that key, which does not exist yet; perhaps with the promise of its very first event.
+        """Follow an own session that does not exist yet, by key; with `promised`, from its very first event.
 
-        `promised` is set when the client has been sent that promise: no event overtakes it.
+        `promised` is set once the client has been sent the response that promises this: no event is sent before it.
         """
         connection.followed_keys.add(key)
         if promised:
@@ -49,14 +49,14 @@ class Audience:
         self.changed()
 
     def take_waiting_followers(self, session_id: str, owner: int, key: str) -> list[tuple[Connection, asyncio.Event]]:
-        """Those who asked for all of the session before it was there. Each is named once, and follows it by its id from now on."""
+        """Return those who wait for all events of a session that did not exist. Each is returned once and then follows its ID."""
         waiting = [connection for connection in self._by_user.get(owner, ()) if key in connection.awaited_keys]
         for connection in waiting:
             self.follow(connection, session_id)
         return [(connection, connection.awaited_keys.pop(key)) for connection in waiting]
 
     def add(self, connection: Connection, member_of: Iterable[str] = ()) -> None:
-        """From now on it is told what its user may see: own sessions, and those it is a member of."""
+        """Start sending the connection what its user may see: own sessions and those they are a member of."""
         if not self._by_user:
             self.since_ms = clock.now_ms()
         joined = {session_id: self._members.get(session_id, frozenset()) | {connection.user_pk} for session_id in member_of}
@@ -91,7 +91,7 @@ class Audience:
 
     async def load_members(self) -> None:
         members, users = self._members, None
-        while users != self.users:  # somebody came or left meanwhile: the answer is about others
+        while users != self.users:  # users connected or left during the read, so it is out of date
             users = self.users
             members = await self._rows.members(users)
         if members is not self._members:
@@ -99,18 +99,22 @@ class Audience:
             self.changed()
 
     def connections_of_session(self, session_id: str, owner: int, key: str) -> list[Connection]:
-        """Owner and members wherever they are; who may read everybody's sessions only where they asked to."""
+        """Return all connections of the owner and members; of users who may read all sessions, only those that follow this one."""
         users = {owner, *self._members.get(session_id, ())}
-        chosen = [connection for user in users for connection in self.user_connections_for_session(user, session_id, owner, key)]
+        connections = [
+            connection for user in users for connection in self.user_connections_for_session(user, session_id, owner, key)
+        ]
         others = (c for c in self._followers.get(session_id, ()) if c.user_pk not in users)
-        return chosen + [connection for connection in others if connection.authority.may_read and connection.authority.sees_all]
+        return connections + [
+            connection for connection in others if connection.authority.may_read and connection.authority.sees_all
+        ]
 
     def may_see(self, connection: Connection, session_id: str) -> bool:
-        """Somebody else's session."""
+        """Whether the connection may see this session of another user."""
         return connection.user_pk in self._members.get(session_id, ()) or connection.authority.sees_all
 
     def user_connections_for_session(self, user: int, session_id: str, owner: int, key: str) -> list[Connection]:
-        """The connections of one user that want to hear about a session."""
+        """Return one user's connections that want events of a session."""
         return [
             connection
             for connection in self._by_user.get(user, ())

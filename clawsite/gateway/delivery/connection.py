@@ -1,4 +1,4 @@
-"""A client after its handshake: who it is, what it may see, what it follows, and the line to it."""
+"""A client after its handshake: its identity, what it may see, what it follows, and its socket writer."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -20,19 +20,21 @@ class Connection:
     caps: frozenset[str]
     connected_ms: int
     scoped: bool  # wants only the events of the sessions it follows
-    locale: str = ""  # of what the client shows, in its own words
-    device_id: str = ""  # of the device that signed, where there is one
-    followed: set[str] = field(default_factory=set)  # ids of sessions it has subscribed to
+    locale: str = ""  # as sent by the client
+    device_id: str = ""  # of the device that signed, "" if none
+    followed: set[str] = field(default_factory=set)  # IDs of sessions it has subscribed to
     followed_keys: set[str] = field(default_factory=set)  # the same for own sessions that may not exist yet
-    # Of these, those of which every event was promised, each with what is set once that promise has been sent.
+    # The followed keys with a promise of every event; each event is set once the promising response was sent.
     awaited_keys: dict[str, asyncio.Event] = field(default_factory=dict)
-    # Whose messages it asked for: all since a moment (0: it did not), those of sessions behind a position, of keys to come.
+    # Message subscriptions: to all messages since a time (0: none), of sessions after a position, of keys that don't exist yet.
     messages_since: int = 0
     message_floors: dict[str, int] = field(default_factory=dict)
     message_keys: set[str] = field(default_factory=set)
-    # The sessions whose questions it asked for, by id and, for own ones to come, by key.
+    # Sessions whose approval requests it subscribed to, by ID, or by key for own sessions that don't exist yet.
     approvals_of: set[str] = field(default_factory=set)
-    held: set[str] = field(default_factory=set)  # sessions whose missed events are being sent: live ones wait in the rows
+    held: set[str] = field(
+        default_factory=set
+    )  # sessions whose missed events are being sent; live events are skipped and read from rows
     floors: dict[str, int] = field(default_factory=dict)  # session -> cursor up to which everything was sent from rows
 
     @property
@@ -49,11 +51,11 @@ class Connection:
 
     @property
     def device_pk(self) -> int:
-        """The row of its device, 0 without one."""
+        """Primary key of its device, 0 if none."""
         return self.authority.credential.device
 
     def wants(self, outgoing: OutgoingEvent) -> bool:
-        """Protocol 1 has no capabilities to declare: it is told everything."""
+        """Whether the client has the capability. Protocol 1 clients can't declare any and get every event."""
         return not outgoing.needs or self.dialect == "classic" or outgoing.needs in self.caps
 
     def take(self, outgoing: OutgoingEvent) -> None:
@@ -63,21 +65,21 @@ class Connection:
                 self.line.deliver(encoded, droppable=outgoing.droppable)
 
     def wants_messages(self, session_id: str, own_key: str | None) -> bool:
-        """Whether it asked to be told the messages of a session that it may see."""
+        """Whether it subscribed to messages of a session that it may see."""
         return bool(self.messages_since) or session_id in self.message_floors or own_key in self.message_keys
 
     def is_new_message(self, session_id: str, own_key: str | None, message: dict[str, Any]) -> bool:
-        """Whether a message was said after it asked."""
+        """Whether a message was stored after it subscribed."""
         if session_id in self.message_floors:
             return bool(message["position"] > self.message_floors[session_id])
         return own_key in self.message_keys or 0 < self.messages_since <= message["timestamp"]
 
     def wants_approvals(self, session_id: str, own_key: str | None) -> bool:
-        """Whether it asked to be told the questions of a session that it may see."""
+        """Whether it subscribed to approval requests of a session that it may see."""
         return session_id in self.approvals_of or own_key in self.approvals_of
 
     def is_past(self, session_id: str, cursor: int) -> bool:
-        """Whether catching up from rows has already brought the client past this event."""
+        """Whether the client already got this event while catching up from rows."""
         floor = self.floors.get(session_id)
         if floor is None:
             return False

@@ -1,7 +1,8 @@
-"""One per process: takes committed events from the bus and hands them to the sockets that may see them.
+"""Deliver committed events from the bus to the sockets that may see them. There is one hub per process.
 
-Each session is a stream with a head, the last cursor delivered. The bus may lose, double or reorder: whatever is not the
-next cursor is looked up in the rows, so every socket gets every event once and in order. Without holes nothing here waits.
+Each session is a stream with a head, the last cursor delivered. The bus may lose, duplicate or reorder messages: if an event is
+not the next cursor, the missing ones are read from the rows, so every socket gets every event once and in order. Without gaps
+nothing here waits.
 """
 
 import asyncio
@@ -15,7 +16,6 @@ from clawsite.gateway.delivery.audience import Audience
 from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.delivery.hub_queries import HubQueries, replay_events
 from clawsite.gateway.delivery.message_feed import MessageFeed
-from clawsite.gateway.delivery.run_waits import RunWaiters
 from clawsite.gateway.delivery.session_stream import EventPayload, SessionStream
 from clawsite.gateway.protocol import event_frames
 from clawsite.gateway.protocol.chat_events import ChatEventBuilder
@@ -23,12 +23,13 @@ from clawsite.gateway.protocol.event_frames import OutgoingEvent, SessionName
 from clawsite.infra import clock
 from clawsite.infra.errors import ClawError
 from sessions_app.keys import make_shared_key
+from sessions_app.sessions.run_waits import RunWaiters
 
 log = logging.getLogger(__name__)
 
 WATCHED_SECONDS = 60.0  # a session without a run is polled this long after its last event
-PROMISE_SECONDS = 30.0  # for an answer to leave
-FORGET_SECONDS = 600.0  # and its head is remembered this long
+PROMISE_SECONDS = 30.0  # for a response to be sent
+FORGET_SECONDS = 600.0  # an idle session's head is kept this long
 
 
 class Hub:
@@ -51,7 +52,7 @@ class Hub:
     def leave(self, connection: Connection) -> None:
         self.audience.remove(connection)
         if not self.audience:
-            self.forget()  # nobody to tell; the next one begins with what the rows say
+            self.forget()  # no clients left; the next one starts from the rows
 
     def forget(self) -> None:
         for stream in list(self._streams.values()):
@@ -61,10 +62,10 @@ class Hub:
         stream = self._streams.get(session_id)
         return stream.head if stream and stream.opened else None
 
-    # Hearing
+    # Receiving
 
     def receive_events(self, message: dict[str, Any]) -> None:
-        """Committed events of one session."""
+        """Handle committed events of one session."""
         events: list[EventPayload] = message["events"]
         self.run_waits.hear(events)
         if not self.audience:
@@ -78,18 +79,18 @@ class Hub:
             self._advance(stream)
 
     def receive_session_change(self, message: dict[str, Any]) -> None:
-        """A session was made, patched, reset or deleted, or somebody marked it for themselves."""
-        place = message["session"], message["owner"], message["key"]
+        """Handle a session that was created, patched, reset or deleted, or marked by one user for themselves."""
+        session = message["session"], message["owner"], message["key"]
         only = message.get("only")
         self._send_change(
             message,
-            self.audience.connections_of_session(*place)
+            self.audience.connections_of_session(*session)
             if only is None
-            else self.audience.user_connections_for_session(only, *place),
+            else self.audience.user_connections_for_session(only, *session),
         )
 
     async def receive_member_change(self, message: dict[str, Any]) -> None:
-        """Who may see a session has changed: told to those who could see it and to those who can now."""
+        """Handle changed members of a session: notify those who could see it before and those who can now."""
         before = self.audience.connections_of_session(message["session"], message["owner"], message["key"])
         await self.audience.load_members()
         after = self.audience.connections_of_session(message["session"], message["owner"], message["key"])
@@ -119,7 +120,7 @@ class Hub:
             del self._streams[stream.id]
 
     def _advance(self, stream: SessionStream) -> None:
-        """Deliver what is next in order; anything else is a case for the rows."""
+        """Deliver events that are next in order; if one is missing, read the rows."""
         while stream.waiting:
             event = stream.waiting[0]
             if event["cursor"] > stream.head and stream.needs_rows(event):
@@ -129,7 +130,7 @@ class Hub:
             if event["cursor"] > stream.head:
                 self._deliver(stream, event)
 
-    # Telling
+    # Sending
 
     def _deliver(self, stream: SessionStream, event: EventPayload) -> None:
         self._send_event(stream, event)
@@ -148,7 +149,7 @@ class Hub:
         view = stream.views.setdefault(event["run"], ChatEventBuilder(event["runId"]))
         chats = [event_frames.to_chat_outgoing(payload, stream.name) for payload in view.feed(event, now)]
         if view.ended:
-            # Deltas that waited come before the news of the end, the last word after it.
+            # Throttled deltas go before the end event, the final chat event after it.
             self._send_to_recipients(stream, [*chats[:-1], *event_frames.to_outgoing(event, stream.name), *chats[-1:]])
             del stream.views[event["run"]]
             return
@@ -170,15 +171,15 @@ class Hub:
 
         self._later(max(0.0, view.due - self._now()), flush)
 
-    def _send_to_recipients(self, stream: SessionStream, told: Iterable[OutgoingEvent]) -> None:
-        if stream.closed:  # who is here now is told by its successor
+    def _send_to_recipients(self, stream: SessionStream, events: Iterable[OutgoingEvent]) -> None:
+        if stream.closed:  # its successor serves the current clients
             return
         if stream.version != self.audience.version:
             stream.version = self.audience.version
-            everybody = self.audience.connections_of_session(stream.id, stream.owner, stream.name.key)
-            stream.recipients = [connection for connection in everybody if connection.user_pk == stream.owner]
-            stream.guests = [connection for connection in everybody if connection.user_pk != stream.owner]
-        for outgoing in told:
+            connections = self.audience.connections_of_session(stream.id, stream.owner, stream.name.key)
+            stream.recipients = [connection for connection in connections if connection.user_pk == stream.owner]
+            stream.guests = [connection for connection in connections if connection.user_pk != stream.owner]
+        for outgoing in events:
             self._send_to(stream, outgoing, stream.recipients)
             if stream.guests:
                 self._send_to(stream, outgoing.about(make_shared_key(stream.id)), stream.guests)
@@ -188,7 +189,7 @@ class Hub:
             if connection.held and stream.id in connection.held:
                 continue
             if connection.awaited_keys and connection.user_pk == stream.owner and stream.name.key in connection.awaited_keys:
-                continue  # it was promised all of it, and will get this among it
+                continue  # it was promised all events and will get this one with them
             if connection.floors and connection.is_past(stream.id, stream.head):
                 continue
             connection.take(outgoing)
@@ -199,12 +200,12 @@ class Hub:
                 connection.take(outgoing)
 
     def send_to_owner(self, user_pk: int, outgoing: OutgoingEvent) -> None:
-        """All of somebody's connections that may read."""
+        """Send to all of a user's connections that may read."""
         for connection in self.audience.connections_of_user(user_pk):
             if connection.authority.may_read:
                 connection.take(outgoing)
 
-    # Mending
+    # Repairing
 
     def _repair(self, stream: SessionStream) -> None:
         stream.busy = True
@@ -213,39 +214,39 @@ class Hub:
         task.add_done_callback(self._repairing.discard)
 
     async def _read_rows(self, stream: SessionStream) -> None:
-        """Deliver from the rows up to their head, then go on with what has been heard meanwhile."""
+        """Deliver from the rows up to their head, then continue with what the bus brought since."""
         try:
             if not stream.opened and not await self._open(stream):
                 return
             more, heard = True, 0
             while more and not stream.closed:
                 heard = max((event["cursor"] for event in stream.waiting), default=0)
-                found, more = await self._rows.events_after(stream.id, stream.head)
-                for event in found:
+                events, more = await self._rows.events_after(stream.id, stream.head)
+                for event in events:
                     await self._deliver_known(stream, event)
             await self._deliver_rest(stream, heard)
         except ClawError as error:
-            log.warning("cannot read the events of a session now: %s", error.message, extra={"session": stream.id})
+            log.warning("could not read the events of a session: %s", error.message, extra={"session": stream.id})
             return
         except Exception:
-            log.exception("cannot read the events of a session", extra={"session": stream.id, "cursor": stream.head})
+            log.exception("could not read the events of a session", extra={"session": stream.id, "cursor": stream.head})
             return
         finally:
             stream.busy = False
         self._advance(stream)
 
     async def _open(self, stream: SessionStream) -> bool:
-        """Begin a stream where everybody here stands: after what was written before the first of them came."""
+        """Start a stream after the events that were written before the first client connected."""
         facts = await self._rows.session(stream.id)
-        if facts is None:  # deleted for good
+        if facts is None:  # purged
             self._drop(stream)
             return False
-        # A stream that was forgotten had been idle for longer, so nothing is told twice; a minute for other hosts' clocks.
+        # A forgotten stream had been idle for longer, so no event is sent twice; the minute allows for clock skew between hosts.
         window = clock.now_ms() - int((FORGET_SECONDS - 60) * 1000)
         stream.head = await self._rows.cursor_before(stream.id, max(self.audience.since_ms, window))
         stream.name, stream.owner, stream.opened = facts.name, facts.owner, True
         for connection, promised in self.audience.take_waiting_followers(stream.id, facts.owner, facts.name.key):
-            # The time of an event is taken before its commit, so the first ones may look older than the one who waits for them.
+            # An event's time is taken before its commit, so the first ones may look older than the connection that waits for them.
             connection.held.add(stream.id)
             task = asyncio.get_running_loop().create_task(self._replay_all(connection, promised, stream.id, facts.name))
             self._repairing.add(task)
@@ -253,8 +254,8 @@ class Hub:
         return True
 
     async def _replay_all(self, connection: Connection, promised: asyncio.Event, session_id: str, name: SessionName) -> None:
-        """Send a connection all of a session, while the live events pass it by until the two meet."""
-        with contextlib.suppress(TimeoutError):  # of a line that broke before the promise could be sent
+        """Send a connection all events of a session. It skips live events until it has caught up."""
+        with contextlib.suppress(TimeoutError):  # if the connection broke before the response was sent
             async with asyncio.timeout(PROMISE_SECONDS):
                 await promised.wait()
         await replay_events(self._rows, self, connection, session_id, name, 0)
@@ -269,9 +270,9 @@ class Hub:
         self._deliver(stream, event)
 
     async def _deliver_rest(self, stream: SessionStream, heard: int) -> None:
-        """What had been heard before the rows were read and is not among them: their hole is real, so it is passed over.
+        """Deliver events that arrived before the rows were read but are missing there: the gap in the rows is real, so skip it.
 
-        What has been heard since then is another matter: the rows may have all of it by now, and are read again.
+        For events that arrived later the rows may be complete by now, and are read again.
         """
         while stream.waiting and stream.waiting[0]["cursor"] <= heard and stream.needs_rows(stream.waiting[0]):
             event = stream.waiting.pop(0)
@@ -281,7 +282,7 @@ class Hub:
     # Polling
 
     async def poll(self) -> None:
-        """Find what the bus has lost: new members, ended runs that somebody awaits, and events of sessions we follow."""
+        """Find what the bus lost: new members, awaited runs that ended, and events of watched sessions."""
         if self.run_waits:
             for run_pk in await self._rows.ended(self.run_waits.runs):
                 self.run_waits.tell(run_pk)
@@ -292,7 +293,7 @@ class Hub:
         heads = await self._rows.heads(
             [stream.id for stream in self._streams.values() if self._is_watched(stream)], self.audience.users
         )
-        if not self.audience:  # the last one left meanwhile
+        if not self.audience:  # the last client disconnected during the read
             return
         for session_id, head in heads.items():
             stream = self._stream(session_id)
@@ -310,6 +311,6 @@ class Hub:
                 self._drop(stream)
 
     async def settle(self) -> None:
-        """Wait until no rows are being read."""
+        """Wait until all reads are done."""
         while unread := self._repairing | self._messages.tasks:
             await asyncio.wait(unread)

@@ -1,4 +1,4 @@
-"""What the hub reads from rows: who may see what, what was missed, and what the bus failed to tell."""
+"""Database queries of the hub: access, missed events, and what the bus lost."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class StreamedSession:
 
 
 class HubQueries(Protocol):
-    """The questions a hub asks the database. Session ids are the rows' own, as the bus tells them."""
+    """The queries of a hub. Session IDs are primary keys, as on the bus."""
 
     async def session(self, session_id: str) -> StreamedSession | None: ...
     async def events_after(self, session_id: str, cursor: int) -> tuple[list[dict[str, Any]], bool]: ...
@@ -37,11 +37,11 @@ class HubQueries(Protocol):
     async def heads(self, session_ids: Sequence[str], users: Sequence[int]) -> dict[str, int]: ...
     async def ended(self, run_pks: Sequence[int]) -> list[int]: ...
     async def members(self, users: Sequence[int]) -> MembersBySession: ...
-    async def said(self, session_id: str, runs: Mapping[int, int], message_ids: Sequence[str]) -> NewMessages | None: ...
+    async def new_messages(self, session_id: str, runs: Mapping[int, int], message_ids: Sequence[str]) -> NewMessages | None: ...
 
 
 class DatabaseQueries:
-    """The real answers."""
+    """The queries on the real database."""
 
     def __init__(self) -> None:
         self._members_seen: tuple[Any, ...] | None = None
@@ -51,8 +51,8 @@ class DatabaseQueries:
         return await db.read(_find_session, session_id)
 
     async def events_after(self, session_id: str, cursor: int) -> tuple[list[dict[str, Any]], bool]:
-        found, more = await db.read(selectors.list_events_after, Session(id=UUID(session_id)), cursor, limit=PAGE_SIZE)
-        return [dict(event) for event in found], more
+        events, more = await db.read(selectors.list_events_after, Session(id=UUID(session_id)), cursor, limit=PAGE_SIZE)
+        return [dict(event) for event in events], more
 
     async def cursor_before(self, session_id: str, since_ms: int) -> int:
         return await db.read(_find_cursor_before, session_id, since_ms)
@@ -66,11 +66,11 @@ class DatabaseQueries:
     async def ended(self, run_pks: Sequence[int]) -> list[int]:
         return await db.read(_find_ended, run_pks)
 
-    async def said(self, session_id: str, runs: Mapping[int, int], message_ids: Sequence[str]) -> NewMessages | None:
+    async def new_messages(self, session_id: str, runs: Mapping[int, int], message_ids: Sequence[str]) -> NewMessages | None:
         return await db.read(read_new_messages, session_id, runs, message_ids)
 
     async def members(self, users: Sequence[int]) -> MembersBySession:
-        """Asked every second, so the whole list is read again only when it has changed."""
+        """Called every second, so the whole list is only read again after a change."""
         seen = (sorted(users), await db.read(_read_members_version, users))
         if seen != self._members_seen:
             self._members = await db.read(_read_members, users)
@@ -79,24 +79,24 @@ class DatabaseQueries:
 
 
 def _find_session(session_id: str) -> StreamedSession | None:
-    found = Session.objects.filter(pk=session_id).values_list("key", "generation_id", "owner_id").first()
-    return StreamedSession(SessionName(str(found[1]), found[0]), found[2]) if found else None
+    row = Session.objects.filter(pk=session_id).values_list("key", "generation_id", "owner_id").first()
+    return StreamedSession(SessionName(str(row[1]), row[0]), row[2]) if row else None
 
 
 def _find_cursor_before(session_id: str, since_ms: int) -> int:
-    """The last cursor given before a moment; events after it are news to everybody here."""
-    session = Session.objects.only("cursor").get(pk=session_id)  # read first: what is given meanwhile is news
+    """Return the last cursor assigned before a time; events after it are new to all clients here."""
+    session = Session.objects.only("cursor").get(pk=session_id)  # read first: cursors assigned after this are new
     earlier = Event.objects.filter(session=session, ts__lt=since_ms).order_by("-cursor")
     return earlier.values_list("cursor", flat=True).first() or selectors.find_oldest_cursor(session) - 1
 
 
 def _read_run_events(run_pk: int, before_seq: int) -> list[dict[str, Any]]:
-    found = Event.objects.filter(run=run_pk, seq__lt=before_seq).order_by("seq")
-    return [dict(event) for event in found.values("cursor", "seq", "stream", "ts", "data")]
+    events = Event.objects.filter(run=run_pk, seq__lt=before_seq).order_by("seq")
+    return [dict(event) for event in events.values("cursor", "seq", "stream", "ts", "data")]
 
 
 def _read_heads(session_ids: Sequence[str], users: Sequence[int]) -> dict[str, int]:
-    """Last cursors of the sessions asked for, and of those of these users in which something is unfinished."""
+    """Return the last cursors of the given sessions, and of these users' sessions with unfinished runs."""
     theirs = Q(session__owner__in=users) | Q(session__members__user__in=users)
     busy = Run.objects.filter(theirs, status__in=Run.UNFINISHED).values_list("session_id", "session__cursor").distinct()
     return {str(pk): cursor for pk, cursor in busy} | selectors.read_head_cursors(list(session_ids))
@@ -107,16 +107,16 @@ def _find_ended(run_pks: Sequence[int]) -> list[int]:
 
 
 def _read_members_version(users: Sequence[int]) -> tuple[int, int | None]:
-    # Rows come and go but are not re-used: a change shows in how many there are or in the highest key.
-    found = SessionMember.objects.filter(user__in=users).aggregate(count=Count("pk"), last=Max("pk"))
-    return found["count"], found["last"]
+    # Primary keys are not reused, so every change alters the count or the highest key.
+    totals = SessionMember.objects.filter(user__in=users).aggregate(count=Count("pk"), last=Max("pk"))
+    return totals["count"], totals["last"]
 
 
 def _read_members(users: Sequence[int]) -> MembersBySession:
     members: dict[str, set[int]] = {}
     for session_id, user in SessionMember.objects.filter(user__in=users).values_list("session_id", "user_id"):
         members.setdefault(str(session_id), set()).add(user)
-    return {session_id: frozenset(found) for session_id, found in members.items()}
+    return {session_id: frozenset(users) for session_id, users in members.items()}
 
 
 class StreamHeads(Protocol):
@@ -132,20 +132,20 @@ async def replay_events(
     cursor: int,
     may_see: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Send one connection what it missed, as events, and let it go on with the live ones: each once, in order.
+    """Send one connection the events it missed, then let it continue with the live ones: each once and in order.
 
-    It may take long, since a client reads as slowly as it likes: before each further page `may_see` is asked whether it still may.
+    This may take long if the client reads slowly, so `may_see` is checked again before each further page.
 
-    The caller has put the session into `connection.held`, so live events have been passing it by. It is let go in the same
-    step in which rows and hub stand at the same place; from there on a floor keeps out what the rows were ahead by.
+    The caller has put the session into `connection.held`, so the connection skips live events. It is removed in the same step
+    in which rows and hub reach the same cursor; from then on a floor skips the events that the rows were ahead by.
     """
     try:
         while not connection.line.closing:
-            found, more = await rows.events_after(session_id, cursor)
-            if found and found[0]["cursor"] > cursor + 1:  # deleted since the place was looked at; asked again, it is told so
-                connection.line.close(CloseCode.RESTART, "the next events are no longer kept")
+            events, more = await rows.events_after(session_id, cursor)
+            if events and events[0]["cursor"] > cursor + 1:  # deleted since the cursor was checked; a retry will report it
+                connection.line.close(CloseCode.RESTART, "the next events are no longer stored")
                 return
-            for event in found:
+            for event in events:
                 for outgoing in event_frames.to_outgoing(event, name):
                     encoded = outgoing.encoded(connection.dialect)
                     if encoded is not None and connection.wants(outgoing):
@@ -155,11 +155,11 @@ async def replay_events(
             if not more and cursor >= (hub.head_of(session_id) or 0):
                 connection.floors[session_id] = cursor
                 return
-            if not may_see():  # taken back meanwhile; who just got it and was not known yet comes back, and may
-                connection.line.close(CloseCode.TRY_LATER, "what was missed is no longer shown to you")
+            if not may_see():  # access revoked, or granted so recently that it is not loaded yet: then a reconnect succeeds
+                connection.line.close(CloseCode.TRY_LATER, "you can no longer see this session")
                 return
-    except Exception:  # live events behind what could not be read would be a silent gap
-        connection.line.close(CloseCode.TRY_LATER, "what was missed cannot be read now")
+    except Exception:  # continuing with live events would leave a silent gap
+        connection.line.close(CloseCode.TRY_LATER, "could not read the missed events")
         raise
     finally:
         connection.held.discard(session_id)

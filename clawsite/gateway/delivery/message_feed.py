@@ -1,7 +1,7 @@
-"""`session.message`: what enters a transcript, told to the connections that asked for messages.
+"""Send `session.message` events for new transcript messages to the connections that subscribed to messages.
 
-The hub hands over each session's events in order. Those by which something may have been stored lead to one reading of the rows,
-which brings all that the run has said since the last one: every message is told once, and in order. Nothing is read for nobody.
+The hub passes on each session's events in order. After an event that may have stored a message, the rows are read for all the
+run's messages since the last read: every message is sent once and in order. Without subscribers nothing is read.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _SessionState:
-    """What of one session has been told, and what waits to be read."""
+    """What has been sent of one session, and what is still to be read."""
 
-    told: dict[int, int] = field(default_factory=dict)  # unfinished run -> position of its last message that was told
+    sent: dict[int, int] = field(default_factory=dict)  # unfinished run -> position of its last message sent
     waiting: list[EventPayload] = field(default_factory=list)
     reading: bool = False
 
@@ -40,7 +40,7 @@ class MessageFeed:
         self.tasks: set[asyncio.Task[None]] = set()
 
     def hear(self, stream: SessionStream, event: EventPayload) -> None:
-        """An event that the hub has just delivered."""
+        """Handle an event that the hub has just delivered."""
         if not _may_store_message(event):
             return
         if not self._listeners(stream):
@@ -55,53 +55,53 @@ class MessageFeed:
             task.add_done_callback(self.tasks.discard)
 
     def _listeners(self, stream: SessionStream) -> list[Connection]:
-        everybody = self._audience.connections_of_session(stream.id, stream.owner, stream.name.key)
-        return [connection for connection in everybody if connection.wants_messages(stream.id, _own_key(connection, stream))]
+        connections = self._audience.connections_of_session(stream.id, stream.owner, stream.name.key)
+        return [connection for connection in connections if connection.wants_messages(stream.id, _own_key(connection, stream))]
 
     async def _read(self, stream: SessionStream, session: _SessionState) -> None:
         try:
             while session.waiting:
                 events, session.waiting = session.waiting, []
-                runs = {event["run"]: session.told.get(event["run"], 0) for event in events if event["run"] is not None}
+                runs = {event["run"]: session.sent.get(event["run"], 0) for event in events if event["run"] is not None}
                 ids = [event["data"]["message"]["messageId"] for event in events if event["run"] is None]
-                found = await self._rows.said(stream.id, runs, ids)
-                if found:
-                    self._send(stream, session, found)
+                new = await self._rows.new_messages(stream.id, runs, ids)
+                if new:
+                    self._send(stream, session, new)
                 for event in events:
                     if event["stream"] == "lifecycle" and event["data"]["phase"] != "start":
-                        session.told.pop(event["run"], None)
+                        session.sent.pop(event["run"], None)
         except Exception as error:
-            # What comes later would stand behind a silent gap: they come back, and ask for what was said since.
+            # Later messages would leave a silent gap: the clients reconnect and read what they missed.
             for connection in self._listeners(stream):
-                connection.line.close(CloseCode.TRY_LATER, "what was said cannot be read now")
+                connection.line.close(CloseCode.TRY_LATER, "could not read new messages")
             if not isinstance(error, ClawError):
                 raise
-            log.warning("the messages of a session cannot be read now: %s", error.message, extra={"session": stream.id})
+            log.warning("could not read the messages of a session: %s", error.message, extra={"session": stream.id})
         finally:
             session.reading = False
-            if not session.told and self._sessions.get(stream.id) is session:
+            if not session.sent and self._sessions.get(stream.id) is session:
                 del self._sessions[stream.id]
 
-    def _send(self, stream: SessionStream, session: _SessionState, found: NewMessages) -> None:
+    def _send(self, stream: SessionStream, session: _SessionState, new: NewMessages) -> None:
         listeners = self._listeners(stream)
-        for message, run in zip(found.messages, found.runs, strict=True):
-            payload: dict[str, Any] = dict(openclaw.to_session_message(message, found.session))
+        for message, run in zip(new.messages, new.runs, strict=True):
+            payload: dict[str, Any] = dict(openclaw.to_session_message(message, new.session))
             outgoing = OutgoingEvent("session.message", payload, None)
             for_others = outgoing.about(make_shared_key(stream.id))
             for connection in listeners:
                 if connection.is_new_message(stream.id, _own_key(connection, stream), message):
                     connection.take(outgoing if connection.user_pk == stream.owner else for_others)
             if run is not None:
-                session.told[run] = message["position"]
+                session.sent[run] = message["position"]
 
 
 def _own_key(connection: Connection, stream: SessionStream) -> str | None:
-    """The key under which it may have asked before the session was there."""
+    """The key under which it may have subscribed before the session existed."""
     return stream.name.key if connection.user_pk == stream.owner else None
 
 
 def _may_store_message(event: EventPayload) -> bool:
-    """Whether a message may have entered the transcript with it."""
+    """Whether a message may have been stored with this event."""
     data = event["data"]
     match event["stream"]:
         case "lifecycle":

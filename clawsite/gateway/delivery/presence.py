@@ -1,7 +1,7 @@
-"""Who is online, over all processes, with a version so that a stale list can be skipped.
+"""Who is online across all processes, with a version so that an outdated list can be ignored.
 
-Every process tells the others its own entries when they change and at every tick; entries of a process that is not heard
-for three ticks are gone. One-shot clients (command line, probes, programs) are not listed.
+Every process publishes its own entries when they change and at every tick; entries of a process that has been silent for three
+ticks are removed. One-shot clients (command line, probes, programs) are not listed.
 """
 
 import time
@@ -22,7 +22,7 @@ UNLISTED_MODES = frozenset({"cli", "probe", "backend"})
 MAX_ENTRIES = 200
 EXPIRY_SECONDS = 3 * limits.TICK_SECONDS
 
-# What protocol 1 calls the things a client may do.
+# Protocol 1's names for what a client may do.
 _CAPABILITIES = {Scope.READ: ["sessions"], Scope.WRITE: ["agent", "send"], Scope.APPROVALS: ["approvals"], Scope.ADMIN: ["config"]}
 
 
@@ -45,7 +45,7 @@ def to_entry(connection: Connection) -> PresenceEntry | None:
         "instanceId": client.instance_id,
         "roles": [connection.role],
         "scopes": sorted(authority.scopes),
-        "capabilities": [word for scope, words in _CAPABILITIES.items() if has_scope(authority.scopes, scope) for word in words],
+        "capabilities": [name for scope, names in _CAPABILITIES.items() if has_scope(authority.scopes, scope) for name in names],
         "user": {"id": str(authority.user.pk), "name": authority.user.get_username()},
         "reason": "connect",
         "onlineSince": connection.connected_ms,
@@ -55,18 +55,18 @@ def to_entry(connection: Connection) -> PresenceEntry | None:
 
 
 def _client_key(connection: Connection) -> str:
-    """Of one instance of one account's: what a client calls itself it can share with its own others only."""
+    """The key of one client instance. It includes the account, so that instance IDs can only collide within one account."""
     return f"client {connection.user_pk} {connection.client.instance_id or connection.id}"
 
 
 def node_key(device_pk: int) -> str:
-    """Under which a node is listed, wherever it is connected: the row of its device, so that a name it gives itself is no claim."""
+    """The key of a node, wherever it is connected: its device's primary key, because a node chooses its own name."""
     return f"node {device_pk}"
 
 
 @dataclass(slots=True)
 class StateVersions:
-    """Raised with every change of what a snapshot holds; both begin at 1 in each process."""
+    """Raised with every change of the snapshot's content; both start at 1 in each process."""
 
     presence: int = 1
     health: int = 1
@@ -90,23 +90,23 @@ class Presence:
         self._process, self._me, self._versions = process, me, versions
         self._publish, self._notify, self._later, self._now = publish, tell, later, now
         self._mine: dict[str, PresenceEntry] = {}  # by connection
-        self._others: dict[str, tuple[float, list[PresenceEntry]]] = {}  # by process: when heard, and who is there
+        self._others: dict[str, tuple[float, list[PresenceEntry]]] = {}  # by process: last heard, entries
         self._changes: list[PresenceEntry] = []
         self._unannounced = False
         self._timed = False
         self._notified_at = float("-inf")
 
     def entries(self) -> list[PresenceEntry]:
-        """Newest first, one per client instance, the server's own among them."""
-        everybody = [*list(self._mine.values()), *(entry for _, entries in list(self._others.values()) for entry in entries)]
-        by_key = {entry["key"]: entry for entry in sorted(everybody, key=lambda entry: int(entry["ts"]))}
+        """Return the entries, newest first, one per client instance, including the server's own."""
+        known = [*list(self._mine.values()), *(entry for _, entries in list(self._others.values()) for entry in entries)]
+        by_key = {entry["key"]: entry for entry in sorted(known, key=lambda entry: int(entry["ts"]))}
         newest = sorted(by_key.values(), key=lambda entry: -int(entry["ts"]))
         return [{**self._me, "ts": clock.now_ms()}, *newest[: MAX_ENTRIES - 1]]
 
     def online_since(self, key: str) -> int | None:
-        """When somebody came, as far as this process has heard; None for who is not here."""
-        everybody = [*list(self._mine.values()), *(entry for _, entries in list(self._others.values()) for entry in entries)]
-        return max((int(entry["onlineSince"]) for entry in everybody if entry["key"] == key), default=None)
+        """When a client connected, as far as this process knows; None if it is not online."""
+        known = [*list(self._mine.values()), *(entry for _, entries in list(self._others.values()) for entry in entries)]
+        return max((int(entry["onlineSince"]) for entry in known if entry["key"] == key), default=None)
 
     def add(self, connection: Connection) -> None:
         if entry := to_entry(connection):
@@ -118,32 +118,32 @@ class Presence:
             self._record_change({**entry, "status": "offline", "reason": "disconnect"})
 
     def hear(self, message: dict[str, Any]) -> None:
-        """Another process tells who is connected to it."""
+        """Handle another process's list of its clients."""
         process, entries = message["process"], message["entries"]
         if process == self._process:
             return
         known = self._others.get(process)
         self._others[process] = (self._now(), entries)
         if known is None:
-            self._announce()  # it has just started, and does not know us either
+            self._announce()  # it has just started and does not know our entries yet
         before = {entry["key"]: entry for entry in known[1]} if known else {}
         after = {entry["key"]: entry for entry in entries}
         for key in before.keys() - after.keys():
-            self._record_change({**before[key], "status": "offline", "reason": "disconnect"}, told=True)
+            self._record_change({**before[key], "status": "offline", "reason": "disconnect"}, announced=True)
         for key in after.keys() - before.keys():
-            self._record_change(after[key], told=True)
+            self._record_change(after[key], announced=True)
 
     def tick(self) -> None:
-        """Tell the others that we are still here, and forget those who are not."""
+        """Announce that this process is alive, and remove processes that are not."""
         self._announce()
         for process, (heard, entries) in list(self._others.items()):
             if self._now() - heard > EXPIRY_SECONDS:
                 del self._others[process]
                 for entry in entries:
-                    self._record_change({**entry, "status": "offline", "reason": "disconnect"}, told=True)
+                    self._record_change({**entry, "status": "offline", "reason": "disconnect"}, announced=True)
 
     def leave(self) -> None:
-        """This process ends."""
+        """Announce that this process is stopping."""
         self._mine.clear()
         self._announce()
 
@@ -151,13 +151,15 @@ class Presence:
         self._unannounced = False
         self._publish({"k": "presence", "process": self._process, "entries": list(self._mine.values())})
 
-    def _record_change(self, entry: PresenceEntry, *, told: bool = False) -> None:
-        """Note a change, and tell clients soon: at once after a quiet second, otherwise when the second is over."""
+    def _record_change(self, entry: PresenceEntry, *, announced: bool = False) -> None:
+        """Record a change and notify clients soon: immediately after a quiet second, otherwise when the second is over."""
         self._changes.append(entry)
-        self._unannounced = self._unannounced or not told
+        self._unannounced = self._unannounced or not announced
         if not self._timed:
             self._timed = True
-            pause = limits.PRESENCE_PAUSE_SECONDS * max(1.0, len(self._mine) / 50)  # a long list goes to many, so less often
+            pause = limits.PRESENCE_PAUSE_SECONDS * max(
+                1.0, len(self._mine) / 50
+            )  # a long list goes to many clients, so less often
             self._later(max(0.0, self._notified_at + pause - self._now()), self._notify_clients)
 
     def _notify_clients(self) -> None:
@@ -168,7 +170,7 @@ class Presence:
             self._announce()
         changes, self._changes = self._changes, []
         entries = self.entries()
-        # Protocol 1 is told about one client: the last to come or go; `changes` has the others.
+        # Protocol 1 gets one client, the last to connect or disconnect; `changes` has the others.
         brief = [{name: entry[name] for name in ("id", "status", "capabilities")} for entry in changes[-MAX_ENTRIES:]]
         classic = {"presence": entries, **brief[-1], "changes": brief}
         modern = {"presence": to_wire_entries(entries, "modern")}

@@ -1,7 +1,7 @@
-"""Following one run, wherever it is worked on: each of its events once and in order, heard on the bus and mended from the rows.
+"""Follow one run in any process: each of its events once and in order, from the bus and, after a gap, from the rows.
 
-For answers over HTTP, which have no connection in the hub. A hole, an event too large for the bus, or news that only a poll has
-found: the rows are read from the last event told.
+For HTTP responses, which have no connection in the hub. After a gap, an event too large for the bus, or a change that only a
+poll found, the rows are read from the last event sent.
 """
 
 import asyncio
@@ -17,22 +17,22 @@ from sessions_app import tables
 from sessions_app.events.announce import is_last_event
 
 EventDict = dict[str, Any]  # seq, stream, data
-MAX_WAITING = 1_000  # events of one follower; of a client that reads no faster the rest is read from the rows
+MAX_WAITING = 1_000  # events per follower; for a slower client the rest is read from the rows
 PAGE_SIZE = 500
 
 
 class RunFollower:
-    """One follower. `told` is the last event it has been given."""
+    """One follower. `sent` is the last event it was given."""
 
-    def __init__(self, told: int) -> None:
-        self.told = told
+    def __init__(self, sent: int) -> None:
+        self.sent = sent
         self._received: list[EventDict] = []
-        self._head = told  # the last event known to exist
+        self._head = sent  # the last event known to exist
         self._news = asyncio.Event()
         self._closed = False
 
     def close(self) -> None:
-        """This process ends; the run does not."""
+        """End the feed because this process is stopping; the run continues."""
         self._closed = True
         self._news.set()
 
@@ -43,16 +43,16 @@ class RunFollower:
         self._news.set()
 
     def note_head(self, seq: int) -> None:
-        """The run has come so far, says its row."""
+        """Handle the run's last event number, as read from its row."""
         self._head = max(self._head, seq)
-        if seq > self.told:
+        if seq > self.sent:
             self._news.set()
 
     async def events(self, run_pk: int) -> AsyncGenerator[EventDict, None]:
-        """Until the last event of the run."""
+        """Yield events up to the run's last one."""
         while True:
             for event in await self._next(run_pk):
-                self.told = event["seq"]
+                self.sent = event["seq"]
                 yield event
                 if is_last_event(event):
                     return
@@ -60,24 +60,24 @@ class RunFollower:
     async def _next(self, run_pk: int) -> list[EventDict]:
         await self._news.wait()
         if self._closed:
-            raise Unavailable("the gateway is restarting; the run goes on", retryable=True, retry_after_ms=1000)
+            raise Unavailable("the gateway is restarting; the run continues", retryable=True, retry_after_ms=1000)
         self._news.clear()
-        heard, self._received = self._received, []
+        received, self._received = self._received, []
         ready: list[EventDict] = []
-        for event in sorted(heard, key=lambda event: int(event["seq"])):
-            last = self.told + len(ready)
+        for event in sorted(received, key=lambda event: int(event["seq"])):
+            last = self.sent + len(ready)
             if event["seq"] == last + 1 and event["data"] is not None:
                 ready.append(event)
-        if self.told + len(ready) < self._head:
-            found = await db.read(_read_events_after, run_pk, self.told)
-            ready = found if found else ready
+        if self.sent + len(ready) < self._head:
+            rows = await db.read(_read_events_after, run_pk, self.sent)
+            ready = rows if rows else ready
             if ready and ready[-1]["seq"] < self._head:  # there is another page
                 self._news.set()
         return ready
 
 
 class RunFeeds:
-    """All followers of this process."""
+    """All followers in this process."""
 
     def __init__(self) -> None:
         self._feeds: dict[int, list[RunFollower]] = {}
@@ -94,20 +94,20 @@ class RunFeeds:
                 feed.close()
 
     async def poll(self) -> None:
-        """What the bus has lost."""
+        """Find events that the bus lost."""
         if self._feeds:
             for run_pk, seq in await db.read(_read_heads, list(self._feeds)):
                 for feed in self._feeds.get(run_pk, ()):
                     feed.note_head(seq)
 
     async def follow(self, run_pk: int, *, after: int = 0) -> AsyncGenerator[EventDict, None]:
-        """The run's events behind the one numbered `after`, to its last."""
+        """Yield the run's events after number `after`, up to its last."""
         feed = RunFollower(after)
         self._feeds.setdefault(run_pk, []).append(feed)
         try:
             if not after:
-                for found, seq in await db.read(_read_heads, [run_pk]):
-                    if found == run_pk:
+                for pk, seq in await db.read(_read_heads, [run_pk]):
+                    if pk == run_pk:
                         feed.note_head(seq)
             async with contextlib.aclosing(feed.events(run_pk)) as events:
                 async for event in events:

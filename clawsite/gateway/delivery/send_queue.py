@@ -1,7 +1,7 @@
-"""What leaves on one socket: a bounded queue and the one writer that empties it.
+"""The outgoing side of one socket: a bounded queue and the one writer that empties it.
 
-It knows nothing of WebSockets: it is given two functions, one that sends a text frame and one that closes. A client that
-does not read costs its queue and nothing else; nobody waits for it.
+It is independent of WebSockets: it gets two functions, one that sends a text frame and one that closes. A client that doesn't
+read only costs its own queue; no other client waits for it.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ MAX_CLOSE_REASON_BYTES = 123  # bytes of a close frame's reason
 
 
 class SendQueue:
-    """What waits to be written, in order, with its size.
+    """Frames to be written, in order, with their sizes.
 
-    An event waits as what all connections share, and gets its number when it is written: told to a thousand sockets at once, a
-    long one such as the list of who is online would otherwise be a thousand long texts at once.
+    An event is queued in a form that all connections share and gets its number when it is written: otherwise a long event sent
+    to a thousand sockets, such as the presence list, would be held a thousand times.
     """
 
-    def __init__(self, most_bytes: int = limits.MAX_BUFFERED_BYTES, most_frames: int = limits.MAX_BUFFERED_FRAMES) -> None:
-        self.most_bytes, self.most_frames = most_bytes, most_frames
+    def __init__(self, max_bytes: int = limits.MAX_BUFFERED_BYTES, max_frames: int = limits.MAX_BUFFERED_FRAMES) -> None:
+        self.max_bytes, self.max_frames = max_bytes, max_frames
         self.bytes = 0
         self._frames: deque[tuple[str | EncodedEvent, int, int]] = deque()  # text or event, its number, its size
 
@@ -45,7 +45,7 @@ class SendQueue:
         self.bytes += event.size
 
     def pop(self) -> tuple[str, int]:
-        """The next frame. It counts until `written`: the socket may take its time."""
+        """Return the next frame. It counts until `written` is called, because the socket may be slow."""
         frame, number, size = self._frames.popleft()
         return (frame if isinstance(frame, str) else frame.with_seq(number)), size
 
@@ -57,22 +57,22 @@ class SendQueue:
 
     @property
     def is_full(self) -> bool:
-        """Nothing more may wait. The frame that crosses the line is still taken: a large one would never fit otherwise."""
-        return self.bytes >= self.most_bytes or len(self._frames) >= self.most_frames
+        """Whether the queue is full. The frame that exceeds the limit is still accepted; a large one would never fit otherwise."""
+        return self.bytes >= self.max_bytes or len(self._frames) >= self.max_frames
 
     def is_nearly_full(self, size: int) -> bool:
-        """No room for what may be dropped: it has the first half of the queue."""
-        return (self.bytes + size) * 2 > self.most_bytes or len(self._frames) * 2 > self.most_frames
+        """Whether there is no room for a droppable frame: these may only use the first half of the queue."""
+        return (self.bytes + size) * 2 > self.max_bytes or len(self._frames) * 2 > self.max_frames
 
 
 class SocketWriter:
-    """`deliver` is called for every event of every run a client follows, so it does little."""
+    """Queues and writes frames. `deliver` must be cheap: it is called for every event of every run a client follows."""
 
     def __init__(self, *, id: str, send: Send, send_close: SendClose, on_close: Callable[[], None] = lambda: None) -> None:
         self.id = id
         self.seq = 0  # of the last event queued
         self.closing = False
-        self.ended = asyncio.Event()  # the writer has ended: nothing more will leave
+        self.ended = asyncio.Event()  # the writer has ended; nothing more will be sent
         self._send, self._send_close, self._on_close = send, send_close, on_close
         self._queue = SendQueue()
         self._close_frame: tuple[int, str] | None = None
@@ -80,7 +80,7 @@ class SocketWriter:
         self._has_room = asyncio.Event()
 
     def deliver(self, event: EncodedEvent, *, droppable: bool = False) -> None:
-        """Number an event and queue it. A client that reads too slowly first loses what may be lost, then its connection."""
+        """Number and queue an event. A client that reads too slowly first loses droppable events, then its connection."""
         if self.closing or (droppable and self._queue.is_nearly_full(event.size)):
             return
         if self._queue.is_full:
@@ -91,12 +91,12 @@ class SocketWriter:
         self._has_frames.set()
 
     async def reply(self, text: str) -> None:
-        """Queue an answer; the request waits for room, since only its own client is kept waiting by that."""
+        """Queue a response once there is room; only its own client waits for that."""
         await self.room()
         self.reply_now(text)
 
     def reply_now(self, text: str) -> None:
-        """Queue an answer to a request that was refused at the door: a flood of those must not pile up tasks."""
+        """Queue a response without waiting, for requests rejected early: a flood of them must not create tasks."""
         if self.closing:
             return
         if self._queue.is_full:
@@ -111,7 +111,7 @@ class SocketWriter:
             await self._has_room.wait()
 
     def close(self, code: int, reason: str) -> None:
-        """Send what is queued, then close. The first reason counts."""
+        """Send what is queued, then close. Only the first call counts."""
         if self.closing:
             return
         self.closing = True
@@ -121,14 +121,14 @@ class SocketWriter:
         self._on_close()
 
     def gone(self) -> None:
-        """The client has left: nothing can be sent any more."""
+        """Discard the queue because the client has disconnected."""
         self.closing = True
         self._queue.clear()
         self._has_frames.set()
         self._has_room.set()
 
     async def write(self) -> None:
-        """Write until closed. One task per connection runs this, and it alone sends."""
+        """Write until closed. One task per connection runs this, and only it sends."""
         try:
             await self._write()
         finally:
@@ -146,8 +146,8 @@ class SocketWriter:
             await self._send_close(*self._close_frame)
 
     async def _write_one(self) -> None:
-        """A call of its own, so that an idle connection holds no text: with the last one, such as the list of who is online, each
-        held 80 KB."""
+        """Write one frame. A separate function, so that an idle connection doesn't hold the last text, such as an 80 KB presence
+        list."""
         text, size = self._queue.pop()
         await self._send(text)
         self._queue.written(size)
@@ -155,6 +155,6 @@ class SocketWriter:
             self._has_room.set()
 
     def _overflow(self) -> None:
-        log.info("a client reads too slowly and is disconnected", extra={"connection": self.id, "seq": self.seq})
+        log.info("disconnecting a client that reads too slowly", extra={"connection": self.id, "seq": self.seq})
         self._queue.clear()
         self.close(CloseCode.POLICY, f"slow consumer, last seq {self.seq}")

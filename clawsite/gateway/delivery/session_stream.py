@@ -1,4 +1,4 @@
-"""A session as this process has told it: how far, to whom, and what of it still waits. The hub works on these."""
+"""The hub's delivery state of one session: how far it was sent, to whom, and what is still queued."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ EventPayload = dict[str, Any]  # an event of the log, as the bus carries it
 
 
 class SessionStream:
-    """A session as this process has told it."""
+    """The delivery state of one session in this process."""
 
     __slots__ = (
         "busy",
@@ -35,21 +35,21 @@ class SessionStream:
         self.closed = False  # the hub has forgotten it
         self.owner = 0
         self.head = 0
-        self.waiting: list[EventPayload] = []  # heard, not yet delivered, by cursor
+        self.waiting: list[EventPayload] = []  # received but not delivered, by cursor
         self.busy = False  # rows are being read, and only that task delivers
         self.views: dict[int, ChatEventBuilder] = {}  # unfinished runs
         self.touched = now
         self.recipients: list[Connection] = []  # of its owner
-        self.guests: list[Connection] = []  # of others, who know it by another key
+        self.guests: list[Connection] = []  # of other users, who use another key for it
         self.version = -1  # of the audience the recipients were chosen from
 
     def close(self) -> None:
-        """Forgotten: a task or a timer that still holds it has nothing more to tell."""
+        """Stop sending, also for a task or timer that still holds this stream."""
         self.closed = True
         self.waiting.clear()
 
     def needs_rows(self, event: EventPayload) -> bool:
-        """Something before this event is missing here, or its data stayed behind because it is large."""
+        """Whether an earlier event is missing, or this event's data was too large for the bus."""
         if not self.opened or event["cursor"] > self.head + 1 or event["data"] is None:
             return True
         return event["run"] is not None and event["seq"] > 1 and event["run"] not in self.views

@@ -1,6 +1,6 @@
-"""Devices at the door: known by their account's credential, come for a token that waits for them, or asking to be let in.
+"""Database writes when a device connects: register it, hand out its token, or store a pairing request.
 
-Rows only; what a handshake answers is decided in `gateway.device_admission`, and who is let in by people in `pairing`.
+`gateway.auth.devices` decides the handshake; `pairing` has the decisions of people.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import TooManyAttempts
 
 PENDING_LIFETIME = timedelta(seconds=300)
-REFRESH_AFTER = timedelta(seconds=30)  # a device that tries every second is written down twice a minute
+REFRESH_AFTER = timedelta(seconds=30)  # a device that retries every second causes two writes per minute
 MAX_PENDING = 200
 MAX_PENDING_PER_ADDRESS = 10
 RETENTION = timedelta(days=30)
@@ -33,26 +33,26 @@ FACT_FIELDS = ["display_name", "platform", "device_family", "model_identifier", 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCandidate:
-    """A device at the door, whose signature was good. `wanted` is None where it named no scopes."""
+    """A connecting device with a valid signature. `wanted` is None if it requested no particular scopes."""
 
     fingerprint: str
     public_key: str
     role: str
     wanted: frozenset[str] | None
     address: str
-    facts: dict[str, Any] = field(default_factory=dict)  # what it says of itself, by wire name
+    facts: dict[str, Any] = field(default_factory=dict)  # what it reports about itself, by wire name
 
 
 @transaction.atomic
 def register_device(
-    candidate: DeviceCandidate, owner: User, held: frozenset[str], *, access_token: int | None = None, anew: bool = False
+    candidate: DeviceCandidate, owner: User, held: frozenset[str], *, access_token: int | None = None, reissue: bool = False
 ) -> tuple[Device, str | None] | None:
-    """Make a device known whose owner's credential came with it; the token it is given if it has none, or wants it `anew`.
+    """Pair a device that presented its owner's credential. Return a new token if it has none, or if `reissue` is set.
 
-    Its scopes are those it asked for of what that credential allows (`held`); an access token goes on vouching for it. None for one
-    that was revoked.
+    Its scopes are the requested ones that the credential allows (`held`). A device token created with an access token stays bound
+    to it. Return None if the device was revoked.
     """
-    asked = held if candidate.wanted is None else candidate.wanted
+    requested = held if candidate.wanted is None else candidate.wanted
     device, created = Device.objects.select_for_update().get_or_create(
         owner=owner, fingerprint=candidate.fingerprint, defaults={"public_key": candidate.public_key, "is_operator": True}
     )
@@ -60,11 +60,11 @@ def register_device(
         return None
     token = tokens.find_active_token(device, "operator")
     device.is_operator = True
-    device.scopes = sorted({*(token.ceiling() if token else ()), *(asked & held)})
-    device.asked_scopes = sorted({*device.asked_scopes, *asked})
+    device.scopes = sorted({*(token.ceiling() if token else ()), *(requested & held)})
+    device.asked_scopes = sorted({*device.asked_scopes, *requested})
     _record_seen(device, candidate, "is_operator", "scopes", "asked_scopes")
     widened = token is not None and token.scopes != device.scopes
-    if token is None or anew or (widened and token.made_with_id != access_token):
+    if token is None or reissue or (widened and token.made_with_id != access_token):
         token = tokens.prepare_token(device, "operator", device.scopes, made_with=access_token)
     elif widened:
         token.scopes = device.scopes
@@ -75,15 +75,15 @@ def register_device(
 
 
 def find_prepared_tokens(candidate: DeviceCandidate) -> QuerySet[DeviceToken]:
-    """Tokens that wait for this device in this role, the newest approval first."""
-    waiting = DeviceToken.objects.filter(role=candidate.role, digest="", revoked_at__isnull=True)
-    mine = waiting.filter(device__fingerprint=candidate.fingerprint, device__revoked_at__isnull=True, device__owner__is_active=True)
-    return mine.select_related("device__owner").order_by("-created_at")
+    """Return tokens prepared for this device in this role, newest approval first."""
+    prepared = DeviceToken.objects.filter(role=candidate.role, digest="", revoked_at__isnull=True)
+    own = prepared.filter(device__fingerprint=candidate.fingerprint, device__revoked_at__isnull=True, device__owner__is_active=True)
+    return own.select_related("device__owner").order_by("-created_at")
 
 
 @transaction.atomic
 def collect_token(candidate: DeviceCandidate) -> tuple[DeviceToken, str] | None:
-    """Hand out the token that waits for a device; None when it was fetched or revoked meanwhile."""
+    """Hand out the token prepared for a device. Return None if it was already collected or revoked."""
     token = find_prepared_tokens(candidate).first()
     device = _lock_device(token.device_id) if token else None
     secret = tokens.issue_token(token) if token and device else None
@@ -95,7 +95,7 @@ def collect_token(candidate: DeviceCandidate) -> tuple[DeviceToken, str] | None:
 
 @transaction.atomic
 def record_node_connected(device_pk: int, candidate: DeviceCandidate) -> tuple[Device, str | None] | None:
-    """Write down what an approved node declares now; the token it is given if it has none. None for one that is none any more."""
+    """Store what an approved node declares, and return a new token if it has none. Return None if it is no longer a node."""
     device = _lock_device(device_pk)
     if device is None or not device.is_node:
         return None
@@ -105,7 +105,7 @@ def record_node_connected(device_pk: int, candidate: DeviceCandidate) -> tuple[D
 
 
 def _lock_device(device_pk: int) -> Device | None:
-    """The device as it is, for this transaction alone: who revokes it meanwhile has done so, or waits."""
+    """Return the device unless it was revoked, locked so that a concurrent revocation waits for this transaction."""
     return Device.objects.active().select_for_update(of=("self",)).select_related("owner").filter(pk=device_pk).first()
 
 
@@ -116,15 +116,16 @@ def _record_seen(device: Device, candidate: DeviceCandidate, *changed: str) -> N
 
 
 def select_declared(facts: dict[str, Any]) -> dict[str, Any]:
-    """What a node says that it can do, of all that a device says of itself."""
+    """Select a node's declared abilities from what it reports about itself."""
     return {name: facts[name] for name in ("commands", "caps", "permissions", "pathEnv") if name in facts}
 
 
 @transaction.atomic
 def create_pairing_request(candidate: DeviceCandidate, account: User | None, reason: str) -> PairingRequest:
-    """Store the request, or find the one that waits already. A new one counts against the address it comes from.
+    """Store a pairing request or return the identical pending one. A new one counts toward the limit of its address.
 
-    A device that asks for something else asks anew: what somebody is looking at never changes behind their back.
+    If the device requests something else, a new request replaces the old one, so that a request never changes while a person
+    reviews it.
     """
     throttle.check(candidate.address)
     waiting = PairingRequest.objects.pending()
@@ -139,17 +140,17 @@ def create_pairing_request(candidate: DeviceCandidate, account: User | None, rea
         same.expires_at = now
         same.save(update_fields=["expires_at"])
     PairingRequest.objects.filter(expires_at__lt=now - RETENTION).delete()
-    rivals = waiting.filter(account=account)  # strangers leave room for those who came with an account's credential
-    if rivals.count() >= MAX_PENDING or rivals.filter(address=candidate.address).count() >= MAX_PENDING_PER_ADDRESS:
+    pending = waiting.filter(account=account)  # unauthenticated devices can't use up the limit of authenticated ones
+    if pending.count() >= MAX_PENDING or pending.filter(address=candidate.address).count() >= MAX_PENDING_PER_ADDRESS:
         raise TooManyAttempts(
-            "too many devices wait to be approved; try again in a few minutes",
+            "too many pending pairing requests; try again in a few minutes",
             details={"code": "AUTH_RATE_LIMITED"},
             retryable=True,
             retry_after_ms=60_000,
         )
     if account is None:
         throttle.record_failure(candidate.address)
-    made = PairingRequest.objects.create(
+    request = PairingRequest.objects.create(
         fingerprint=candidate.fingerprint,
         public_key=candidate.public_key,
         account=account,
@@ -160,19 +161,19 @@ def create_pairing_request(candidate: DeviceCandidate, account: User | None, rea
         address=candidate.address,
         expires_at=now + PENDING_LIFETIME,
     )
-    publish_pairing_change(made, "requested")
-    return made
+    publish_pairing_change(request, "requested")
+    return request
 
 
 def _requested_scopes(candidate: DeviceCandidate) -> list[str]:
-    """Who names no scopes asks for the chat, not for everything somebody may have."""
+    """Return the requested scopes; by default those for chatting, not all that the owner has."""
     if candidate.role != "operator":
         return []
     return sorted({READ, WRITE} if candidate.wanted is None else candidate.wanted)
 
 
 def apply_facts(device: Device, facts: dict[str, Any]) -> None:
-    """A name that its owner gave it stays."""
+    """Copy what the device reports to its row. A name set by its owner is kept."""
     device.display_name = device.display_name or facts.get("displayName", "")
     device.platform, device.device_family = facts.get("platform", ""), facts.get("deviceFamily", "")
     device.model_identifier, device.client_id = facts.get("modelIdentifier", ""), facts.get("clientId", "")
@@ -196,5 +197,5 @@ def record_paired(device: Device, actor: acting.Actor, role: str, **how: Any) ->
 
 
 def publish_pairing_change(request: PairingRequest, change: str) -> None:
-    told = {"k": "pairing", "id": str(request.pk), "change": change}
-    transaction.on_commit(lambda: bus.publish(told))
+    message = {"k": "pairing", "id": str(request.pk), "change": change}
+    transaction.on_commit(lambda: bus.publish(message))

@@ -1,7 +1,7 @@
-"""Who a device is: an Ed25519 key, named by its digest, and the signature with which it proves at every connect that it has it.
+"""A device's identity: an Ed25519 key, identified by its digest, and the signature that proves possession on every connect.
 
-Pure: no rows. What is signed is one line of fields; OpenClaw's clients write it in three forms, v1 without a nonce for a client
-on the same host, v2 and v3 with the nonce of this connection's challenge.
+Pure, without database access. The signed text is one line of fields; OpenClaw's clients write it in three forms: v1 without a
+nonce for a client on the same host, v2 and v3 with the nonce of this connection's challenge.
 """
 
 import base64
@@ -13,13 +13,13 @@ from clawsite.gateway.protocol.frames import NEWEST_PROTOCOL
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
-# How far the client's clock may be off: OpenClaw's two generations.
+# Allowed clock skew, as in OpenClaw's two generations.
 SKEW_MS = 600_000
 SKEW_MS_NEWEST = 120_000
 
 
 class InvalidDeviceProof(Exception):
-    """The device is not what it says; the message and the code are those that OpenClaw's clients know."""
+    """The device's proof is invalid. Message and code are those that OpenClaw's clients know."""
 
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class InvalidDeviceProof(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a device sends about itself."""
+    """The identity and signature that a device sends."""
 
     device_id: str
     public_key: str  # base64url of the 32 raw bytes
@@ -40,7 +40,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class SignedFields:
-    """The rest of what is signed, as the client sent it in `connect`."""
+    """The other signed fields, as the client sent them in `connect`."""
 
     client_id: str
     client_mode: str
@@ -53,7 +53,7 @@ class SignedFields:
 
 @dataclass(frozen=True, slots=True)
 class ConnectContext:
-    """What this side knows: the challenge of this connection, the time, and where the client is."""
+    """The server's view: the challenge of this connection, the time, and whether the client is local."""
 
     protocol: int
     nonce: str
@@ -61,19 +61,19 @@ class ConnectContext:
     local: bool  # on this host and not through a proxy
 
 
-def verify_proof(proof: Proof, signed: SignedFields, here: ConnectContext) -> None:
-    """BadProof unless the device holds its key and signed this very connection. In OpenClaw's order of checks."""
+def verify_proof(proof: Proof, signed: SignedFields, context: ConnectContext) -> None:
+    """Raise InvalidDeviceProof unless the device signed this connection with its key. Checks are in OpenClaw's order."""
     key = _decode(proof.public_key, KEY_BYTES)
     if key is None:
         raise InvalidDeviceProof("device public key invalid", "PUBLIC_KEY_INVALID")
     if proof.device_id != device_id_of(key):
         raise InvalidDeviceProof("device identity mismatch", "DEVICE_ID_MISMATCH")
-    if abs(here.now_ms - proof.signed_at) > (SKEW_MS_NEWEST if here.protocol >= NEWEST_PROTOCOL else SKEW_MS):
+    if abs(context.now_ms - proof.signed_at) > (SKEW_MS_NEWEST if context.protocol >= NEWEST_PROTOCOL else SKEW_MS):
         raise InvalidDeviceProof("device signature expired", "SIGNATURE_EXPIRED")
-    # In the newest protocol a nonce is always needed.
-    if not proof.nonce and (here.protocol >= NEWEST_PROTOCOL or not here.local):
+    # The newest protocol always requires a nonce.
+    if not proof.nonce and (context.protocol >= NEWEST_PROTOCOL or not context.local):
         raise InvalidDeviceProof("device nonce required", "NONCE_REQUIRED")
-    if proof.nonce and proof.nonce != here.nonce:
+    if proof.nonce and proof.nonce != context.nonce:
         raise InvalidDeviceProof("device nonce mismatch", "NONCE_MISMATCH")
     signature = _decode(proof.signature, SIGNATURE_BYTES)
     if signature is None or not any(_is_signed(key, signature, text) for text in build_payloads(proof, signed)):
@@ -85,7 +85,7 @@ def device_id_of(key: bytes) -> str:
 
 
 def build_payloads(proof: Proof, signed: SignedFields) -> list[str]:
-    """What the device may have signed, the newest form first."""
+    """Return the texts that the device may have signed, newest form first."""
     if not proof.nonce:
         return ["|".join(_fields("v1", proof, signed))]
     v3 = [*_fields("v3", proof, signed), proof.nonce, _normalize(signed.platform), _normalize(signed.device_family)]
@@ -93,31 +93,31 @@ def build_payloads(proof: Proof, signed: SignedFields) -> list[str]:
 
 
 def _fields(version: str, proof: Proof, signed: SignedFields) -> list[str]:
-    who = [version, proof.device_id, signed.client_id, signed.client_mode, signed.role]
-    return [*who, ",".join(signed.scopes), str(proof.signed_at), signed.token]
+    head = [version, proof.device_id, signed.client_id, signed.client_mode, signed.role]
+    return [*head, ",".join(signed.scopes), str(proof.signed_at), signed.token]
 
 
 def _normalize(text: str) -> str:
-    """Trimmed, and only ASCII in lower case: other letters have no one lower case."""
+    """Trim, and lowercase ASCII letters only: lowercasing others is ambiguous."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in text.strip())
 
 
 def _decode(text: str, size: int) -> bytes | None:
-    """base64url, with or without its padding; None unless it is exactly so many bytes."""
+    """Decode base64url, with or without padding. Return None unless it has exactly `size` bytes."""
     try:
-        found = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):  # ValueError: letters beyond ASCII
+        decoded = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):  # ValueError: non-ASCII characters
         return None
-    return found if len(found) == size else None
+    return decoded if len(decoded) == size else None
 
 
 def _is_signed(key: bytes, signature: bytes, text: str) -> bool:
-    # Here, because most web processes never see a device: it takes some 20 ms and 8 MB.
+    # Imported here because most web processes never see a device: the import takes about 20 ms and 8 MB.
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, text.encode())
-    except (InvalidSignature, ValueError):  # ValueError: 32 bytes that are no point of the curve
+    except (InvalidSignature, ValueError):  # ValueError: the 32 bytes are not a point on the curve
         return False
     return True

@@ -1,7 +1,7 @@
-"""Which commands of a node are allowed without anybody choosing them. Pure.
+"""Which node commands are allowed by default. Pure, without database access.
 
-A name with one of these words among its parts reaches into the machine or the life of who owns it: `system.run`, `camera.snap`,
-`sms.send`. Such a command is allowed only by a person who named it when the node was approved, or later.
+A command with one of these words in its name can affect the owner's machine or private life: `system.run`, `camera.snap`,
+`sms.send`. A person must allow it explicitly when approving the node, or later.
 """
 
 import re

@@ -1,13 +1,14 @@
-"""What people decide about devices: letting them in, leaving them out, taking everything back. Rows only.
+"""Decisions about devices: approve, deny, remove, rename. Database writes only.
 
-A device never has more than its owner has now, and nobody can act for an account by a device that did not come with that account's
-credential.
+A device never has more access than its owner currently has, and a device can only act for an account device_owner credential it
+presented.
 """
 
 from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from clawsite.accounts import change_notices
 from clawsite.accounts.groups import scopes_of
@@ -34,35 +35,37 @@ def approve(
     role: str = "",
     access_token: int | None = None,
 ) -> PairingRequest:
-    """Let a device in. It becomes the approver's, unless it came with an account's credential or a manager names an owner.
+    """Approve a device. It belongs to the approver unless it presented an account's credential or a manager names an owner.
 
-    `ceiling` is what the approver has at hand: nobody gets more for themselves by way of a device. `commands` are those that a node
-    may be sent. What is let in by way of an access token ends with it. What the device once had, and has no token for any more, it
-    does not get back unseen.
+    `ceiling` are the approver's scopes: approving a device never gives approvers more than they have. `commands` are those that a
+    node may be sent. Access approved with an access token ends with that token. The device does not regain earlier access for
+    which it no longer has a token.
     """
     request = _open_request(request_id, by, role, PairingRequest.Status.APPROVED)
     if request.status == PairingRequest.Status.APPROVED:
-        if request.device not in Device.objects.for_user(by):  # somebody else let it in, for themselves
-            raise NotFound(f"there is no pairing request {request_id}")
+        if request.device not in Device.objects.for_user(by):  # another user approved it as their own
+            raise _request_not_found(request_id)
         return request
-    whose = request.account or owner or by
-    if owner is not None and owner != whose:
-        raise InvalidRequest("the device came with an account's credential; it can become that account's only")
-    if whose not in (by, request.account) and request.role != "node":
-        raise InvalidRequest("a device that acts for an account must come with its credential; only a node can be given away")
-    if whose != by and not by.has_perm(MANAGE_ANY_DEVICE):
-        raise NotFound(f"there is no pairing request {request_id}")
-    limit = ceiling if whose == by or access_token else scopes_of(whose)
-    device = _approved_device(request, whose, commands)
+    device_owner = request.account or owner or by
+    if owner is not None and owner != device_owner:
+        raise InvalidRequest(_("the device presented an account's credentials and can only belong to that account"))
+    if device_owner not in (by, request.account) and request.role != "node":
+        raise InvalidRequest(
+            _("a device that acts for an account must present its credentials; only a node can be assigned to another owner")
+        )
+    if device_owner != by and not by.has_perm(MANAGE_ANY_DEVICE):
+        raise _request_not_found(request_id)
+    limit = ceiling if device_owner == by or access_token else scopes_of(device_owner)
+    device = _approved_device(request, device_owner, commands)
     device.approved_by = by
     token = tokens.find_active_token(device, request.role)
-    goes_on = token is not None and token.made_with_id == access_token
+    keeps_token = token is not None and token.made_with_id == access_token
     scopes: list[str] = []
     if request.role == "operator":
-        had = (token.ceiling() if goes_on else token.ceiling() & limit) if token else frozenset()
-        scopes = device.scopes = sorted(had | (set(request.scopes) & limit & scopes_of(whose)))
+        had = (token.ceiling() if keeps_token else token.ceiling() & limit) if token else frozenset()
+        scopes = device.scopes = sorted(had | (set(request.scopes) & limit & scopes_of(device_owner)))
     device.save()
-    if token and goes_on and request.reason == PairingRequest.Reason.SCOPES:
+    if token and keeps_token and request.reason == PairingRequest.Reason.SCOPES:
         token.scopes = scopes
         token.save(update_fields=["scopes"])
     else:
@@ -74,11 +77,11 @@ def approve(
 
 
 def _approved_device(request: PairingRequest, owner: User, commands: list[str] | None) -> Device:
-    """The row, locked and not yet saved; its scopes are those of its token."""
+    """Return the device row, locked but not saved; its scopes are those of its token."""
     device, _created = Device.objects.select_for_update().get_or_create(
         owner=owner, fingerprint=request.fingerprint, defaults={"public_key": request.public_key}
     )
-    if device.revoked_at:  # what it once had was taken from it
+    if device.revoked_at:  # its earlier access stays revoked
         device.is_operator = device.is_node = False
         device.scopes, device.asked_scopes, device.allowed_commands, device.revoked_at = [], [], [], None
     apply_facts(device, request.facts)
@@ -93,11 +96,14 @@ def _approved_device(request: PairingRequest, owner: User, commands: list[str] |
 
 
 def choose_commands(declared: list[str], chosen: list[str] | None) -> list[str]:
-    """Those somebody chose among what the node declares; without a choice, the harmless ones."""
+    """Return the chosen commands that the node declares; without a choice, those allowed by default."""
     if chosen is None:
         return [command for command in declared if is_allowed_by_default(command)]
     if unknown := [command for command in chosen if command not in declared]:
-        raise InvalidRequest(f"the node does not declare the command {unknown[0]!r}; it declares {', '.join(declared) or 'none'}")
+        raise InvalidRequest(
+            _("the node does not declare the command %(command)r; it declares %(declared)s")
+            % {"command": unknown[0], "declared": ", ".join(declared) or _("none")}
+        )
     return [command for command in declared if command in chosen]
 
 
@@ -114,7 +120,7 @@ def reject(request_id: str, *, by: User, role: str = "") -> PairingRequest:
 
 @transaction.atomic
 def remove(device: Device, *, by: User) -> None:
-    """Take everything back: its tokens end, its sockets are closed, and it stays out until somebody approves it again."""
+    """Revoke a device and its tokens and close its sockets. It can't connect until it is approved again."""
     now = timezone.now()
     if Device.objects.active().filter(pk=device.pk).update(revoked_at=now):
         DeviceToken.objects.filter(device=device, revoked_at__isnull=True).update(revoked_at=now)
@@ -130,21 +136,21 @@ def remove(device: Device, *, by: User) -> None:
 
 @transaction.atomic
 def remove_node(device: Device, *, by: User) -> None:
-    """Take back what it has as a node; what is an operator too stays one."""
+    """Revoke a device's access as a node. If it is also an operator, it stays one."""
     if not device.is_operator:
         remove(device, by=by)
     elif Device.objects.active().filter(pk=device.pk, is_node=True).update(is_node=False, allowed_commands=[]):
         DeviceToken.objects.filter(device=device, role="node", revoked_at__isnull=True).update(revoked_at=timezone.now())
-        who = acting.actor_for_user(by)
+        actor = acting.actor_for_user(by)
         audit_log.record(
-            "device.revoked", actor=who, subject=audit_subject(device), owner=device.owner_id, name=str(device), role="node"
+            "device.revoked", actor=actor, subject=audit_subject(device), owner=device.owner_id, name=str(device), role="node"
         )
         change_notices.notify_account_changed(device.owner_id)
 
 
 @transaction.atomic
 def rename(device: Device, name: str, *, by: User) -> None:
-    """It keeps the name, whatever it calls itself."""
+    """Set the device's name. The name that the device reports no longer changes it."""
     device.display_name = name
     device.save(update_fields=["display_name"])
     audit_log.record(
@@ -153,19 +159,23 @@ def rename(device: Device, name: str, *, by: User) -> None:
 
 
 def _open_request(request_id: str, by: User, role: str, wanted: str) -> PairingRequest:
-    """The request, locked: waiting, or decided in the same way already."""
+    """Return the request, locked: either pending or already decided the same way."""
     try:
         rows = PairingRequest.objects.for_user(by).filter(pk=UUID(request_id))
     except ValueError:
         rows = PairingRequest.objects.none()
     request = rows.select_for_update(of=("self",)).first()
     if request is None or (role and request.role != role):
-        raise NotFound(f"there is no pairing request {request_id}")
+        raise _request_not_found(request_id)
     if request.status not in (PairingRequest.Status.PENDING, wanted):
-        raise Conflict(f"the pairing request was already {request.status}")
+        raise Conflict(_("the pairing request was already %(status)s") % {"status": request.get_status_display().lower()})
     if request.status == PairingRequest.Status.PENDING and not request.is_open:
-        raise Conflict("the pairing request has expired; let the device connect once more, it will ask again")
+        raise Conflict(_("the pairing request has expired; reconnect the device to request pairing again"))
     return request
+
+
+def _request_not_found(request_id: str) -> NotFound:
+    return NotFound(_("there is no pairing request %(id)s") % {"id": request_id})
 
 
 def _decide(request: PairingRequest, status: PairingRequest.Status, by: User, device: Device | None) -> None:

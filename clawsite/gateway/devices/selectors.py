@@ -1,4 +1,4 @@
-"""Reading devices: what somebody may manage. One's own, and everybody's with the right to; others are not found."""
+"""Read the devices a user may manage: their own, or all with the permission. Others are reported as not tokens_by_device."""
 
 from collections import defaultdict
 
@@ -12,19 +12,19 @@ MAX_DEVICES = 500  # in one list
 
 
 def find_device(user: User, fingerprint: str, owner: str | None = None) -> Device:
-    """One's own before others'. A key that several accounts know is told apart by the name of its owner."""
+    """Find a device, preferring the user's own. If several accounts have paired the same key, `owner` selects one."""
     rows = Device.objects.for_user(user).active().filter(fingerprint=fingerprint).select_related("owner", "approved_by")
     if owner is not None:
         rows = rows.filter(owner__username=owner)
-    found = list(rows[:2])
-    mine = [device for device in found if device.owner_id == user.pk] or list(rows.filter(owner=user)[:1])
-    if mine:
-        return mine[0]
-    if not found:
+    matches = list(rows[:2])
+    own = [device for device in matches if device.owner_id == user.pk] or list(rows.filter(owner=user)[:1])
+    if own:
+        return own[0]
+    if not matches:
         raise NotFound(f"there is no device {fingerprint[:64]!r}")
-    if len(found) > 1:
-        raise InvalidRequest("several accounts know this device; name one in `owner`")
-    return found[0]
+    if len(matches) > 1:
+        raise InvalidRequest("several accounts have paired this device; name one in `owner`")
+    return matches[0]
 
 
 def list_pending_requests(user: User, role: str = "") -> list[PairRequested]:
@@ -40,7 +40,7 @@ def list_paired_devices(user: User, *, nodes_only: bool = False) -> list[DeviceF
 
 
 def find_active_tokens(devices: list[Device]) -> dict[int, list[DeviceToken]]:
-    found: dict[int, list[DeviceToken]] = defaultdict(list)
+    tokens_by_device: dict[int, list[DeviceToken]] = defaultdict(list)
     for token in DeviceToken.objects.filter(device__in=devices, revoked_at__isnull=True).order_by("role"):
-        found[token.device_id].append(token)
-    return found
+        tokens_by_device[token.device_id].append(token)
+    return tokens_by_device

@@ -1,4 +1,4 @@
-"""Devices and their requests as clients and events tell them. Secrets and digests are never among it."""
+"""Devices and pairing requests as sent in responses and events. Never includes secrets or digests."""
 
 from typing import Any, NotRequired, cast
 from uuid import UUID
@@ -12,7 +12,7 @@ from clawsite.infra import clock
 
 
 class TokenFacts(TypedDict):
-    """`issuedAtMs` is missing while the token waits for its device to fetch it."""
+    """A device token. `issuedAtMs` is missing until the device has collected the token."""
 
     role: str
     scopes: list[str]
@@ -22,7 +22,7 @@ class TokenFacts(TypedDict):
 
 
 class DeviceFacts(TypedDict):
-    """A device that is paired. `approvedBy` is null where its owner's own credential was enough."""
+    """A paired device. `approvedBy` is null if its owner's own credentials were enough."""
 
     deviceId: str
     publicKey: str
@@ -42,12 +42,12 @@ class DeviceFacts(TypedDict):
     version: NotRequired[str]
     remoteIp: NotRequired[str]
     lastSeenAtMs: NotRequired[int]
-    commands: NotRequired[list[str]]  # that a node declares
-    allowedCommands: NotRequired[list[str]]  # that it may be sent
+    commands: NotRequired[list[str]]  # those that a node declares
+    allowedCommands: NotRequired[list[str]]  # those that it may be sent
 
 
 def to_pair_requested(request: PairingRequest) -> PairRequested:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         **request.facts,
         "requestId": str(request.pk),
         "deviceId": request.fingerprint,
@@ -62,12 +62,12 @@ def to_pair_requested(request: PairingRequest) -> PairRequested:
         "expiresAtMs": clock.to_ms(request.expires_at),
     }
     if request.address:
-        told["remoteIp"] = request.address
-    return cast(PairRequested, told)
+        fields["remoteIp"] = request.address
+    return cast(PairRequested, fields)
 
 
 def to_device_facts(device: Device, tokens: list[DeviceToken]) -> DeviceFacts:
-    told: dict[str, Any] = {
+    optional: dict[str, Any] = {
         "displayName": device.display_name,
         "platform": device.platform,
         "deviceFamily": device.device_family,
@@ -77,9 +77,9 @@ def to_device_facts(device: Device, tokens: list[DeviceToken]) -> DeviceFacts:
         "remoteIp": device.last_address,
         "lastSeenAtMs": clock.to_ms(device.last_seen_at) if device.last_seen_at else 0,
     }
-    told = {name: value for name, value in told.items() if value}
+    optional = {name: value for name, value in optional.items() if value}
     if device.is_node:
-        told |= {"commands": device.declared.get("commands", []), "allowedCommands": device.allowed_commands}
+        optional |= {"commands": device.declared.get("commands", []), "allowedCommands": device.allowed_commands}
     facts = DeviceFacts(
         deviceId=device.fingerprint,
         publicKey=device.public_key,
@@ -92,35 +92,35 @@ def to_device_facts(device: Device, tokens: list[DeviceToken]) -> DeviceFacts:
         approvedAtMs=clock.to_ms(device.paired_at),
         approvedBy=device.approved_by.get_username() if device.approved_by else None,
     )
-    return cast(DeviceFacts, {**facts, **told})
+    return cast(DeviceFacts, {**facts, **optional})
 
 
 def to_token_facts(token: DeviceToken) -> TokenFacts:
-    told = TokenFacts(role=token.role, scopes=token.scopes, createdAtMs=clock.to_ms(token.created_at))
+    facts = TokenFacts(role=token.role, scopes=token.scopes, createdAtMs=clock.to_ms(token.created_at))
     if token.issued_at:
-        told["issuedAtMs"] = clock.to_ms(token.issued_at)
+        facts["issuedAtMs"] = clock.to_ms(token.issued_at)
     if token.last_used_at:
-        told["lastUsedAtMs"] = clock.to_ms(token.last_used_at)
-    return told
+        facts["lastUsedAtMs"] = clock.to_ms(token.last_used_at)
+    return facts
 
 
 def build_pairing_events(request_id: str, change: str) -> tuple[int | None, list[OutgoingEvent]] | None:
-    """Whose credential came with a request, and what is told about it; None when it is gone."""
+    """Return the account of a pairing request and the events about it, or None if it no longer exists."""
     request = PairingRequest.objects.select_related("account").filter(pk=UUID(request_id)).first()
     if request is None:
         return None
     is_node = request.role == "node"
     if change == "requested":
-        asked = to_pair_requested(request)
-        told = [OutgoingEvent("device.pair.requested", {**asked}, {**asked})]
+        requested = to_pair_requested(request)
+        events = [OutgoingEvent("device.pair.requested", {**requested}, {**requested})]
         if is_node:
-            of_node = NodePairRequested(**asked, nodeId=request.fingerprint)
-            told.append(OutgoingEvent("node.pair.requested", {**of_node}, {**of_node}))
-        return request.account_id, told
+            of_node = NodePairRequested(**requested, nodeId=request.fingerprint)
+            events.append(OutgoingEvent("node.pair.requested", {**of_node}, {**of_node}))
+        return request.account_id, events
     decision: Any = request.status
     decided = PairResolved(requestId=request_id, deviceId=request.fingerprint, decision=decision, ts=clock.now_ms())
-    told = [OutgoingEvent("device.pair.resolved", {**decided}, {**decided})]
+    events = [OutgoingEvent("device.pair.resolved", {**decided}, {**decided})]
     if is_node:
         node_decided = NodePairResolved(**decided, nodeId=request.fingerprint)
-        told.append(OutgoingEvent("node.pair.resolved", {**node_decided}, {**node_decided}))
-    return request.account_id, told
+        events.append(OutgoingEvent("node.pair.resolved", {**node_decided}, {**node_decided}))
+    return request.account_id, events

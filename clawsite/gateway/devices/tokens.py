@@ -1,6 +1,6 @@
-"""Tokens of devices: handing them out, finding them again, ending them. Each counts only with the signature of its device.
+"""Device tokens: issue, find, rotate and revoke. A token is only valid with the signature of its device.
 
-A secret is told to the device itself, in its own handshake or by its own request, and to nobody else.
+A secret is only sent to the device itself, in its handshake or in response to its own request.
 """
 
 import secrets
@@ -18,7 +18,7 @@ from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import InvalidRequest, NotFound
 
-TOKEN_PREFIX = "claw_dev_"  # an access token has hexadecimal digits in this place
+TOKEN_PREFIX = "claw_dev_"  # noqa: S105  # access tokens have hexadecimal digits after `claw_`
 
 
 def is_device_token(secret: str) -> bool:
@@ -30,18 +30,18 @@ def find_active_token(device: Device, role: str) -> DeviceToken | None:
 
 
 def find_token(secret: str, fingerprint: str) -> DeviceToken | None:
-    """The token of this device, with the device and its owner, if all three are still good."""
+    """Return the device's token with its device and owner, if all three are valid."""
     return DeviceToken.objects.valid().filter(digest=_digest(secret), device__fingerprint=fingerprint).first()
 
 
 def prepare_token(device: Device, role: str, scopes: list[str], *, made_with: int | None = None) -> DeviceToken:
-    """A token that the device gets when it comes next; the one it had ends. `made_with` is the access token that vouches for it."""
+    """Revoke the old token and create one that the device gets on its next connect. `made_with`: access token it depends on."""
     DeviceToken.objects.filter(device=device, role=role, revoked_at__isnull=True).update(revoked_at=timezone.now())
     return DeviceToken.objects.create(device=device, role=role, scopes=sorted(scopes), made_with_id=made_with)
 
 
 def issue_token(token: DeviceToken) -> str | None:
-    """Its secret, once; None when somebody else was faster."""
+    """Return the token's secret, once. Return None if it was already issued or revoked."""
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     waiting = DeviceToken.objects.filter(pk=token.pk, digest="", revoked_at__isnull=True)
     if not waiting.update(digest=_digest(secret), issued_at=timezone.now()):
@@ -62,31 +62,31 @@ def issue_token(token: DeviceToken) -> str | None:
 def rotate_token(
     device: Device, role: str, scopes: frozenset[str] | None, *, by: User, access_token: int | None = None
 ) -> DeviceToken:
-    """End the token and prepare another, with the same scopes or with fewer, and no more has the device from now on.
+    """Revoke the token and prepare another with the same or fewer scopes, which become the device's scopes.
 
-    One that came by an access token stays bound to one.
+    A token created with an access token stays bound to one.
 
-    The caller says so by `announce` afterwards: a device that rotates its own token must first hear the new one.
+    The caller calls `notify_account_changed` afterwards: a device that rotates its own token must get the new one first.
     """
     before = _lock_token(device, role)
-    kept = [scope for scope in before.scopes if scopes is None or scope in scopes]
-    after = prepare_token(device, role, kept, made_with=access_token or before.made_with_id)
+    scopes_left = [scope for scope in before.scopes if scopes is None or scope in scopes]
+    after = prepare_token(device, role, scopes_left, made_with=access_token or before.made_with_id)
     if role == "operator":
-        Device.objects.filter(pk=device.pk).update(scopes=sorted(kept))
+        Device.objects.filter(pk=device.pk).update(scopes=sorted(scopes_left))
     audit_log.record(
         "device_token.rotated",
         actor=acting.actor_for_user(by),
         subject=audit_subject(device),
         owner=device.owner_id,
         role=role,
-        scopes=kept,
+        scopes=scopes_left,
     )
     return after
 
 
 @transaction.atomic
 def revoke_token(device: Device, role: str, *, by: User) -> DeviceToken:
-    """End the token and its scopes. The device stays known, and gets another only with its owner's credential or a new approval."""
+    """Revoke the token and its scopes. The device stays paired; a new token needs its owner's credentials or a new approval."""
     token = _lock_token(device, role)
     token.revoked_at = timezone.now()
     token.save(update_fields=["revoked_at"])
@@ -100,9 +100,9 @@ def revoke_token(device: Device, role: str, *, by: User) -> DeviceToken:
 
 
 def _lock_token(device: Device, role: str) -> DeviceToken:
-    """The living token. Nobody widens the device or prepares another until the transaction ends."""
+    """Return the active token. The lock prevents other changes to the device's tokens until the transaction ends."""
     if role not in ("operator", "node"):
-        raise InvalidRequest(f"there is no role {role!r}; there are operator and node")
+        raise InvalidRequest(f"unknown role {role!r}: use operator or node")
     Device.objects.select_for_update().get(pk=device.pk)
     token = find_active_token(device, role)
     if token is None:
@@ -111,7 +111,7 @@ def _lock_token(device: Device, role: str) -> DeviceToken:
 
 
 def record_device_use(device_pk: int, token_pk: int, address: str) -> None:
-    """Write down that a device is here now; of many callers within a minute one writes."""
+    """Record that a device is connected; of many calls within a minute, one writes."""
     now = timezone.now()
     due = Q(last_seen_at__isnull=True) | Q(last_seen_at__lt=now - LAST_USED_UPDATE_INTERVAL)
     Device.objects.filter(due, pk=device_pk).update(last_seen_at=now, last_address=address)

@@ -1,22 +1,20 @@
-"""`agent` starts a run and answers twice; `agent.wait` waits for one."""
+"""`agent` starts a run and responds twice; `agent.wait` waits for a run."""
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NotRequired, Self
+from typing import Any, ClassVar, Literal, NotRequired
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
-from clawsite.gateway.delivery.run_waits import wait_for_run_end
 from clawsite.gateway.protocol.errors import ErrorWithPayload
+from clawsite.gateway.protocol.params import AttachmentParams, Id, IdempotencyKey, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Params, method
-from clawsite.gateway.server.session_address import Id, IdempotencyKey, ToSession, check_session_unchanged, session_order_key
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, method
+from clawsite.gateway.server.session_address import ToSession, check_session_unchanged, session_order_key
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.attachments import InlineFile
 from clawsite.routing.inbound import CommandRequested, Inbound, StopRequested, find_session_or_none, receive
 from sessions_app.models import Run
 from sessions_app.runs import lanes
@@ -24,36 +22,15 @@ from sessions_app.runs.lifecycle import AcceptedRun
 from sessions_app.runs.types import RunState
 from sessions_app.sessions import selectors
 from sessions_app.sessions.attachments import MAX_PER_MESSAGE
+from sessions_app.sessions.run_waits import wait_for_run_end
 
-
-class AttachmentParams(BaseModel):
-    """The `id` of an upload, or the file itself: `content` as base64 (at most 5,000,000 bytes decoded) with its `fileName`."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
-
-    id: Id | None = None
-    type: str | None = Field(None, max_length=64)  # OpenClaw's clients say "image" or "file"; the bytes decide
-    mime_type: str | None = Field(None, max_length=100)
-    file_name: str | None = Field(None, max_length=1000)
-    content: str | None = Field(None, min_length=1, max_length=7_000_000)
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
-        if (self.id is None) == (self.content is None):
-            raise ValueError("give either the id of an upload or the content of a file")
-        return self
-
-    def file(self) -> str | InlineFile:
-        return self.id or InlineFile(self.file_name or "file", self.mime_type or "", self.content or "")
-
-
-NO_CHANNELS = "answers are not delivered to messaging channels; whoever follows the session gets them"
-INTERNAL_OPTION = "it belongs to the inner workings of OpenClaw's own gateway"
-NO_MODE = "models are asked in one way only; choose the model and the thinking level"
+NO_CHANNELS = "answers are not delivered to messaging channels; follow the session to get them"
+INTERNAL_OPTION = "it is internal to OpenClaw's own gateway"
+NO_MODE = "there are no run modes; choose the model and the thinking level"
 
 
 class RunRequestParams(ToSession):
-    """What `agent` and `chat.send` have in common."""
+    """Parameters of both `agent` and `chat.send`."""
 
     refused: ClassVar[Mapping[str, str]] = {"deliver": NO_CHANNELS}
 
@@ -66,8 +43,8 @@ class RunRequestParams(ToSession):
     def inbound(
         self, call: Call, *, timeout: float | None, lane: str = lanes.MAIN, verbatim: bool = False, **options: Any
     ) -> Inbound:
-        wishes = {"thinking": self.thinking, "model": self.model, **options}
-        given = {name: value for name, value in wishes.items() if value}
+        all_options = {"thinking": self.thinking, "model": self.model, **options}
+        given = {name: value for name, value in all_options.items() if value}
         files = [attachment.file() for attachment in self.attachments]
         to, seconds = self.address, timeout or None
         return Inbound(
@@ -84,9 +61,9 @@ class RunRequestParams(ToSession):
 
 
 class AgentParams(RunRequestParams):
-    """`timeout` is in seconds. `history` is protocol 1's: accepted, and not used, because the session has its own.
+    """`timeout` is in seconds. `history` is protocol 1's; it is ignored, because the session has its own.
 
-    With `expectedExistingSessionId` nothing is started in a session that has begun anew since, or does not exist.
+    With `expectedExistingSessionId` no run is started if the session was reset or does not exist.
     """
 
     refused: ClassVar[Mapping[str, str]] = {
@@ -101,10 +78,10 @@ class AgentParams(RunRequestParams):
         **dict.fromkeys(("internalExecutionIdentityRecoveryAttempt", "execApprovalFollowupExpectedSessionId"), INTERNAL_OPTION),
         **dict.fromkeys(("acpTurnSource", "cleanupBundleMcpOnRunEnd", "inputProvenance", "voiceWakeTrigger"), INTERNAL_OPTION),
         **dict.fromkeys(("forceRestartSafeTools", "forceCodeModeTools", "swarmCollector", "swarmOutputSchema"), INTERNAL_OPTION),
-        "suppressPromptPersistence": "a session keeps everything that is said in it",
+        "suppressPromptPersistence": "a session stores all its messages",
         "sessionEffects": "every run is visible in its session",
         "label": "name the session with sessions.patch",
-        "spawnedBy": "only an agent spawns sessions",
+        "spawnedBy": "only agents can spawn sessions",
         "cwd": "an agent works in its workspace",
     }
 
@@ -129,13 +106,13 @@ class AgentAnswer(TypedDict):
 
 @method("agent", scope=Scope.WRITE, limited=LimitedTokenRule.CARRIED, order=session_order_key)
 async def agent(call: Call, params: AgentParams) -> AgentAnswer | AnswerWithFollowUp[AgentAnswer]:
-    """Start a run. Answers twice with the same id: accepted, then how the run ended.
+    """Start a run. Responds twice with the same ID: accepted, then the result.
 
-    The idempotency key becomes the run id. The same key again never starts a second run, in any process: it gets the answers
-    of the first. The same key with another body is a CONFLICT.
+    The idempotency key becomes the run ID. The same key never starts a second run, in any process: it gets the responses of the
+    first. The same key with a different body is a CONFLICT.
     """
     if params.provider and not params.model:
-        raise InvalidRequest("provider needs the model beside it, for example provider openai and model gpt-5")
+        raise InvalidRequest("provider requires model, for example provider openai and model gpt-5")
     if params.expected_existing_session_id:
         check_session_unchanged(await db.read(find_session_or_none, call.user, params.address), params.expected_existing_session_id)
     inbound = params.inbound(
@@ -148,9 +125,9 @@ async def agent(call: Call, params: AgentParams) -> AgentAnswer | AnswerWithFoll
     try:
         accepted = await receive(inbound)
     except StopRequested:
-        raise InvalidRequest("/stop is for chat.send; use chat.abort") from None
-    except CommandRequested as asked:
-        raise InvalidRequest(f"/{asked.command.name} is for chat.send; to send it as words, begin with a blank") from None
+        raise InvalidRequest("/stop only works in chat.send; use chat.abort") from None
+    except CommandRequested as requested:
+        raise InvalidRequest(f"/{requested.command.name} only works in chat.send; to send it as text, start with a space") from None
     if accepted.status in Run.ENDED:
         return build_final_answer(await db.read(selectors.read_run_state, call.user, accepted.run_id), call.connection.protocol)
     first = AgentAnswer(
@@ -168,7 +145,7 @@ async def _wait_for_final_answer(call: Call, accepted: AcceptedRun) -> AgentAnsw
 
 
 def build_final_answer(state: RunState, protocol: int) -> AgentAnswer:
-    """How a run ended; a failure is raised, with what is known about it."""
+    """Build the response for an ended run. Raise the error if it failed."""
     if state.status == Run.Status.FAILED or state.reason == "timeout":
         raise to_failure(state)
     aborted = state.status == Run.Status.ABORTED
@@ -192,9 +169,9 @@ def build_final_answer(state: RunState, protocol: int) -> AgentAnswer:
 
 
 def to_failure(state: RunState) -> ErrorWithPayload:
-    words = state.error or "the run failed"
+    message = state.error or "the run failed"
     code = "AGENT_TIMEOUT" if state.reason == "timeout" else "UNAVAILABLE"
-    return ErrorWithPayload(code, words, {"runId": state.run_id, "status": "error", "summary": words})
+    return ErrorWithPayload(code, message, {"runId": state.run_id, "status": "error", "summary": message})
 
 
 class WaitParams(Params):
@@ -214,7 +191,7 @@ class WaitAnswer(TypedDict):
 
 @method("agent.wait", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def agent_wait(call: Call, params: WaitParams) -> WaitAnswer:
-    """Wait until a run has ended, or until the time is over. A time-out does not stop the run."""
+    """Wait until a run has ended or the timeout is reached. A timeout does not stop the run."""
     state = await db.read(selectors.read_run_state, call.user, params.run_id)
     if not state.ended:
         try:

@@ -1,7 +1,7 @@
-"""The files with a name of their own in an agent's workspace, read and written by people instead of by the agent.
+"""Read and write the well-known files in an agent's workspace.
 
-Whoever talks to an agent has a workspace of their own with it. One that all its users share was named by an operator, and only
-who administers the gateway reads and writes it here: what others see of it goes through the agent, and so through the policy.
+Every user has a separate workspace with an agent. A workspace that an operator set up for all its users can only be read and
+written here with operator.admin: others only access it through the agent, and so through the tool policy.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from typing_extensions import TypedDict
 from agents.context.workspace import ensure_workspace, workspace_path
 from agents.selectors import find_agent
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.protocol.params import Id, Params
 from clawsite.gateway.protocol.scopes import Scope, has_scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import db
 from clawsite.infra.errors import Forbidden, InvalidRequest
 from tools_app.builtin.files.workspace import Workspace
@@ -27,7 +27,7 @@ from tools_app.core.definition import ToolFailed
 FileName = Literal[
     "AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md", "BOOTSTRAP.md", "MEMORY.md", "memory.md"
 ]
-MAX_FILE_LENGTH = 500_000  # characters; an answer has room for 768 KiB
+MAX_FILE_LENGTH = 500_000  # characters; a response has room for 768 KiB
 
 
 class FileEntry(TypedDict):
@@ -44,7 +44,7 @@ class ListParams(Params):
 
 
 class ListAnswer(TypedDict):
-    """`workspace` is a word for it, not a path on the host: one's own with that agent, or the one that all its users share."""
+    """`workspace` is a description, not a path on the host: your own workspace with that agent, or the one its users share."""
 
     agentId: str
     workspace: str
@@ -53,10 +53,10 @@ class ListAnswer(TypedDict):
 
 @method("agents.files.list", scope=Scope.READ)
 async def list_(call: Call, params: ListParams) -> ListAnswer:
-    """The nine files and which of them are there. The agent's memory tools search MEMORY.md; the others it reads like any file."""
-    place = await db.read(_find_directory, call, params.agent_id)
-    files = await asyncio.to_thread(_list_files, place.directory)
-    return ListAnswer(agentId=place.agent, workspace=place.word, files=files)
+    """List the nine files and which of them exist. The agent's memory tools search MEMORY.md; it reads the others like any file."""
+    location = await db.read(_find_directory, call, params.agent_id)
+    files = await asyncio.to_thread(_list_files, location.directory)
+    return ListAnswer(agentId=location.agent, workspace=location.description, files=files)
 
 
 class GetParams(ListParams):
@@ -71,10 +71,12 @@ class GetAnswer(TypedDict):
 
 @method("agents.files.get", scope=Scope.READ)
 async def get(call: Call, params: GetParams) -> GetAnswer:
-    """One of the files with its content."""
-    place = await db.read(_find_directory, call, params.agent_id)
+    """Return one of the files with its content."""
+    location = await db.read(_find_directory, call, params.agent_id)
     return GetAnswer(
-        agentId=place.agent, workspace=place.word, file=await asyncio.to_thread(_read_file, place.directory, params.name)
+        agentId=location.agent,
+        workspace=location.description,
+        file=await asyncio.to_thread(_read_file, location.directory, params.name),
     )
 
 
@@ -88,10 +90,10 @@ class SetAnswer(GetAnswer):
 
 @method("agents.files.set", scope=Scope.WRITE, limited=LimitedTokenRule.REFUSED)
 async def set_(call: Call, params: SetParams) -> SetAnswer:
-    """Write one of the files as a whole."""
-    place = await db.read(_find_directory, call, params.agent_id, make=True)
-    file = await asyncio.to_thread(_write_file, place.directory, params.name, params.content)
-    return SetAnswer(ok=True, agentId=place.agent, workspace=place.word, file=file)
+    """Replace the content of one of the files."""
+    location = await db.read(_find_directory, call, params.agent_id, make=True)
+    file = await asyncio.to_thread(_write_file, location.directory, params.name, params.content)
+    return SetAnswer(ok=True, agentId=location.agent, workspace=location.description, file=file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +103,14 @@ class FilesDirectory:
     shared: bool
 
     @property
-    def word(self) -> str:
+    def description(self) -> str:
         return f"{'shared' if self.shared else 'own'} workspace of {self.agent}"
 
 
 def _find_directory(call: Call, slug: str, *, make: bool = False) -> FilesDirectory:
     agent = find_agent(slug)
     if agent.workspace and not has_scope(call.authority.scopes, Scope.ADMIN):
-        raise Forbidden(f"the workspace of {slug} is shared by all its users: reading and writing it here needs operator.admin")
+        raise Forbidden(f"the workspace of {slug} is shared by all its users; reading and writing it here needs operator.admin")
     return FilesDirectory(agent.slug, (ensure_workspace if make else workspace_path)(agent, call.user.pk), bool(agent.workspace))
 
 
@@ -117,7 +119,7 @@ def _list_files(directory: Path) -> list[FileEntry]:
     for name in get_args(FileName):
         try:
             entries.append(_to_entry(name, _stat(directory, name)))
-        except InvalidRequest:  # no file: agents.files.get says what it is
+        except InvalidRequest:  # not a regular file; agents.files.get reports the details
             entries.append(_to_entry(name, None))
     return entries
 
@@ -127,14 +129,14 @@ def _stat(directory: Path, name: str) -> os.stat_result | None:
         return None
     try:
         return Workspace(directory).look(name)
-    except ToolFailed as failure:  # a link, a directory, or not ours to see
+    except ToolFailed as failure:  # a link, a directory, or not readable
         raise InvalidRequest(str(failure)) from failure
 
 
-def _to_entry(name: str, seen: os.stat_result | None) -> FileEntry:
-    entry = FileEntry(name=name, path=name, missing=seen is None)
-    if seen is not None:
-        entry["size"], entry["updatedAtMs"] = seen.st_size, int(seen.st_mtime * 1000)
+def _to_entry(name: str, stat: os.stat_result | None) -> FileEntry:
+    entry = FileEntry(name=name, path=name, missing=stat is None)
+    if stat is not None:
+        entry["size"], entry["updatedAtMs"] = stat.st_size, int(stat.st_mtime * 1000)
     return entry
 
 
@@ -142,13 +144,13 @@ def _read_file(directory: Path, name: str) -> FileEntry:
     if _stat(directory, name) is None:
         return _to_entry(name, None)
     try:
-        content, seen = Workspace(directory).read(name)
+        content, stat = Workspace(directory).read(name)
     except ToolFailed as failure:
         raise InvalidRequest(str(failure)) from failure
     text = content.decode(errors="replace")
     if len(text) > MAX_FILE_LENGTH:
-        raise InvalidRequest(f"{name} has {len(text)} characters; at most {MAX_FILE_LENGTH} are read here")
-    return {**_to_entry(name, seen), "content": text}
+        raise InvalidRequest(f"{name} has {len(text)} characters, more than the limit of {MAX_FILE_LENGTH}")
+    return {**_to_entry(name, stat), "content": text}
 
 
 def _write_file(directory: Path, name: str, content: str) -> FileEntry:

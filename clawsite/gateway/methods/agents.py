@@ -1,4 +1,4 @@
-"""Which agents there are, and how one is called."""
+"""List agents, and get an agent's name."""
 
 from typing import Any, Literal
 
@@ -7,16 +7,17 @@ from typing_extensions import TypedDict
 
 from agents.models import Agent
 from agents.selectors import choose_model_name, find_agent, list_agents
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Nothing, Params, method
-from clawsite.gateway.server.session_address import Id, Key, to_address
+from clawsite.gateway.server.registry import Call, Nothing, method
+from clawsite.gateway.server.session_address import to_address
 from clawsite.infra import db
 from clawsite.routing.inbound import find_session_or_none
 from sessions_app.keys import DEFAULT_AGENT, parse_key
 
 
 class AgentRow(TypedDict):
-    """`model` is the agent's own, or else the one of every agent without."""
+    """An agent. `model` is the agent's own or the server default."""
 
     id: str
     kind: Literal["agent"]
@@ -34,7 +35,7 @@ class AgentsAnswer(TypedDict):
 
 @method("agents.list", scope=Scope.READ)
 async def agents_list(call: Call, params: Nothing) -> AgentsAnswer:
-    """The agents one can talk to, the default one first."""
+    """List the available agents, the default one first."""
     return await db.read(list_agent_rows)
 
 
@@ -49,7 +50,7 @@ def _row(agent: Agent) -> AgentRow:
 
 
 class IdentityParams(Params):
-    """By its id, or by a session in which it answers; neither: the default agent."""
+    """Identify the agent by ID or by one of its sessions. Default: the default agent."""
 
     agent_id: Id | None = None
     session_key: Key | None = Field(None)
@@ -64,7 +65,7 @@ class IdentityAnswer(TypedDict):
 
 @method("agent.identity.get", scope=Scope.READ)
 async def identity(call: Call, params: IdentityParams) -> IdentityAnswer:
-    """How an agent is called. Agents have no pictures."""
+    """Return an agent's name. Agents have no avatars."""
     return await db.read(_find_identity, call, params)
 
 

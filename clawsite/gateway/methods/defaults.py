@@ -1,4 +1,4 @@
-"""What a session has when it says nothing else: the model of the default agent."""
+"""Session defaults: the model of the default agent."""
 
 from agents.selectors import choose_model_name, find_agent
 from clawsite.infra.errors import NotFound
@@ -8,5 +8,5 @@ from sessions_app.keys import DEFAULT_AGENT
 def get_session_default_model() -> str:
     try:
         return choose_model_name(find_agent(DEFAULT_AGENT))
-    except NotFound:  # an operator may switch it off
+    except NotFound:  # an operator may have disabled it
         return ""

@@ -1,6 +1,6 @@
-"""Devices over the socket: which there are, which wait, letting them in and putting them out, their tokens.
+"""Methods for devices: list them and pending requests, approve, deny, remove, and manage their tokens.
 
-Somebody manages their own; with the right to manage everybody's, all. What a device may do is capped by what the caller has itself.
+Users manage their own devices, or all with the permission. A device's access is limited to that of the caller.
 """
 
 from typing import Annotated, Literal, NotRequired
@@ -18,9 +18,9 @@ from clawsite.gateway.methods.recent_password import require_recent_password
 from clawsite.gateway.models import DeviceToken
 from clawsite.gateway.protocol.device_events import PairRequested
 from clawsite.gateway.protocol.frames import Command
+from clawsite.gateway.protocol.params import Id, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Nothing, Params, method
-from clawsite.gateway.server.session_address import Id
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Nothing, method
 from clawsite.infra import clock, db
 from clawsite.infra.errors import NotFound
 
@@ -29,7 +29,7 @@ Username = Annotated[str, Field(min_length=1, max_length=150)]
 
 
 class PairList(TypedDict):
-    """`pending` are requests of the last five minutes, `paired` the devices, with their tokens but never the secrets."""
+    """`pending` are requests of the last five minutes, `paired` the devices with their tokens, but without the secrets."""
 
     pending: list[PairRequested]
     paired: list[DeviceFacts]
@@ -37,7 +37,7 @@ class PairList(TypedDict):
 
 @method("device.pair.list", scope=Scope.PAIRING, limited=LimitedTokenRule.HARMLESS)
 async def pair_list(call: Call, params: Nothing) -> PairList:
-    """Devices that wait to be let in, and those that are paired."""
+    """List pending pairing requests and paired devices."""
     return await db.read(lambda: PairList(pending=list_pending_requests(call.user), paired=list_paired_devices(call.user)))
 
 
@@ -46,7 +46,7 @@ class ByRequest(Params):
 
 
 class ApproveParams(ByRequest):
-    """`commands` are those that a node may be sent, of those it declares; `owner` is whose it becomes, for who manages them all."""
+    """`commands` are those declared commands that a node may be sent. Only those who manage all devices can set an `owner`."""
 
     owner: Username | None = None
     commands: list[Command] | None = Field(None, max_length=256)
@@ -59,11 +59,10 @@ class ApproveAnswer(TypedDict):
 
 @method("device.pair.approve", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
 async def pair_approve(call: Call, params: ApproveParams) -> ApproveAnswer:
-    """Let a device in. It becomes yours, or that of the account whose credential came with it. The same again is fine.
+    """Approve a device. It becomes yours, or that of the account whose credentials it presented. Idempotent.
 
-    An operator's device gets the scopes it asked for, of those that its owner has, and for yourself of those that this connection
-    has. A node may be sent `commands`; without a choice, those it declares that do not reach into the machine or the life of who
-    owns it.
+    An operator device gets the scopes it requested, limited to those that its owner has and, if it becomes yours, to those of this
+    connection. A node may be sent `commands`; by default, those it declares that can't affect its owner's machine or privacy.
     """
     return await approve_pairing(call, params)
 
@@ -86,19 +85,19 @@ def _approve(call: Call, params: ApproveParams, role: str) -> ApproveAnswer:
     )
     device = request.device
     if device is None:
-        raise NotFound("the device was removed meanwhile")
+        raise NotFound("the device was removed")
     return ApproveAnswer(requestId=str(request.pk), device=to_device_facts(device, find_active_tokens([device])[device.pk]))
 
 
 def _find_account(name: str) -> User:
-    found = User.objects.filter(username=name, is_active=True).first()
-    if found is None:
+    user = User.objects.filter(username=name, is_active=True).first()
+    if user is None:
         raise NotFound(f"there is no account {name!r}")
-    return found
+    return user
 
 
 def _find_vouching_token(call: Call) -> int | None:
-    """The access token behind this connection: what it lets in, or renews, ends with it. One with limits never comes here."""
+    """Return this connection's access token; device tokens it creates end with it. Limited tokens can't call these methods."""
     credential = call.authority.credential
     if credential.kind == "device-token":
         return DeviceToken.objects.get(pk=credential.token_id).made_with_id
@@ -112,7 +111,7 @@ class RejectAnswer(TypedDict):
 
 @method("device.pair.reject", scope=Scope.PAIRING, limited=LimitedTokenRule.HARMLESS)
 async def pair_reject(call: Call, params: ByRequest) -> RejectAnswer:
-    """Leave a device out. It may ask again."""
+    """Deny a pairing request. The device can request again."""
     return await reject_pairing(call, params)
 
 
@@ -122,7 +121,7 @@ async def reject_pairing(call: Call, params: ByRequest, role: str = "") -> Rejec
 
 
 class ByDevice(Params):
-    """`owner` tells rows apart where several accounts know the same device; your own comes first."""
+    """`owner` selects the account if several have paired the same device; by default your own."""
 
     device_id: DeviceId
     owner: Username | None = None
@@ -134,7 +133,7 @@ class RemoveAnswer(TypedDict):
 
 @method("device.pair.remove", scope=Scope.PAIRING, limited=LimitedTokenRule.HARMLESS)
 async def pair_remove(call: Call, params: ByDevice) -> RemoveAnswer:
-    """Revoke a device: its tokens end, its sockets are closed, and it stays out until somebody approves it again."""
+    """Revoke a device and its tokens and close its sockets. It can't connect until it is approved again."""
 
     def remove() -> None:
         pairing.remove(find_device(call.user, params.device_id, params.owner), by=call.user)
@@ -154,7 +153,7 @@ class RenameAnswer(TypedDict):
 
 @method("device.pair.rename", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
 async def pair_rename(call: Call, params: RenameParams) -> RenameAnswer:
-    """Give a device a name, which it keeps whatever it calls itself."""
+    """Rename a device. The name that the device reports no longer changes it."""
 
     def save() -> None:
         pairing.rename(find_device(call.user, params.device_id, params.owner), params.label, by=call.user)
@@ -168,13 +167,13 @@ class OfRole(ByDevice):
 
 
 class RotateParams(OfRole):
-    """`scopes` can only be fewer than the token has."""
+    """`scopes` can only reduce those of the token."""
 
     scopes: list[Annotated[str, Field(max_length=64)]] | None = Field(None, max_length=64)
 
 
 class RotateAnswer(TypedDict):
-    """`token` is the new secret, told only to the device itself; any other device fetches its own when it connects next."""
+    """`token` is the new secret if the device rotates its own token; other devices get theirs on the next connect."""
 
     deviceId: str
     role: str
@@ -185,7 +184,7 @@ class RotateAnswer(TypedDict):
 
 @method("device.token.rotate", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
 async def token_rotate(call: Call, params: RotateParams) -> AnswerWithFollowUp[RotateAnswer]:
-    """End a device's token and prepare another. Sockets that came with the old one are closed, after this answer."""
+    """Revoke a device's token and prepare another. Sockets that used the old one are closed after this response."""
     await require_recent_password(call)
     answer, owner = await db.write(_rotate, call, params, alone=True)
 
@@ -197,13 +196,13 @@ async def token_rotate(call: Call, params: RotateParams) -> AnswerWithFollowUp[R
 
 def _rotate(call: Call, params: RotateParams) -> tuple[RotateAnswer, int]:
     device = find_device(call.user, params.device_id, params.owner)
-    itself = device.pk == call.connection.device_pk and params.role == call.connection.role
-    kept = None if params.scopes is None else frozenset(params.scopes)
-    if itself:  # it may have connected with less than its token has: then it asks with less, and gets less
-        kept = call.authority.scopes if kept is None else kept & call.authority.scopes
-    token = tokens.rotate_token(device, params.role, kept, by=call.user, access_token=_find_vouching_token(call))
+    is_self = device.pk == call.connection.device_pk and params.role == call.connection.role
+    scopes = None if params.scopes is None else frozenset(params.scopes)
+    if is_self:  # a connection with fewer scopes than its token gets a token with fewer scopes
+        scopes = call.authority.scopes if scopes is None else scopes & call.authority.scopes
+    token = tokens.rotate_token(device, params.role, scopes, by=call.user, access_token=_find_vouching_token(call))
     answer = RotateAnswer(deviceId=device.fingerprint, role=token.role, scopes=token.scopes, rotatedAtMs=clock.now_ms())
-    if itself and (secret := tokens.issue_token(token)):
+    if is_self and (secret := tokens.issue_token(token)):
         answer["token"] = secret
     return answer, device.owner_id
 
@@ -216,7 +215,7 @@ class RevokeAnswer(TypedDict):
 
 @method("device.token.revoke", scope=Scope.PAIRING, limited=LimitedTokenRule.HARMLESS)
 async def token_revoke(call: Call, params: OfRole) -> RevokeAnswer:
-    """End a device's token. The device stays paired: it gets another with its owner's credential, or after a new approval."""
+    """Revoke a device's token. The device stays paired; a new token needs its owner's credentials or a new approval."""
 
     def revoke() -> RevokeAnswer:
         device = find_device(call.user, params.device_id, params.owner)

@@ -1,4 +1,4 @@
-"""Stop everything, one agent or one run, and let it go on: for people who administer the gateway. All may ask what is stopped."""
+"""Freeze everything, one agent or one run, and resume it: for operators. All users can read what is frozen."""
 
 from typing import Annotated, Literal
 
@@ -10,9 +10,10 @@ from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.recent_password import require_recent_password
 from clawsite.gateway.protocol.events import Stop
+from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.health import freeze_to_wire
-from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.registry import Call, method
 from clawsite.gateway.server.session_address import ToSession
 from clawsite.infra import db
 from clawsite.routing.inbound import SessionAddress, find_session_or_none
@@ -24,7 +25,7 @@ Reason = Annotated[str, Field(min_length=1, max_length=freezes.MAX_REASON_LENGTH
 
 
 class WhatToStop(Params):
-    """`subject` is the id of an agent, or the `id` of a run as `runs.list` tells it; none for all."""
+    """`subject` is an agent ID, or the `id` of a run in `runs.list`; empty for `all`."""
 
     scope: Literal["all", "agent", "run"]
     subject: str = Field("", max_length=freezes.MAX_SUBJECT_LENGTH)
@@ -32,7 +33,7 @@ class WhatToStop(Params):
 
 
 class StopAnswer(TypedDict):
-    """`created` is false when it was stopped already. `stillWorking` counts runs whose worker has not confirmed yet."""
+    """`created` is false if it was already frozen. `stillWorking` counts runs whose worker has not confirmed yet."""
 
     stop: Stop
     created: bool
@@ -41,13 +42,13 @@ class StopAnswer(TypedDict):
 
 @method("panic.stop", scope=Scope.ADMIN, limited=LimitedTokenRule.HARMLESS)
 async def freeze(call: Call, params: WhatToStop) -> StopAnswer:
-    """Stop. No tool call starts from now on; what is under way is ended or dropped, and waits, within two seconds."""
+    """Freeze. No more tool calls start; running work is halted within two seconds and waits."""
     return await db.write(_freeze, call.user, params, alone=True)
 
 
 def _freeze(user: User, params: WhatToStop) -> StopAnswer:
-    made, created = stops.freeze(params.scope, params.subject, reason=params.reason, by=user)
-    return StopAnswer(stop=freeze_to_wire(made), created=created, stillWorking=freezes.count_still_running([made]))
+    freeze, created = stops.freeze(params.scope, params.subject, reason=params.reason, by=user)
+    return StopAnswer(stop=freeze_to_wire(freeze), created=created, stillWorking=freezes.count_still_running([freeze]))
 
 
 class ResumeAnswer(TypedDict):
@@ -56,7 +57,7 @@ class ResumeAnswer(TypedDict):
 
 @method("panic.resume", scope=Scope.ADMIN, limited=LimitedTokenRule.REFUSED)
 async def resume(call: Call, params: WhatToStop) -> ResumeAnswer:
-    """Let go on what was stopped under this name, unless something wider holds it too; -> what is still stopped."""
+    """Resume what was frozen with this scope and subject, unless a wider freeze applies. Returns what is still frozen."""
     await require_recent_password(call)
     return await db.write(_resume, call.user, params)
 
@@ -67,11 +68,11 @@ def _resume(user: User, params: WhatToStop) -> ResumeAnswer:
 
 
 class StatusParams(ToSession):
-    """With a session: only what keeps that one from going on."""
+    """With a session: only freezes that affect it."""
 
 
 class StatusAnswer(TypedDict):
-    """`mayResume`: the caller may stop and resume."""
+    """`mayResume` is true if the caller may freeze and resume."""
 
     stopped: list[Stop]
     stillWorking: int
@@ -80,16 +81,16 @@ class StatusAnswer(TypedDict):
 
 @method("panic.status", scope=Scope.READ)
 async def status(call: Call, params: StatusParams) -> StatusAnswer:
-    """What is stopped, by whom and why. Single runs are named to those who see them and to those who may resume them."""
+    """List freezes, who set them, and why. Single runs are only shown to those who can see or resume them."""
     named = params.session_key or params.session_id
     return await db.read(_status, call.user, params.address if named else None)
 
 
 def _status(user: User, address: SessionAddress | None) -> StatusAnswer:
-    found = freezes.list_visible(user)
+    active = freezes.list_visible(user)
     if address is not None:
-        # Not found: a chat in which nobody has written yet, so that only its agent can be stopped.
+        # If not active, it is a session without messages, so that only its agent can be frozen.
         session = find_session_or_none(user, address) or Session(agent=parse_key(address.own_key()).agent)
-        found = freezes.list_for_session(session, found)
-    told = [freeze_to_wire(each) for each in found]
-    return StatusAnswer(stopped=told, stillWorking=freezes.count_still_running(found), mayResume=freezes.may_freeze(user))
+        active = freezes.list_for_session(session, active)
+    stopped = [freeze_to_wire(each) for each in active]
+    return StatusAnswer(stopped=stopped, stillWorking=freezes.count_still_running(active), mayResume=freezes.may_freeze(user))

@@ -1,4 +1,4 @@
-"""How the installation is doing, and who is online."""
+"""The server's state, and who is online."""
 
 from typing import Any, NotRequired
 
@@ -9,8 +9,9 @@ from agents.selectors import list_agents
 from clawsite.gateway.methods.defaults import get_session_default_model
 from clawsite.gateway.protocol.events import Health
 from clawsite.gateway.protocol.hello import to_wire_entries
+from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Nothing, Params, method
+from clawsite.gateway.server.registry import Call, Nothing, method
 from clawsite.infra import clock, db
 from sessions_app.keys import DEFAULT_AGENT
 from sessions_app.runs import system_events
@@ -26,19 +27,19 @@ class HealthParams(Params):
 
 @method("health", scope=Scope.READ)
 async def health(call: Call, params: HealthParams) -> Health:
-    """The state of the installation, at most a minute old; `probe` reads it now."""
+    """Return the server's state, at most a minute old; `probe` reads it now."""
     return await call.runtime.health(fresh=params.probe)
 
 
 class StatusParams(Params):
-    """`includeCliProjection` adds what OpenClaw's command line would otherwise read from a gateway's own files."""
+    """`includeCliProjection` adds what OpenClaw's command line would otherwise read from the gateway's files."""
 
     include_channel_summary: bool = True
     include_cli_projection: bool = False
 
 
 class StatusAnswer(TypedDict):
-    """`queuedSystemEvents` are the beginnings of what the next runs of one's own sessions will be told, the 20 oldest."""
+    """`queuedSystemEvents` has the first characters of the 20 oldest events queued for the next runs of your sessions."""
 
     version: str
     uptimeMs: int
@@ -52,7 +53,7 @@ class StatusAnswer(TypedDict):
 
 @method("status", scope=Scope.READ)
 async def status(call: Call, params: StatusParams) -> StatusAnswer:
-    """The state of the installation and one's own latest sessions."""
+    """Return the server's state and your latest sessions."""
     answer = await db.read(_read_status, call, params)
     return {**answer, "health": await call.runtime.health()}
 
@@ -74,7 +75,7 @@ def _read_status(call: Call, params: StatusParams) -> StatusAnswer:
         },
         channelSummary=[],
         queuedSystemEvents=system_events.list_pending_texts(
-            call.user, most=MAX_QUEUED_EVENTS, characters=selectors.PREVIEW_CHARACTERS
+            call.user, limit=MAX_QUEUED_EVENTS, characters=selectors.PREVIEW_CHARACTERS
         ),
         sessions={
             "paths": [],
@@ -93,5 +94,5 @@ def _read_status(call: Call, params: StatusParams) -> StatusAnswer:
 
 @method("system-presence", scope=Scope.READ)
 async def system_presence(call: Call, params: Nothing) -> list[dict[str, Any]]:
-    """Who is online, over all processes, newest first."""
+    """List who is online across all processes, newest first."""
     return to_wire_entries(call.runtime.presence.entries(), call.connection.dialect)

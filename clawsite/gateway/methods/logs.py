@@ -1,4 +1,4 @@
-"""What the processes of this host have logged, for people who administer the gateway."""
+"""The logs of this host's processes, for operators."""
 
 import asyncio
 from typing import NotRequired
@@ -8,15 +8,15 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.protocol import limits
+from clawsite.gateway.protocol.params import Cursor, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Cursor
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra.errors import Forbidden, NotFound
 from clawsite.infra.observability import log_files
 
 
 class TailParams(Params):
-    """`cursor` and `file` are those of the answer before: a new day begins a new file, of which one is told with `reset`."""
+    """`cursor` and `file` are those of the previous response. Each day starts a new file, which `reset` reports."""
 
     cursor: Cursor | None = None
     file: str | None = Field(None, min_length=1, max_length=64)
@@ -25,7 +25,7 @@ class TailParams(Params):
 
 
 class TailAnswer(TypedDict):
-    """`truncated` with a cursor: there is more, ask again. Without one: there were lines before these, `skippedBytes` of them."""
+    """`truncated` means that there is more after the requested cursor, or, without one, `skippedBytes` of earlier lines."""
 
     file: str
     cursor: int
@@ -38,10 +38,10 @@ class TailAnswer(TypedDict):
 
 @method("logs.tail", scope=Scope.READ)
 async def tail(call: Call, params: TailParams) -> TailAnswer:
-    """The last lines of the log of the host that answers, or those after `cursor`, a place in bytes. At most 384 KiB at once.
+    """Return the last log lines of the host that responds, or those after `cursor`, a byte offset. At most 384 KiB per request.
 
-    Only for a credential that allows operator.admin. The connection need not have asked for that: OpenClaw's command line asks
-    for operator.read.
+    The credentials must allow operator.admin. The connection need not have requested it: OpenClaw's command line only requests
+    operator.read.
     """
     if not call.authority.credential_allows(Scope.ADMIN):
         details = {"code": "MISSING_SCOPE", "missingScope": Scope.ADMIN, "requiredScopes": [Scope.ADMIN]}
@@ -52,12 +52,12 @@ async def tail(call: Call, params: TailParams) -> TailAnswer:
 def _tail(params: TailParams) -> TailAnswer:
     file = log_files.find_newest_file(settings.LOG_DIRECTORY)
     if file is None:
-        raise NotFound("nothing has been logged to a file yet; `claw serve`, `claw web` and `claw worker` write one")
+        raise NotFound("there is no log file yet; `claw serve`, `claw web` and `claw worker` write one")
     most_bytes = min(params.max_bytes, limits.MAX_REPLY_BYTES // 2)
-    piece = log_files.read_chunk(file, cursor=params.cursor, name=params.file, most_lines=params.limit, most_bytes=most_bytes)
+    chunk = log_files.read_chunk(file, cursor=params.cursor, name=params.file, most_lines=params.limit, most_bytes=most_bytes)
     answer = TailAnswer(
-        file=file.name, cursor=piece.cursor, size=piece.size, lines=piece.lines, truncated=piece.truncated, reset=piece.reset
+        file=file.name, cursor=chunk.cursor, size=chunk.size, lines=chunk.lines, truncated=chunk.truncated, reset=chunk.reset
     )
-    if piece.skipped:
-        answer["skippedBytes"] = piece.skipped
+    if chunk.skipped:
+        answer["skippedBytes"] = chunk.skipped
     return answer

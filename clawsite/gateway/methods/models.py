@@ -1,4 +1,4 @@
-"""Which models there are, and for which of their providers there is a key."""
+"""List models, and which providers have an API key."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NotRequired
@@ -7,16 +7,16 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from agents.prepare.model_choice import list_offered_models
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, Key
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import clock, db
 
 
 class ModelsParams(Params):
-    """The same for every session and agent."""
+    """The result is the same for every session and agent."""
 
-    refused: ClassVar[Mapping[str, str]] = {"authProfileId": "keys are the installation's, and tried in their order"}
+    refused: ClassVar[Mapping[str, str]] = {"authProfileId": "API keys belong to the server and are tried in order"}
 
     agent_id: Id | None = None
     session_key: Key | None = None
@@ -24,7 +24,7 @@ class ModelsParams(Params):
     view: Literal["default", "configured", "provider-config", "all"] = "default"
     refresh: bool = False
     prepared_only: bool = Field(False)
-    include_provider_capabilities: bool | None = None  # nothing more is known of them, here and below
+    include_provider_capabilities: bool | None = None  # this and the following: there is no more information
     include_details: bool | None = None
     include_default_models: bool | None = None
 
@@ -45,7 +45,7 @@ class ModelsAnswer(TypedDict):
 
 @method("models.list", scope=Scope.READ)
 async def models_list(call: Call, params: ModelsParams) -> ModelsAnswer:
-    """The models one can choose. `configured` leaves out those whose key is missing."""
+    """List the available models. `configured` omits those whose API key is missing."""
     models = await db.read(list_wire_models, usable_only=params.view == "configured")
     return ModelsAnswer(models=[model for model in models if params.provider in ("", model["provider"])])
 
@@ -55,12 +55,12 @@ def list_wire_models(*, usable_only: bool) -> list[Model]:
 
 
 class AuthParams(Params):
-    refresh: bool = False  # it always is looked at
-    agent_id: Id | None = None  # keys are the installation's
+    refresh: bool = False  # ignored: always read again
+    agent_id: Id | None = None  # ignored: API keys belong to the server
 
 
 class ProviderAuth(TypedDict):
-    """`static`: there is a key, or none is needed. `missing`: models of it cannot be used."""
+    """`static`: there is an API key, or none is needed. `missing`: the provider's models can't be used."""
 
     provider: str
     displayName: str
@@ -75,7 +75,7 @@ class AuthAnswer(TypedDict):
 
 @method("models.authStatus", scope=Scope.READ)
 async def auth_status(call: Call, params: AuthParams) -> AuthAnswer:
-    """For which providers there is a key. Never the key itself, nor a part of it."""
+    """List which providers have an API key. Never includes any part of the key."""
     return AuthAnswer(ts=clock.now_ms(), providers=await db.read(_list_providers))
 
 

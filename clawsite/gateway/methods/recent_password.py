@@ -1,4 +1,4 @@
-"""Changes over the socket that need a password typed not long ago, where a browser makes them. A token shows itself by each use."""
+"""Require a recently confirmed password for sensitive changes made in a browser. Tokens are exempt: every use presents them."""
 
 from clawsite.accounts.sign_in import recent_password
 from clawsite.gateway.server.registry import Call
@@ -6,7 +6,7 @@ from clawsite.infra import db
 
 
 async def require_recent_password(call: Call) -> None:
-    """FORBIDDEN for a browser that was left open for too long."""
+    """Raise Forbidden for a browser whose last password check is too old."""
     credential = call.authority.credential
     if credential.kind == "cookie" and not await db.read(recent_password.is_cookie_recent, credential.cookie):
         raise recent_password.confirmation_required()

@@ -1,64 +1,27 @@
-"""Looking back at runs: which there were, how one went, and everything it told."""
+"""Read runs: list them, summarize one, and read its events."""
 
 from functools import partial
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from clawsite.gateway.protocol.params import Cursor, IdempotencyKey, Params
+from clawsite.gateway.protocol.runs import GetAnswer, RunEvent, RunRow, Status
 from clawsite.gateway.protocol.scopes import Scope, has_scope
-from clawsite.gateway.protocol.session_events import Verdict
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Cursor, IdempotencyKey, ToSession, find_session
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import ToSession, find_session
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from sessions_app.models import Run
 from sessions_app.reports import runs as run_reports
 from sessions_app.reports.runs import RunAccess
 
-Status = Literal["accepted", "running", "waiting", "completed", "error", "aborted"]
 RunNumber = Annotated[int, Field(ge=1, le=2**53)]
 
 
-class RunUsage(TypedDict):
-    input: int
-    output: int
-    costUsd: float
-
-
-class RunRow(TypedDict):
-    """`id` is unique and names the page of the run, /runs/<id>/; `runId` is the key its owner chose.
-
-    Where `words` is false, the caller may see that the run was there, but not what was said: `prompt`, `title`, `error` and
-    arguments are empty.
-    """
-
-    id: int
-    runId: str
-    sessionKey: str
-    sessionId: str
-    agentId: str
-    title: str | None
-    owner: str
-    lane: str
-    status: Status
-    reason: str | None
-    error: str | None
-    prompt: str
-    words: bool
-    model: str | None
-    usage: RunUsage
-    acceptedAt: int
-    startedAt: int | None
-    endedAt: int | None
-    durationMs: int | None
-    rescues: int
-    seq: int
-    traceparent: str | None  # the span that started it, by W3C's trace context
-
-
 class ListParams(ToSession):
-    """With a session: all its runs. Without: those that the caller started. `cursor` is the `nextCursor` of the page before."""
+    """With a session: all its runs. Without: those the caller started. `cursor` is the `nextCursor` of the previous page."""
 
     status: Status | Literal["unfinished"] | None = None
     limit: int = Field(50, ge=1, le=200)
@@ -72,68 +35,24 @@ class ListAnswer(TypedDict):
 
 @method("runs.list", scope=Scope.READ)
 async def list_(call: Call, params: ListParams) -> ListAnswer:
-    """Runs, newest first, with the beginning of what was asked."""
+    """List runs, newest first, with the start of the prompt."""
     named = params.session_key or params.session_id
     session = await find_session(call, params.address) if named else None
-    wanted = partial(run_reports.list_runs, session=session, status=params.status or "", limit=params.limit, before=params.cursor)
-    page = await db.read(wanted, call.user)
+    query = partial(run_reports.list_runs, session=session, status=params.status or "", limit=params.limit, before=params.cursor)
+    page = await db.read(query, call.user)
     return ListAnswer(runs=cast("list[RunRow]", page.runs), nextCursor=page.cursor)
 
 
 class ByRun(Params):
-    """Exactly one of `id` and `runId`. Keys are unique among one's own runs only, and those come first."""
+    """Exactly one of `id` and `runId`. A `runId` is only unique among one owner's runs; yours take precedence."""
 
     id: RunNumber | None = None
     run_id: IdempotencyKey | None = None
 
 
-class Timings(TypedDict):
-    """Milliseconds. `modelMs` is what is left of the time since the start without waiting and tools."""
-
-    queuedMs: int
-    waitingMs: int
-    toolsMs: int
-    modelMs: int
-    firstWordMs: int | None
-    totalMs: int
-
-
-class Retry(TypedDict):
-    at: int
-    kind: str
-    attempt: int | None
-    delayMs: int | None
-
-
-class RunCall(TypedDict):
-    """`trace` is what every layer of the policy that had an opinion said: layer, effect and rule."""
-
-    callId: str
-    name: str
-    status: Literal["allowed", "refused", "waiting", "started", "finished", "failed", "interrupted"]
-    isError: bool
-    arguments: Any
-    verdict: Verdict
-    trace: list[dict[str, Any]]
-    policyVersion: int
-    startedAt: int | None
-    endedAt: int | None
-    durationMs: int | None
-
-
-class GetAnswer(TypedDict):
-    """`attempts` counts the first try, retries of the model and rescues from workers that died."""
-
-    run: RunRow
-    timings: Timings
-    attempts: int
-    retries: list[Retry]
-    toolCalls: list[RunCall]
-
-
 @method("runs.get", scope=Scope.READ)
 async def get(call: Call, params: ByRun) -> GetAnswer:
-    """How a run went: status, model, usage, cost, timings, attempts, and its tool calls with what the policy said about each."""
+    """Return a run's status, model, usage, cost, timings and attempts, and its tool calls with their policy results."""
     return cast("GetAnswer", await db.read(lambda: run_reports.summarize_run(_find_run(call, params))))
 
 
@@ -142,16 +61,8 @@ class EventsParams(ByRun):
     limit: int = Field(500, ge=1, le=1000)
 
 
-class RunEvent(TypedDict):
-    seq: int
-    cursor: int
-    stream: str
-    ts: int
-    data: dict[str, Any]
-
-
 class EventsAnswer(TypedDict):
-    """`more`: ask again after the last `seq`. `ended`: nothing will come after these, unless there are more."""
+    """If `more` is true, request again after the last `seq`. If `ended` is true and `more` is not, these are the last events."""
 
     id: int
     runId: str
@@ -163,15 +74,15 @@ class EventsAnswer(TypedDict):
 
 @method("runs.events", scope=Scope.READ)
 async def events(call: Call, params: EventsParams) -> EventsAnswer:
-    """What a run told, in order, from a place on, at most 768 KiB at once. Events are kept for 30 days, unless set otherwise."""
+    """Return a run's events in order, after `afterSeq`, at most 768 KiB per request. Events are stored for 30 days by default."""
     return await db.read(_read_events, call, params)
 
 
 def _read_events(call: Call, params: EventsParams) -> EventsAnswer:
-    look = _find_run(call, params)
-    # The state was read before the events: what it says has ended has told everything.
-    page, more = run_reports.list_events(look, after=params.after_seq, limit=params.limit)
-    run = look.run
+    access = _find_run(call, params)
+    # The state was read before the events: if it is ended, the events are complete.
+    page, more = run_reports.list_events(access, after=params.after_seq, limit=params.limit)
+    run = access.run
     status = cast("Status", run.status)
     ended = run.status in Run.ENDED
     return EventsAnswer(id=run.pk, runId=run.run_id, status=status, ended=ended, events=cast("list[RunEvent]", page), more=more)
@@ -179,6 +90,6 @@ def _read_events(call: Call, params: EventsParams) -> EventsAnswer:
 
 def _find_run(call: Call, params: ByRun) -> RunAccess:
     if (params.id is None) == (params.run_id is None):
-        raise InvalidRequest("give exactly one of id and runId")
+        raise InvalidRequest("set exactly one of id and runId")
     operating = has_scope(call.authority.scopes, Scope.ADMIN)
     return run_reports.find_viewable_run(call.user, pk=params.id, run_id=params.run_id or "", operating=operating)

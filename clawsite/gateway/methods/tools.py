@@ -1,4 +1,4 @@
-"""Tools over the socket: which there are, which a session has and why not the others, and one call by hand."""
+"""Methods for tools: list all, list those of a session with reasons for the others, and call one directly."""
 
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import uuid4
@@ -6,30 +6,28 @@ from uuid import uuid4
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from agents.prepare.effective_tools import EffectiveTools, find_effective_tools
+from agents.prepare.effective_tools import find_effective_tools
 from agents.selectors import find_agent
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.protocol.params import Id, IdempotencyKey, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, IdempotencyKey, ToSession, find_session
+from clawsite.gateway.protocol.tools import CatalogSource, EffectiveAnswer, build_effective_answer, group_of_tool, source_of_tool
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import ToSession, find_session
 from clawsite.gateway.server.tool_invocation import DEFAULT_TIMEOUT_MS, TimeoutMs, invoke_and_wait
 from clawsite.infra import db
 from clawsite.routing.tool_invocation import ToolInvocation
 from sessions_app.keys import DEFAULT_AGENT
-from tools_app.policy.catalog import DEFAULT_PROFILE, OPENCLAW_GROUP, PROFILES
+from tools_app.policy.catalog import PROFILES
 from tools_app.policy.matcher import compile_entries
-from tools_app.policy.query import ToolFacts
 from tools_app.sources.registry import RegisteredTool, ToolRegistry
 from tools_app.sources.tools import load_tools
 
 ToolName = Annotated[str, Field(min_length=1, max_length=128)]
-CatalogSource = Literal["core", "plugin"]
-EffectiveSource = Literal["core", "plugin", "mcp"]
-SOURCE_LABELS: dict[EffectiveSource, str] = {"core": "Core", "plugin": "Plugin", "mcp": "MCP"}
 
 
 class CatalogTool(TypedDict):
-    """`defaultProfiles` are the profiles that allow it."""
+    """A tool. `defaultProfiles` are the tool profiles that allow it."""
 
     id: str
     label: str
@@ -40,7 +38,7 @@ class CatalogTool(TypedDict):
 
 
 class CatalogGroup(TypedDict):
-    """`id` is the group's name in a policy, without `group:`; the tools of a plugin stand under the plugin's id."""
+    """A group of tools. `id` is its name in a policy without `group:`; tools of a plugin are grouped by the plugin's ID."""
 
     id: str
     label: str
@@ -67,113 +65,32 @@ class CatalogAnswer(TypedDict):
 
 @method("tools.catalog", scope=Scope.READ)
 async def catalog(call: Call, params: CatalogParams) -> CatalogAnswer:
-    """Every tool of this installation, by group, whether or not somebody may use it."""
-    agent, known = await db.read(_find_registry, params.agent_id or DEFAULT_AGENT)
-    chosen = [each for each in known.tools.values() if params.include_plugins or not each.facts.plugin]
+    """List every tool of this server by group, whether or not the caller may use it."""
+    agent, registry = await db.read(_find_registry, params.agent_id or DEFAULT_AGENT)
+    tools = [each for each in registry.tools.values() if params.include_plugins or not each.facts.plugin]
     profiles = [Profile(id=name, label=name.capitalize()) for name in PROFILES]
-    return CatalogAnswer(agentId=agent, profiles=profiles, groups=_group_tools(chosen))
+    return CatalogAnswer(agentId=agent, profiles=profiles, groups=_group_tools(tools))
 
 
 def _find_registry(agent: str) -> tuple[str, ToolRegistry]:
     return find_agent(agent).slug, load_tools()
 
 
-class Refused(TypedDict):
-    """A tool that the session does not have: the first layer that refuses it, and by which rule."""
-
-    id: str
-    layer: str
-    rule: str
-
-
-class NotOffered(TypedDict):
-    """A tool that no layer refuses and that has no place in the run all the same: what it lacks."""
-
-    id: str
-    reason: str
-
-
-class EffectiveTool(TypedDict):
-    """`group` is its name in a policy, without `group:`. `mcpToolName` is what its server calls it."""
-
-    id: str
-    label: str
-    description: str
-    rawDescription: str
-    source: EffectiveSource
-    pluginId: NotRequired[str]
-    mcpServer: NotRequired[str]
-    mcpToolName: NotRequired[str]
-    group: str
-
-
-class EffectiveGroup(TypedDict):
-    """Our own tools, those of plugins, or those of MCP servers."""
-
-    id: EffectiveSource
-    label: str
-    source: EffectiveSource
-    tools: list[EffectiveTool]
-
-
-class Notice(TypedDict):
-    id: str
-    severity: Literal["info", "warning"]
-    message: str
-
-
-class EffectiveAnswer(TypedDict):
-    """What the next run is offered, and why not the others. `notices` are for people, such as a rule that is ignored."""
-
-    agentId: str
-    profile: str
-    policyVersion: int
-    groups: list[EffectiveGroup]
-    refused: list[Refused]
-    notOffered: list[NotOffered]
-    notices: list[Notice]
-
-
 @method("tools.effective", scope=Scope.READ)
 async def effective(call: Call, params: ToSession) -> EffectiveAnswer:
-    """The tools that a message of yours in this session could use now, and why not the others."""
+    """List the tools that a message of yours in this session could use now, and why the others are denied or unavailable."""
     return build_effective_answer(await db.read(find_effective_tools, call.user, await find_session(call, params.address)))
 
 
-def build_effective_answer(seen: EffectiveTools) -> EffectiveAnswer:
-    verdict = seen.toolset.verdict
-    refused = {name: step for name in verdict.trace if (step := verdict.refused_by(name))}
-    return EffectiveAnswer(
-        agentId=seen.agent.slug,
-        profile=_find_profile(seen),
-        policyVersion=seen.rules.version,
-        groups=_group_by_source([seen.known.tools[name] for name in seen.toolset.tools]),
-        refused=[Refused(id=name, layer=step.layer, rule=step.rule) for name, step in refused.items()],
-        notOffered=[NotOffered(id=name, reason=reason) for name, reason in seen.toolset.unavailable.items()],
-        notices=_build_notices(seen),
-    )
-
-
-def _find_profile(seen: EffectiveTools) -> str:
-    """The one that the first layer goes by."""
-    return seen.rules.row("agent", seen.agent.slug).profile or seen.rules.row("global").profile or DEFAULT_PROFILE
-
-
-def _build_notices(seen: EffectiveTools) -> list[Notice]:
-    steps = [step for steps in seen.toolset.verdict.trace.values() for step in steps if step.rule.startswith("allow list ignored")]
-    words = dict.fromkeys(f"layer {step.layer}, row {step.row}: {step.rule}; use also allow to add plugins" for step in steps)
-    return [Notice(id=f"ignored-rule-{number}", severity="warning", message=text) for number, text in enumerate(words, 1)]
-
-
 class InvokeParams(ToSession):
-    """Without `idempotencyKey` a repeated request is another call. `confirm` is OpenClaw's, and means nothing here."""
+    """Without `idempotencyKey` a repeated request is another call. `confirm` is OpenClaw's and is ignored."""
 
     name: ToolName
     args: dict[str, Any] = Field(default_factory=dict)
     idempotency_key: IdempotencyKey | None = None
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS
     confirm: bool | None = None
-    conversation_read_origin: Literal["direct-operator"] | None = None  # it always is one
+    conversation_read_origin: Literal["direct-operator"] | None = None  # ignored: always the case
 
 
 class InvokeError(TypedDict):
@@ -183,7 +100,7 @@ class InvokeError(TypedDict):
 
 
 class InvokeAnswer(TypedDict):
-    """`output` is the tool's result, {content, details}. A refusal has the code tool_not_allowed and the layer's name."""
+    """`output` is the tool result, {content, details}. A denied call has the code tool_not_allowed and the layer's name."""
 
     ok: bool
     toolName: str
@@ -194,18 +111,19 @@ class InvokeAnswer(TypedDict):
 
 @method("tools.invoke", scope=Scope.WRITE, limited=LimitedTokenRule.CARRIED)
 async def invoke_(call: Call, params: InvokeParams) -> InvokeAnswer:
-    """Call one tool yourself, as the session's agent could: by the same policy, and recorded in the session.
+    """Call one tool directly, as the session's agent could: under the same policy, and recorded in the session.
 
-    It waits for its turn there and is answered when it has ended, or after `timeoutMs`; chat.abort with the runId stops it.
+    The call is queued in the session. The response is sent when it has ended or after `timeoutMs`; chat.abort with the runId stops
+    it.
     """
     run_id = params.idempotency_key or f"invoke-{uuid4().hex}"
-    wish = ToolInvocation(call.user, params.name, params.args, run_id, params.address)
-    outcome = await invoke_and_wait(wish, call.runtime.hub.run_waits, params.timeout_ms)
+    invocation = ToolInvocation(call.user, params.name, params.args, run_id, params.address)
+    outcome = await invoke_and_wait(invocation, call.runtime.hub.run_waits, params.timeout_ms)
     answer = InvokeAnswer(ok=not outcome.code, toolName=params.name, runId=run_id)
     if outcome.result:
         answer["output"] = outcome.result
     if outcome.code:
-        answer["error"] = InvokeError(code=outcome.code, message=outcome.words)
+        answer["error"] = InvokeError(code=outcome.code, message=outcome.message)
         if outcome.layer:
             answer["error"]["layer"] = outcome.layer
     return answer
@@ -214,8 +132,8 @@ async def invoke_(call: Call, params: InvokeParams) -> InvokeAnswer:
 def _group_tools(tools: list[RegisteredTool]) -> list[CatalogGroup]:
     groups: dict[str, CatalogGroup] = {}
     for each in tools:
-        facts, source = each.facts, _find_source(each.facts)
-        name = _find_group(facts)
+        facts, source = each.facts, source_of_tool(each.facts)
+        name = group_of_tool(facts)
         group = groups.setdefault(name, CatalogGroup(id=name, label=name.capitalize(), source=source, tools=[]))
         row = CatalogTool(
             id=facts.name,
@@ -228,34 +146,3 @@ def _group_tools(tools: list[RegisteredTool]) -> list[CatalogGroup]:
             group["pluginId"] = row["pluginId"] = facts.plugin
         group["tools"].append(row)
     return [groups[name] for name in sorted(groups)]
-
-
-def _group_by_source(tools: list[RegisteredTool]) -> list[EffectiveGroup]:
-    groups: dict[EffectiveSource, EffectiveGroup] = {}
-    for each in tools:
-        facts, served, words = each.facts, each.factory.mcp_tool, each.factory.description
-        source: EffectiveSource = "mcp" if served else _find_source(facts)
-        group = groups.setdefault(source, EffectiveGroup(id=source, label=SOURCE_LABELS[source], source=source, tools=[]))
-        row = EffectiveTool(
-            id=facts.name,
-            label=each.factory.label,
-            description=words,
-            rawDescription=words,
-            source=source,
-            group=_find_group(facts),
-        )
-        if served:
-            row["mcpServer"], row["mcpToolName"] = served
-        elif facts.plugin:
-            row["pluginId"] = facts.plugin
-        group["tools"].append(row)
-    return [groups[source] for source in sorted(groups)]
-
-
-def _find_source(facts: ToolFacts) -> CatalogSource:
-    return "plugin" if facts.plugin else "core"
-
-
-def _find_group(facts: ToolFacts) -> str:
-    own = [group for group in facts.groups if group != OPENCLAW_GROUP]
-    return facts.plugin or (own[0] if own else OPENCLAW_GROUP)

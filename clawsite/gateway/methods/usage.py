@@ -1,7 +1,7 @@
-"""What was used: tokens and cost by day, by session and by provider. One's own, or everybody's for those who may see it.
+"""Usage: tokens and cost by day, session and provider. For oneself, or for all users with the permission.
 
-A run counts for who started it, on the day on which it was accepted. Tokens that a provider had in its cache are counted
-as input, so that `cacheRead` and `cacheWrite` are 0.
+A run counts for the user who started it, on the day it was accepted. Tokens from a provider's cache count as input, so
+`cacheRead` and `cacheWrite` are 0.
 """
 
 import datetime as dt
@@ -14,10 +14,11 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from agents.prepare.model_choice import list_offered_models
+from clawsite.gateway.protocol.params import Id, Params
 from clawsite.gateway.protocol.scopes import Scope, has_scope
 from clawsite.gateway.protocol.usage import Totals, to_aggregates, to_session_row, to_totals
-from clawsite.gateway.server.registry import Call, Nothing, Params, method
-from clawsite.gateway.server.session_address import ByKey, Id, find_session
+from clawsite.gateway.server.registry import Call, Nothing, method
+from clawsite.gateway.server.session_address import ByKey, find_session
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Forbidden, InvalidRequest
 from sessions_app.models import Run, Session
@@ -29,20 +30,20 @@ Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 RANGES = {"7d": 7, "30d": 30, "90d": 90, "1y": 365}
 DEFAULT_DAYS = 30
 MAX_DAYS = 3_660
-YEARS = range(1970, 9000)  # far from the ends of the calendar, where adding days or a zone fails
+YEARS = range(1970, 9000)  # far from the limits of the calendar, where adding days or a time zone fails
 
 
 class Period(Params):
-    """The last 30 days, unless said otherwise. Days are those of UTC, or with mode `specific` those of `timeZone` or `utcOffset`.
+    """The last 30 days by default. Days are in UTC, or with mode `specific` in `timeZone` or `utcOffset`.
 
-    `everybody` needs operator.admin, or the right to see all sessions.
+    `everybody` needs operator.admin or the permission to see all sessions.
     """
 
     start_date: Day | None = None
     end_date: Day | None = None
     agent_id: Id | None = None
-    agent_scope: Literal["all"] | None = None  # all agents, unless one is named
-    mode: Literal["utc", "gateway", "specific"] = "utc"  # the gateway's own days are those of UTC
+    agent_scope: Literal["all"] | None = None  # all agents unless `agentId` is set
+    mode: Literal["utc", "gateway", "specific"] = "utc"  # the gateway's days are in UTC
     time_zone: str | None = Field(None, min_length=1, max_length=64)
     utc_offset: str | None = Field(None, pattern=r"^UTC[+-]\d{1,2}(?::[0-5]\d)?$")
     everybody: bool = False
@@ -55,10 +56,10 @@ class Period(Params):
             try:
                 return ZoneInfo(self.time_zone)
             except (ZoneInfoNotFoundError, ValueError):
-                raise InvalidRequest(f"there is no time zone {self.time_zone!r}; write it as Europe/Paris") from None
+                raise InvalidRequest(f"unknown time zone {self.time_zone!r}: use a name such as Europe/Paris") from None
         hours, _, minutes = (self.utc_offset or "UTC+0").removeprefix("UTC").partition(":")
         if abs(int(hours)) > 14:
-            raise InvalidRequest(f"no place on earth has the offset {self.utc_offset}")
+            raise InvalidRequest(f"invalid UTC offset {self.utc_offset}: use at most 14 hours")
         sign = -1 if hours.startswith("-") else 1
         return dt.timezone(sign * dt.timedelta(hours=abs(int(hours)), minutes=int(minutes or 0)))
 
@@ -68,7 +69,7 @@ class CostParams(Period):
 
 
 class CostAnswer(TypedDict):
-    """`daily` has every day of the period, the oldest first."""
+    """`daily` has every day of the period, oldest first."""
 
     updatedAt: int
     days: int
@@ -80,7 +81,7 @@ class CostAnswer(TypedDict):
 
 @method("usage.cost", scope=Scope.READ)
 async def cost(call: Call, params: CostParams) -> CostAnswer:
-    """Tokens and cost of each day."""
+    """Return tokens and cost per day."""
     return await db.read(_read_cost, call, params)
 
 
@@ -99,12 +100,12 @@ def _read_cost(call: Call, params: CostParams) -> CostAnswer:
 
 
 class SessionsParams(Period):
-    """With a session: what was used in it by all who write there. The `limit` sessions that were used last are listed."""
+    """With a session: its usage by all its users. Otherwise lists the `limit` most recently used sessions."""
 
     key: str | None = Field(None, min_length=1, max_length=512)
     session_id: Id | None = None
     range: Literal["7d", "30d", "90d", "1y", "all"] | None = None
-    group_by: Literal["instance", "family"] | None = None  # a session stays one when it begins anew
+    group_by: Literal["instance", "family"] | None = None  # ignored: a session stays the same after a reset
     include_historical: bool | None = None
     limit: int = Field(50, ge=1, le=500)
     include_context_weight: bool | None = None  # not measured
@@ -121,7 +122,7 @@ class SessionsAnswer(TypedDict):
 
 @method("sessions.usage", scope=Scope.READ)
 async def sessions_usage(call: Call, params: SessionsParams) -> SessionsAnswer:
-    """Tokens, cost, messages and tools of sessions, and the sums by day, model, provider and agent."""
+    """Return tokens, cost, messages and tools of sessions, and totals by day, model, provider and agent."""
     session = None
     if params.key or params.session_id:
         session = await find_session(call, ByKey(key=params.key, session_id=params.session_id, agent_id=params.agent_id).address)
@@ -166,7 +167,7 @@ MAX_POINTS = 200
 
 @method("sessions.usage.timeseries", scope=Scope.READ)
 async def timeseries(call: Call, params: ByKey) -> SeriesAnswer:
-    """What the last 200 runs of a session have used, one after the other."""
+    """Return the usage of each of a session's last 200 runs, in order."""
     session = await find_session(call, params.address)
     rows = await db.read(usage_reports.list_run_usage, Run.objects.filter(session=session), MAX_POINTS)
     return SeriesAnswer(sessionId=str(session.generation_id), points=list(_build_points(rows)))
@@ -191,7 +192,7 @@ def _build_points(rows: Iterable[Mapping[str, Any]]) -> Iterable[Point]:
 
 
 class ProviderUsage(TypedDict):
-    """`windows` would be the provider's own quotas, for which nobody asks it: `error` says so. `used`: one's own, in 30 days."""
+    """`used` is your usage in 30 days. `windows` is empty, because provider quotas are not read; `error` says so."""
 
     provider: str
     displayName: str
@@ -207,7 +208,7 @@ class StatusAnswer(TypedDict):
 
 @method("usage.status", scope=Scope.READ)
 async def status(call: Call, params: Nothing) -> StatusAnswer:
-    """The providers that can be used here, and what one has used of each in the last 30 days."""
+    """List the available providers and your usage of each in the last 30 days."""
     return await db.read(_read_status, call)
 
 
@@ -229,7 +230,7 @@ def _filter_runs(call: Call, params: Period) -> QuerySet[Run]:
     runs: QuerySet[Run] = Run.objects.filter(owner=call.user)
     if params.everybody:
         if not (has_scope(call.authority.scopes, Scope.ADMIN) or call.authority.sees_all):
-            raise Forbidden("everybody's usage needs operator.admin, or the right to see all sessions; leave `everybody` out")
+            raise Forbidden("`everybody` needs operator.admin or the permission to see all sessions")
         runs = Run.objects.all()
     return runs.filter(session__agent=params.agent_id) if params.agent_id else runs
 
@@ -244,7 +245,7 @@ def _resolve_period(params: Period, runs: QuerySet[Run], days: int | None, *, ev
     else:
         first = last - dt.timedelta(days=(days or DEFAULT_DAYS) - 1)
     if first > last or (last - first).days >= MAX_DAYS:
-        raise InvalidRequest(f"the period must have a beginning before its end, and at most {MAX_DAYS} days")
+        raise InvalidRequest(f"the period must start before it ends and have at most {MAX_DAYS} days")
     return first, last
 
 
@@ -252,7 +253,7 @@ def _parse_day(text: str) -> dt.date:
     try:
         day = dt.date.fromisoformat(text)
     except ValueError:
-        raise InvalidRequest(f"there is no day {text!r}; write it as 2026-02-01") from None
+        raise InvalidRequest(f"invalid date {text!r}: use a form such as 2026-02-01") from None
     if day.year not in YEARS:
-        raise InvalidRequest(f"the day {text!r} is out of range; choose one from {YEARS[0]} to {YEARS[-1]}")
+        raise InvalidRequest(f"date {text!r} is out of range: use a year from {YEARS[0]} to {YEARS[-1]}")
     return day

@@ -1,4 +1,4 @@
-"""What each message of a session has used, as OpenClaw's usage page lists it."""
+"""Usage per message of a session, in the form of OpenClaw's usage page."""
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -20,5 +20,5 @@ class LogAnswer(TypedDict):
 
 @method("sessions.usage.logs", scope=Scope.READ)
 async def logs(call: Call, params: LogParams) -> LogAnswer:
-    """The last messages of a session, shortened, oldest first, with the tokens and the cost of each answer."""
+    """Return a session's last messages, shortened, oldest first, with the tokens and cost of each answer."""
     return LogAnswer(logs=await db.read(read_usage_log, await find_session(call, params.address), params.limit))

@@ -1,4 +1,4 @@
-"""`wake`: words for the next run of one's own session, which may start at once."""
+"""`wake`: queue an event for the next run of one's own session and optionally start a run now."""
 
 from typing import Annotated, Literal, NotRequired
 
@@ -7,9 +7,10 @@ from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, Key, session_order_key, to_address
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import session_order_key, to_address
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import SessionAddress, find_session_or_none, open_session
@@ -18,7 +19,7 @@ from sessions_app.models import Session
 
 
 class WakeParams(Params):
-    """Without `sessionKey` it is the agent's main session of the caller. `next-heartbeat` leaves the words for the next run."""
+    """Without `sessionKey`: the caller's main session with the agent. `next-heartbeat` queues the text for the next run."""
 
     mode: WakeMode
     text: Annotated[str, Field(min_length=1, max_length=20_000)]
@@ -27,7 +28,7 @@ class WakeParams(Params):
 
 
 class WakeAnswer(TypedDict):
-    """`runId` where a run was started: with `now`, unless one waits there to start anyway, which is told."""
+    """`runId` is set if a run was started: with `now`, unless a run is already queued, which then gets the text."""
 
     ok: bool
     mode: WakeMode
@@ -38,17 +39,17 @@ class WakeAnswer(TypedDict):
 
 @method("wake", scope=Scope.WRITE, limited=LimitedTokenRule.REFUSED, order=session_order_key)
 async def wake_session(call: Call, params: WakeParams) -> WakeAnswer:
-    """Tell a session's next run what has happened: at most 20 events wait, in order, and each is told once.
+    """Queue an event for a session's next run: at most 20 events are queued, in order, and each is delivered once.
 
-    With `now` a run starts for it. There is no heartbeat yet that would start one later.
+    With `now` a run is started. There is no heartbeat that would start one later.
     """
     if not params.text.strip():
-        raise InvalidRequest("text is empty: say what has happened")
+        raise InvalidRequest("text is empty: describe what happened")
     address = to_address(params.session_key, None, params.agent_id)
-    woken = await db.write(_wake, call.user, address, params, alone=True)
-    answer = WakeAnswer(ok=True, mode=params.mode, sessionKey=woken.session.key_for(call.user.pk), eventOutcome=woken.outcome)
-    if woken.run_id:
-        answer["runId"] = woken.run_id
+    result = await db.write(_wake, call.user, address, params, alone=True)
+    answer = WakeAnswer(ok=True, mode=params.mode, sessionKey=result.session.key_for(call.user.pk), eventOutcome=result.outcome)
+    if result.run_id:
+        answer["runId"] = result.run_id
     return answer
 
 

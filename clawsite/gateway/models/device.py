@@ -1,4 +1,4 @@
-"""Devices that accounts know: programs with a key of their own, as operators, as nodes, or as both."""
+"""Paired devices: programs with their own key pair, as operators, nodes or both."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ MANAGE_ANY_DEVICE = "accounts.manage_any_device"
 
 class DeviceQuerySet(models.QuerySet["Device"]):
     def for_user(self, user: "User") -> "DeviceQuerySet":
-        """What somebody may manage: their own, and everybody's with the right to."""
+        """Devices the user may manage: their own, or all with the permission."""
         return self if user.is_active and user.has_perm(MANAGE_ANY_DEVICE) else self.filter(owner=user)
 
     def active(self) -> "DeviceQuerySet":
@@ -25,9 +25,9 @@ class DeviceQuerySet(models.QuerySet["Device"]):
 
 
 class Device(models.Model):
-    """One device of one account. The same key may be known to several accounts: each has a row of its own.
+    """One device of one account. Several accounts can pair the same key; each has a separate row.
 
-    A revoked one stays in the list, and stays out until somebody approves it again.
+    A revoked device stays in the list and can't connect until it is approved again.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="devices", verbose_name=_("owner"))
@@ -44,7 +44,7 @@ class Device(models.Model):
     )
     is_node = models.BooleanField(_("node"), default=False, help_text=_("Runs commands sent by its owner"))
     scopes = models.JSONField(_("scopes"), default=list, help_text=_("Which of the owner’s permissions it has as an operator"))
-    # Asking again for what was already answered with less is no new wish.
+    # Requesting the same scopes again, after fewer were granted, is not a new request.
     asked_scopes = models.JSONField(_("requested scopes"), default=list)
     declared = models.JSONField(_("reported by node"), default=dict, help_text=_("What the node reported when it last connected"))
     allowed_commands = models.JSONField(_("allowed commands"), default=list, help_text=_("Commands the node can be asked to run"))

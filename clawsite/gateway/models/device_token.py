@@ -1,4 +1,4 @@
-"""What a device connects with after it was paired, in place of its owner's credential."""
+"""Tokens that paired devices connect with instead of their owner's credentials."""
 
 from django.db import models
 from django.db.models import Q, UniqueConstraint
@@ -11,17 +11,19 @@ from clawsite.gateway.models.device import Device
 
 class DeviceTokenQuerySet(models.QuerySet["DeviceToken"]):
     def valid(self) -> "DeviceTokenQuerySet":
-        """With their device and owner; without those whose access token was revoked or has expired."""
-        living = Q(made_with__isnull=True) | valid_token_filter("made_with__")
-        good = self.filter(living, revoked_at__isnull=True, device__revoked_at__isnull=True, device__owner__is_active=True)
-        return good.select_related("device__owner", "made_with__made_with")
+        """Valid tokens with device and owner; excludes those whose access token was revoked or has expired."""
+        unbound_or_valid = Q(made_with__isnull=True) | valid_token_filter("made_with__")
+        valid = self.filter(
+            unbound_or_valid, revoked_at__isnull=True, device__revoked_at__isnull=True, device__owner__is_active=True
+        )
+        return valid.select_related("device__owner", "made_with__made_with")
 
 
 class DeviceToken(models.Model):
-    """A secret for one device in one role. Only its digest is stored, and it counts only together with the device's signature.
+    """A secret for one device in one role. Only its digest is stored, and it is only valid with the device's signature.
 
-    Without a digest it waits to be handed out: to whoever connects next with the device's signature. One that was handed out on the
-    word of an access token lives as long as that one and is bound by its limits: a program gets nothing lasting out of it.
+    A token without a digest is handed out on the next connect with the device's signature. A token created with an access token is
+    valid as long as that one and has the same limits, so that a program can't outlive its access token.
     """
 
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="tokens", verbose_name=_("device"))
@@ -49,7 +51,7 @@ class DeviceToken(models.Model):
         return f"{self.device_id} · {self.role}"
 
     def limited_account(self) -> User:
-        """The owner, with the limits of the access token that it was made with, which may be the one of who approved the device."""
+        """The owner, with the limits of the access token it was created with, which may be the approver's."""
         self.device.owner.key_limits = self.made_with.limits() if self.made_with else None
         return self.device.owner
 

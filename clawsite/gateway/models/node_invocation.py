@@ -1,4 +1,4 @@
-"""What nodes were asked to do, and what came of it."""
+"""Invocations of node commands and their results."""
 
 import uuid
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ class NodeInvocationQuerySet(models.QuerySet["NodeInvocation"]):
 
 
 class NodeInvocation(models.Model):
-    """One command for one node. It is sent at most once: a process marks it as sent before it sends it, and nobody does again."""
+    """One command for one node. It is sent at most once, because it is marked as sent before it is sent."""
 
     class Status(models.TextChoices):
         PENDING = "pending", _("Waiting")

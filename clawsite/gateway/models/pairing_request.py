@@ -1,4 +1,4 @@
-"""Devices that wait for somebody to let them in."""
+"""Pairing requests of devices."""
 
 import uuid
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class PairingRequestQuerySet(models.QuerySet["PairingRequest"]):
     def for_user(self, user: "User") -> "PairingRequestQuerySet":
-        """What somebody may decide: what came with their own credential or with nobody's, and everybody's with the right to."""
+        """Requests the user may decide: those with their own credentials or with none, or all with the permission."""
         return (
             self if user.is_active and user.has_perm(MANAGE_ANY_DEVICE) else self.filter(Q(account=user) | Q(account__isnull=True))
         )
@@ -27,7 +27,7 @@ class PairingRequestQuerySet(models.QuerySet["PairingRequest"]):
 
 
 class PairingRequest(models.Model):
-    """A device asks to be known. It is asked about once, however often it tries, and for five minutes after its last try."""
+    """A device's request to be paired. Repeated attempts share one request, which expires five minutes after the last attempt."""
 
     class Status(models.TextChoices):
         PENDING = "pending", _("Pending")
@@ -42,7 +42,7 @@ class PairingRequest(models.Model):
     id = models.UUIDField(_("ID"), primary_key=True, default=uuid.uuid4, editable=False)
     fingerprint = models.CharField(_("device ID"), max_length=64, db_index=True)
     public_key = models.CharField(_("public key"), max_length=64)
-    # Whose credential came with it; nobody's where there was none.
+    # The account whose credentials the device presented; null if none.
     account = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         null=True,

@@ -1,7 +1,7 @@
-"""One per process: the nodes that are connected here, what is sent to them, and who waits for their answers.
+"""The nodes connected to this process: send invocations to them and wait for their results.
 
-An invocation reaches the process that holds the node's socket by the bus, with a poll behind it. It is marked as sent in the rows
-before it is sent, so a node that connects anew, here or elsewhere, is never asked twice.
+An invocation reaches the process that holds the node's socket through the bus, with a poll as a fallback. It is marked as sent
+in the database before it is sent, so a node that reconnects, here or elsewhere, never gets it twice.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 from clawsite.gateway.delivery.connection import Connection
-from clawsite.gateway.delivery.waits import Waiters
 from clawsite.gateway.models import NodeInvocation
 from clawsite.gateway.nodes import invocations
 from clawsite.gateway.nodes.invocations import TIMEOUT, UNAVAILABLE
@@ -19,18 +18,19 @@ from clawsite.gateway.protocol.device_events import InvokeRequest
 from clawsite.gateway.protocol.event_frames import OutgoingEvent
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError
+from clawsite.infra.waits import Waiters
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 2.0  # behind the hint of an answer
-DISCONNECTED_MESSAGE = "the node went away before it answered; whether it did what it was asked is not known"
+POLL_SECONDS = 2.0  # in case the hint of a result was lost
+DISCONNECTED_MESSAGE = "the node disconnected before it responded; it is unknown whether the command ran"
 
 
 class ConnectedNodes:
     def __init__(self, spawn: Callable[[Coroutine[Any, Any, Any]], None]) -> None:
         self._spawn = spawn
-        self._connections: dict[int, list[Connection]] = {}  # by device; the last to come is the one to ask
-        self._sent: dict[str, dict[str, datetime]] = {}  # by connection: what it has not answered yet, and until when it may
+        self._connections: dict[int, list[Connection]] = {}  # by device; the latest is used
+        self._sent: dict[str, dict[str, datetime]] = {}  # by connection: open invocations and when they expire
         self._waits: Waiters[str] = Waiters()
 
     def add(self, connection: Connection) -> None:
@@ -38,7 +38,7 @@ class ConnectedNodes:
         self._sent[connection.id] = {}
 
     def left(self, connection: Connection) -> None:
-        """Nobody knows whether the node did what it had been sent: that is said, and it is not sent again."""
+        """Fail the connection's open invocations. It is unknown whether they ran, so they are not sent again."""
         rest = [other for other in self._connections.pop(connection.device_pk, []) if other is not connection]
         if rest:
             self._connections[connection.device_pk] = rest
@@ -48,8 +48,8 @@ class ConnectedNodes:
     async def _give_up(self, invocation_id: str) -> None:
         try:
             await db.write(invocations.end_invocation, invocation_id, error=(UNAVAILABLE, DISCONNECTED_MESSAGE))
-        except ClawError as error:  # it ends when its time is over
-            log.warning("the end of an invocation could not be stored: %s", error.message, extra={"invocation": invocation_id})
+        except ClawError as error:  # it ends at its timeout
+            log.warning("could not store the end of an invocation: %s", error.message, extra={"invocation": invocation_id})
 
     def hear(self, message: dict[str, Any]) -> None:
         if message["k"] == "node-result":
@@ -72,7 +72,7 @@ class ConnectedNodes:
                 await self._send(invocation_id, device)
 
     def _forget_expired(self) -> None:
-        """Whoever waited has been told TIMEOUT, perhaps in another process; a silent node may stay connected for months."""
+        """Forget expired invocations. Their callers got TIMEOUT, perhaps in another process; a node may stay online for months."""
         now = clock.now()
         for sent in self._sent.values():
             for invocation_id in [each for each, until in sent.items() if until <= now]:
@@ -80,34 +80,34 @@ class ConnectedNodes:
 
     async def _send(self, invocation_id: str, device_pk: int) -> None:
         try:
-            taken = await db.write(invocations.claim_invocation, invocation_id)
+            invocation = await db.write(invocations.claim_invocation, invocation_id)
         except ClawError as error:
-            log.warning("an invocation could not be sent: %s", error.message, extra={"invocation": invocation_id})
+            log.warning("could not send an invocation: %s", error.message, extra={"invocation": invocation_id})
             return
-        if taken is None:
+        if invocation is None:
             return
         connections = [connection for connection in self._connections.get(device_pk, []) if not connection.line.closing]
         if not connections:
             await self._give_up(invocation_id)
             return
-        asked = InvokeRequest(
+        request = InvokeRequest(
             id=invocation_id,
-            nodeId=taken.device.fingerprint,
-            command=taken.command,
-            timeoutMs=taken.timeout_ms,
-            idempotencyKey=taken.idempotency_key,
+            nodeId=invocation.device.fingerprint,
+            command=invocation.command,
+            timeoutMs=invocation.timeout_ms,
+            idempotencyKey=invocation.idempotency_key,
         )
-        if taken.params_json:
-            asked["paramsJSON"] = taken.params_json
-        self._sent[connections[-1].id][invocation_id] = taken.expires_at
-        connections[-1].take(OutgoingEvent("node.invoke.request", {**asked}, {**asked}))
+        if invocation.params_json:
+            request["paramsJSON"] = invocation.params_json
+        self._sent[connections[-1].id][invocation_id] = invocation.expires_at
+        connections[-1].take(OutgoingEvent("node.invoke.request", {**request}, {**request}))
 
     def answered(self, invocation_id: str) -> None:
         for sent in self._sent.values():
             sent.pop(invocation_id, None)
 
     async def outcome(self, invocation: NodeInvocation) -> NodeInvocation:
-        """The invocation once it has ended, by its answer or by its time-out. Listening begins before the row is read."""
+        """Return the invocation once it has ended or timed out. Listening starts before the row is read."""
         invocation_id = str(invocation.pk)
         with self._waits.of(invocation_id) as news:
             while invocation.is_open:
@@ -117,8 +117,8 @@ class ConnectedNodes:
                 if not invocation.is_open:
                     break
                 if left <= 0:
-                    words = f"the node has not answered within {invocation.timeout_ms} ms"
-                    await db.write(invocations.end_invocation, invocation_id, error=(TIMEOUT, words))
+                    message = f"the node did not respond within {invocation.timeout_ms} ms"
+                    await db.write(invocations.end_invocation, invocation_id, error=(TIMEOUT, message))
                     invocation = await db.read(invocations.get_invocation, invocation_id)
                     break
                 try:

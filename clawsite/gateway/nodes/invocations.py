@@ -1,4 +1,4 @@
-"""The life of one command for a node, in rows: asked, sent once, ended once. Who sends and who waits is in `nodes.desk`."""
+"""Node invocations in the database: created, sent once, ended once. `nodes.connected` sends them and waits for results."""
 
 import json
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ UNAVAILABLE = "UNAVAILABLE"
 
 @dataclass(frozen=True, slots=True)
 class InvocationRequest:
-    """What somebody wants a node to do."""
+    """A command for a node, as requested."""
 
     command: str
     params_json: str | None
@@ -42,61 +42,61 @@ class InvocationRequest:
 
 
 def check_command(device: Device, command: str) -> None:
-    """It must be declared by the node and allowed by a person."""
+    """Raise InvalidRequest unless the node declares the command and it is allowed."""
     if command not in device.declared.get("commands", []):
         raise InvalidRequest(f"node command not declared: {command[:200]}; the node offers {_list_commands(device.declared)}")
     if command not in device.allowed_commands:
-        raise InvalidRequest(f"node command not allowed: {command[:200]}; somebody who may pair devices can allow it by node.allow")
+        raise InvalidRequest(f"node command not allowed: {command[:200]}; a user who may pair devices can allow it with node.allow")
 
 
 def _list_commands(declared: dict[str, Any]) -> str:
     return ", ".join(declared.get("commands", [])) or "none"
 
 
-def find_invocation(user: User, device: Device, asked: InvocationRequest) -> NodeInvocation | None:
-    """What was asked before with this key; CONFLICT when it was something else."""
-    before = NodeInvocation.objects.filter(owner=user, idempotency_key=asked.idempotency_key).first()
-    if before and (before.device_id, before.request_hash) != (device.pk, asked.request_hash):
-        raise Conflict("the idempotencyKey was used for another invocation; choose a new one")
-    return before
+def find_invocation(user: User, device: Device, request: InvocationRequest) -> NodeInvocation | None:
+    """Find the invocation with this idempotency key; CONFLICT if it was a different one."""
+    existing = NodeInvocation.objects.filter(owner=user, idempotency_key=request.idempotency_key).first()
+    if existing and (existing.device_id, existing.request_hash) != (device.pk, request.request_hash):
+        raise Conflict("the idempotencyKey was used for a different invocation; use a new one")
+    return existing
 
 
 @transaction.atomic
-def create_invocation(user: User, device: Device, asked: InvocationRequest) -> NodeInvocation:
-    """Store it, and say that it waits to be sent. The same key again finds the first."""
+def create_invocation(user: User, device: Device, request: InvocationRequest) -> NodeInvocation:
+    """Store an invocation and announce it for sending. A repeated idempotency key returns the first one."""
     now = timezone.now()
     NodeInvocation.objects.filter(owner=user, created_at__lt=now - RETENTION).delete()
     invocation, created = NodeInvocation.objects.get_or_create(
         owner=user,
-        idempotency_key=asked.idempotency_key,
+        idempotency_key=request.idempotency_key,
         defaults={
             "device": device,
-            "command": asked.command,
-            "params_json": asked.params_json or "",
-            "request_hash": asked.request_hash,
-            "timeout_ms": asked.timeout_ms,
-            "expires_at": now + timedelta(milliseconds=asked.timeout_ms),
+            "command": request.command,
+            "params_json": request.params_json or "",
+            "request_hash": request.request_hash,
+            "timeout_ms": request.timeout_ms,
+            "expires_at": now + timedelta(milliseconds=request.timeout_ms),
         },
     )
     if not created:
-        find_invocation(user, device, asked)
+        find_invocation(user, device, request)
         return invocation
     audit_log.record(
         "node.invoked",
         actor=acting.actor_for_user(user),
         subject=audit_subject(device),
         owner=device.owner_id,
-        command=asked.command,
+        command=request.command,
         invocation=str(invocation.pk),
-        request=asked.request_hash[:16],
+        request=request.request_hash[:16],
     )
-    told = {"k": "node-invoke", "id": str(invocation.pk), "device": device.pk}
-    transaction.on_commit(lambda: bus.publish(told))
+    message = {"k": "node-invoke", "id": str(invocation.pk), "device": device.pk}
+    transaction.on_commit(lambda: bus.publish(message))
     return invocation
 
 
 def claim_invocation(invocation_id: str) -> NodeInvocation | None:
-    """Mark it as sent; of all processes that have a socket of the node one gets it, and it is never given out again."""
+    """Mark an invocation as sent. Only one process can claim it, once."""
     waiting = NodeInvocation.objects.filter(pk=UUID(invocation_id), expires_at__gt=timezone.now())
     if not waiting.filter(status__in=NodeInvocation.ENTERED_FROM[Status.SENT]).update(status=Status.SENT, sent_at=timezone.now()):
         return None
@@ -104,7 +104,7 @@ def claim_invocation(invocation_id: str) -> NodeInvocation | None:
 
 
 def list_unsent(device_pks: list[int]) -> list[tuple[str, int]]:
-    """What the bus may have lost: (invocation, device) that nobody has sent yet."""
+    """Return (invocation, device) of those not sent yet, in case the bus lost a message."""
     rows = NodeInvocation.objects.filter(device__in=device_pks, status=Status.PENDING, expires_at__gt=timezone.now())
     return [(str(pk), device) for pk, device in rows.order_by("created_at").values_list("pk", "device_id")[:100]]
 
@@ -118,7 +118,7 @@ def end_invocation(
     error: tuple[str, str] | None = None,
     actor: Actor = acting.SYSTEM,
 ) -> bool:
-    """Store how it ended; False when it had ended already, or is not this device's."""
+    """Store the result. Return False if the invocation has already ended or belongs to another device."""
     try:
         pk = UUID(invocation_id)
     except ValueError:
@@ -142,8 +142,8 @@ def end_invocation(
         invocation=invocation_id,
         **outcome,
     )
-    told = {"k": "node-result", "id": invocation_id}
-    transaction.on_commit(lambda: bus.publish(told))
+    notice = {"k": "node-result", "id": invocation_id}
+    transaction.on_commit(lambda: bus.publish(notice))
     return True
 
 

@@ -1,4 +1,4 @@
-"""What a node says, as text and as JSON, and whether a result of it fits into one answer."""
+"""Node results as text and as JSON, and whether they fit into one response."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from typing_extensions import TypedDict
 
 from clawsite.gateway.protocol import limits
 
-MAX_RESULT_BYTES = limits.MAX_REPLY_BYTES - (4 << 10)  # the rest of the answer are short names
+MAX_RESULT_BYTES = limits.MAX_REPLY_BYTES - (4 << 10)  # the rest is for the other, short fields
 RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
-TOO_LARGE_MESSAGE = f"the result is too large; {MAX_RESULT_BYTES >> 10} KiB of JSON fit into an answer"
+TOO_LARGE_MESSAGE = f"the result exceeds {MAX_RESULT_BYTES >> 10} KiB of JSON"
 
 
 class NodeResult(TypedDict):
@@ -29,7 +29,7 @@ def parse_payload(text: str) -> Any:
 
 
 def to_wire(text: str) -> NodeResult:
-    """In both forms; only as JSON where both would be too large."""
+    """Return both forms; only `payload` if both would be too large."""
     result = NodeResult(payload=parse_payload(text), payloadJSON=text or None)
     if result["payload"] is not None and _size(result) > MAX_RESULT_BYTES:
         result["payloadJSON"] = None
@@ -37,7 +37,7 @@ def to_wire(text: str) -> NodeResult:
 
 
 def fits_reply(text: str) -> bool:
-    """Measured as it will be sent: a text within a text is longer than itself, and a number can be."""
+    """Whether the result fits. Measured as it will be sent, because nested JSON text gets longer by escaping."""
     return len(text) <= MAX_RESULT_BYTES and _size(to_wire(text)) <= MAX_RESULT_BYTES
 
 

@@ -1,4 +1,4 @@
-"""Questions about commands as OpenClaw's clients draw them: what would run, and how it ended. The same facts, another shape."""
+"""Approval requests in the form of OpenClaw's clients: what would run, and the decision."""
 
 from typing import Any, Literal, NotRequired, cast
 
@@ -23,7 +23,7 @@ class Presentation(TypedDict):
 
 
 class Resolver(TypedDict):
-    """A person is a `device` with their name, the clock and whatever ended the run are the `system`."""
+    """Who closed the request: a person is a `device` with their username; a timeout or the end of the run is the `system`."""
 
     kind: Literal["device", "system"]
     id: NotRequired[str]
@@ -35,7 +35,7 @@ class Source(TypedDict):
 
 
 class ApprovalSnapshot(TypedDict):
-    """A question. A closed one has the properties from `resolvedAtMs` on; what was allowed for a while is told as allow-once."""
+    """An approval request. Closed ones have the properties from `resolvedAtMs` on; a limited grant is reported as allow-once."""
 
     id: str
     urlPath: str
@@ -51,8 +51,8 @@ class ApprovalSnapshot(TypedDict):
 
 
 def to_snapshot(approval: Approval, session_key: str | None) -> ApprovalSnapshot:
-    """`session_key` is how whoever is told knows its session; None where it has none."""
-    told = ApprovalSnapshot(
+    """`session_key` is the recipient's key of the session; None if there is no session."""
+    snapshot = ApprovalSnapshot(
         id=str(approval.pk),
         urlPath=f"/approvals/{approval.pk}/",
         createdAtMs=clock.to_ms(approval.created_at),
@@ -67,27 +67,31 @@ def to_snapshot(approval: Approval, session_key: str | None) -> ApprovalSnapshot
         status="pending",
     )
     if approval.status == Status.PENDING or approval.decided_at is None:
-        return told
-    told["resolvedAtMs"] = clock.to_ms(approval.decided_at)
-    told["source"] = Source()
+        return snapshot
+    snapshot["resolvedAtMs"] = clock.to_ms(approval.decided_at)
+    snapshot["source"] = Source()
     if approval.agent:
-        told["source"]["agentId"] = approval.agent
+        snapshot["source"]["agentId"] = approval.agent
     if session_key:
-        told["source"]["sessionKey"] = session_key
-    told["resolver"] = Resolver(kind="system")
+        snapshot["source"]["sessionKey"] = session_key
+    snapshot["resolver"] = Resolver(kind="system")
     match approval.status:
         case Status.EXPIRED:
-            told["status"], told["reason"] = "expired", "timeout"
+            snapshot["status"], snapshot["reason"] = "expired", "timeout"
         case Status.VOID:
-            told["status"], told["reason"] = "cancelled", "run-aborted"
+            snapshot["status"], snapshot["reason"] = "cancelled", "run-aborted"
         case Status.DENIED:
-            told["status"], told["reason"], told["decision"] = "denied", "user", "deny"
+            snapshot["status"], snapshot["reason"], snapshot["decision"] = "denied", "user", "deny"
         case _:
             always = approval.decision == Approval.Decision.ALWAYS
-            told["status"], told["reason"], told["decision"] = "allowed", "user", "allow-always" if always else "allow-once"
-    if approval.decided_by and told["reason"] == "user":
-        told["resolver"] = Resolver(kind="device", id=approval.decided_by.get_username())
-    return told
+            snapshot["status"], snapshot["reason"], snapshot["decision"] = (
+                "allowed",
+                "user",
+                "allow-always" if always else "allow-once",
+            )
+    if approval.decided_by and snapshot["reason"] == "user":
+        snapshot["resolver"] = Resolver(kind="device", id=approval.decided_by.get_username())
+    return snapshot
 
 
 def snapshot_for(user: User, approval: Approval) -> ApprovalSnapshot:
@@ -95,7 +99,7 @@ def snapshot_for(user: User, approval: Approval) -> ApprovalSnapshot:
 
 
 class ApprovalReplay(TypedDict):
-    """The open questions of one session, oldest first; `truncated`: there are more."""
+    """The pending approval requests of one session, oldest first. `truncated` is true if there are more."""
 
     sessionKey: str
     updatedAtMs: int
@@ -105,18 +109,18 @@ class ApprovalReplay(TypedDict):
 
 def build_replay(user: User, session: Session) -> ApprovalReplay:
     key = session.key_for(user.pk)
-    waiting = Approval.objects.for_user(user).filter(session=session, status=Status.PENDING).order_by("created_at", "id")
-    found = list(waiting[: MAX_OPEN + 1])
+    pending = Approval.objects.for_user(user).filter(session=session, status=Status.PENDING).order_by("created_at", "id")
+    approvals = list(pending[: MAX_OPEN + 1])
     return ApprovalReplay(
         sessionKey=key,
         updatedAtMs=clock.now_ms(),
-        approvals=[to_snapshot(approval, key) for approval in found[:MAX_OPEN]],
-        truncated=len(found) > MAX_OPEN,
+        approvals=[to_snapshot(approval, key) for approval in approvals[:MAX_OPEN]],
+        truncated=len(approvals) > MAX_OPEN,
     )
 
 
 def build_session_event(approval: Approval, session_key: str) -> dict[str, Any]:
-    """The event `session.approval` about a question as it is now."""
-    told = to_snapshot(approval, session_key)
-    phase = "pending" if told["status"] == "pending" else "terminal"
-    return {"sessionKey": session_key, "updatedAtMs": clock.now_ms(), "phase": phase, "approval": told}
+    """Build the event `session.approval` with the current state of an approval request."""
+    snapshot = to_snapshot(approval, session_key)
+    phase = "pending" if snapshot["status"] == "pending" else "terminal"
+    return {"sessionKey": session_key, "updatedAtMs": clock.now_ms(), "phase": phase, "approval": snapshot}

@@ -1,19 +1,22 @@
-"""What a conversation says about the commands of its tool calls: questions open or answered, refusals that could be mended."""
+"""Approval requests in messages and responses: those of a session's tool calls, and denials that a rule could prevent."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NotRequired
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
+from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.protocol.session_events import ApprovalFacts
 from clawsite.infra import clock
-from clawsite.infra.errors import NotFound
+from clawsite.infra.errors import Conflict, NotFound
 from sessions_app.models import Session
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.allowed_by import describe_granted
 from tools_app.approvals.approvers import Quorum, find_quorum, find_quorums, why_may_not_approve
+from tools_app.approvals.grants import GrantTerms
 from tools_app.approvals.supervise import NO_RULE_CODE, is_undecided
 from tools_app.exec.rules import rules_for
 from tools_app.models import Approval
@@ -21,26 +24,28 @@ from tools_app.models.approval import ApprovalQuerySet
 
 
 def add_approvals(session: Session, messages: Sequence[dict[str, Any]]) -> None:
-    """Put them into the messages whose calls they are about. Call ids are unique in a run, not in a session."""
+    """Add approval requests to the messages with their tool calls. Call IDs are unique in a run, not in a session."""
     calls = [(message, block["id"]) for message in messages for block in _list_calls(message)]
     if not calls:
         return
-    found = Approval.objects.filter(session=session, call_id__in={call for _message, call in calls}).select_related(
+    rows = Approval.objects.filter(session=session, call_id__in={call for _message, call in calls}).select_related(
         "decided_by", "run"
     )
-    found = found.prefetch_related("grants")
-    # The last one counts: a question that became void may have been asked anew.
-    asked = {(row.run.run_id if row.run else None, row.call_id): row for row in found.defer("plan", "shown").order_by("created_at")}
+    rows = rows.prefetch_related("grants")
+    # The last one counts: a canceled request may have been made again.
+    by_call = {
+        (row.run.run_id if row.run else None, row.call_id): row for row in rows.defer("plan", "shown").order_by("created_at")
+    }
     for message, call in calls:
-        if row := asked.get((message.get("runId"), call)):
+        if row := by_call.get((message.get("runId"), call)):
             message.setdefault("approvals", {})[call] = to_approval_facts(row)
 
 
 def add_enable_offers(session: Session, messages: Sequence[dict[str, Any]]) -> None:
-    """Mark the refusals for want of a rule, as long as there is none: an operator could let the agent ask."""
-    refused = [message for message in messages if message.get("details", {}).get("code") == NO_RULE_CODE]
-    if refused and is_undecided(rules_for(session.agent, str(session.pk))):
-        for message in refused:
+    """Mark denials due to a missing exec rule while there is still none: an operator could let the agent request commands."""
+    denied = [message for message in messages if message.get("details", {}).get("code") == NO_RULE_CODE]
+    if denied and is_undecided(rules_for(session.agent, str(session.pk))):
+        for message in denied:
             message["letAsk"] = True
 
 
@@ -61,12 +66,12 @@ def _list_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     return [block for block in message["content"] if block.get("type") == "toolCall"]
 
 
-DECISIONS = ("allow-once", "allow-always", "deny")  # those that OpenClaw's clients know
-MAX_OPEN = 50  # told with the state of one session
+DECISIONS = ("allow-once", "allow-always", "deny")  # those known to OpenClaw's clients
+MAX_OPEN = 50  # sent with the state of one session
 
 
 class Asked(TypedDict):
-    """What would run, in the words of OpenClaw's clients. `command` is the whole line; nothing of it is left out."""
+    """What would run, in OpenClaw's form. `command` is always the complete line."""
 
     command: str
     cwd: str | None
@@ -80,7 +85,7 @@ class Asked(TypedDict):
 
 
 class ApprovalRecord(TypedDict):
-    """A question. `may` lists the answers that are possible, `whyNot` says why you cannot give one; `why` are the agent's words."""
+    """An approval request. `may` lists the possible decisions, `whyNot` says why you can't decide; `why` is the agent's reason."""
 
     id: str
     commandText: str
@@ -93,7 +98,7 @@ class ApprovalRecord(TypedDict):
     requester: str
     planHash: str
     executables: list[dict[str, Any]]
-    scripts: list[dict[str, str]]  # files whose content it would run, each with the SHA-256 of that
+    scripts: list[dict[str, str]]  # files whose content it would run, each with its SHA-256
     parts: list[dict[str, Any]]
     reasons: list[dict[str, str]]
     writes: list[str]
@@ -112,7 +117,7 @@ class ApprovalRecord(TypedDict):
 
 
 def to_record(approval: Approval, user: User, quorum: Quorum | None = None) -> ApprovalRecord:
-    """As this account sees it. `quorum`: what it wants now, where that is known already."""
+    """Build the record as this account sees it. Pass `quorum` if it was already read."""
     plan, shown = approval.plan, approval.shown
     quorum = quorum or find_quorum(approval)
     record = ApprovalRecord(
@@ -165,18 +170,18 @@ def to_request(approval: Approval, user_pk: int) -> Asked:
 
 
 def list_open_records(user: User, *, limit: int, session: Session | None = None) -> list[ApprovalRecord]:
-    """What waits, oldest first: all of it, or in one session."""
-    waiting = Approval.objects.for_user(user).filter(status=Approval.Status.PENDING)
+    """Return pending approval requests, oldest first: all, or those of one session."""
+    pending = Approval.objects.for_user(user).filter(status=Approval.Status.PENDING)
     if session is not None:
-        waiting = waiting.filter(session=session)
-    return list_records(user, waiting.order_by("created_at", "id"), limit=limit)
+        pending = pending.filter(session=session)
+    return list_records(user, pending.order_by("created_at", "id"), limit=limit)
 
 
-def list_records(user: User, found: ApprovalQuerySet, *, limit: int) -> list[ApprovalRecord]:
-    related = found.select_related("session", "run", "requester", "decided_by").prefetch_related("votes__user")
+def list_records(user: User, approvals: ApprovalQuerySet, *, limit: int) -> list[ApprovalRecord]:
+    related = approvals.select_related("session", "run", "requester", "decided_by").prefetch_related("votes__user")
     rows = list(related[:limit])
-    wanted = find_quorums(rows)
-    return [to_record(approval, user, wanted[approval.pk]) for approval in rows]
+    quorums = find_quorums(rows)
+    return [to_record(approval, user, quorums[approval.pk]) for approval in rows]
 
 
 def find_record(user: User, approval_id: str) -> ApprovalRecord:
@@ -186,8 +191,56 @@ def find_record(user: User, approval_id: str) -> ApprovalRecord:
 
 @contextlib.contextmanager
 def openclaw_errors() -> Iterator[None]:
-    """OpenClaw's clients tell by these words that a question is gone, and take it off their screen."""
+    """Raise NotFound with the message by which OpenClaw's clients recognize a closed request and remove it."""
     try:
         yield
     except NotFound as error:
         raise NotFound("unknown or expired approval id", details={"reason": "APPROVAL_NOT_FOUND"}) from error
+
+
+Reason = Annotated[str, Field(max_length=approval_requests.MAX_REASON_LENGTH)]
+
+
+class ForHowLong(Params):
+    """At least one of `seconds` (60 to 28800) and `uses` (1 to 100); in this session, for the agent, or in the directory."""
+
+    seconds: int | None = None
+    uses: int | None = None
+    scope: Literal["session", "agent", "directory"] = "session"
+
+
+class Answer(Params):
+    """`planHash` is that of the plan you saw: with it, an answer to anything else is refused. `for` goes with allow-for."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "reviewer": "who is signed in decides, nobody in another's name",
+        "grantExpiresInDays": "use allow-for and `for`; what is allowed always lasts 90 days",
+    }
+
+    decision: Literal["allow-once", "allow-for", "allow-always", "deny"]
+    reason: Reason = ""
+    plan_hash: str | None = Field(None, max_length=64)
+    for_: ForHowLong | None = Field(None, alias="for")
+
+
+def decide_and_read(user: User, approval_id: str, answer: Answer) -> ApprovalRecord:
+    """The question after an answer that counted, or that was the one it has already."""
+    decide(user, approval_id, answer)
+    return find_record(user, approval_id)
+
+
+def decide(user: User, approval_id: str, answer: Answer) -> bool:
+    """Answer a question; False when it has this answer of this person already."""
+    wish = GrantTerms(answer.for_.scope, answer.for_.seconds, answer.for_.uses) if answer.for_ else None
+    decision, seen = answer.decision, answer.plan_hash
+    try:
+        with openclaw_errors():
+            approval_requests.resolve_approval(
+                approval_id, by=user, decision=decision, reason=answer.reason, terms=wish, seen_hash=seen
+            )
+    except Conflict as late:
+        told = late.details or {}
+        if (told.get("decision"), told.get("decidedBy")) != (decision, user.get_username()):
+            raise
+        return False
+    return True

@@ -1,7 +1,7 @@
-"""One run as a chat client sees it: the answer growing, then final, aborted or error. Pure; the clock is handed in.
+"""Convert a run's events to `chat` payloads: deltas of the answer, then final, aborted or error. Pure; the clock is a parameter.
 
-Every chat delta repeats the whole text so far, so that a client may miss any of them; pacing keeps those bytes bounded.
-Nothing is lost by it: what waits is sent before the run's last word.
+Every delta repeats the whole text so far, so that a client can miss any of them; throttling limits the bytes. No text is lost:
+a pending delta is sent before the run's last payload.
 """
 
 from typing import Any
@@ -9,26 +9,26 @@ from typing import Any
 Payload = dict[str, Any]
 
 DELTA_INTERVAL_SECONDS = 0.075
-# Long answers are repeated less often, so that no run costs a client more than this.
+# Long answers are sent less often, so that no run exceeds this rate.
 BYTES_PER_SECOND = 256 << 10
 
 ERROR_KINDS = {"timeout": "timeout", "rate_limit": "rate_limit", "context_overflow": "context_length"}
 
 
 class ChatEventBuilder:
-    """Feed it a run's events in order; it answers with the `chat` payloads that are due."""
+    """Takes a run's events in order and returns the `chat` payloads that are due."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.text = ""
-        self.due: float | None = None  # when `flush` should be called, if something waits
-        self.timed = False  # whether somebody has set a timer for it
+        self.due: float | None = None  # when `flush` should be called, if a delta is pending
+        self.timed = False  # whether a timer for it is set
         self.ended = False
         self._message_id = ""
-        self._message: Payload | None = None  # the last one that was stored
+        self._message: Payload | None = None  # the last stored message
         self._seq = 0
         self._ts = 0
-        self._sent = 0  # how much of the text clients have
+        self._sent = 0  # characters of the text that were sent
         self._sent_at = float("-inf")
         self._replace = False
 
@@ -44,12 +44,12 @@ class ChatEventBuilder:
         return []
 
     def catch_up(self, event: Payload) -> None:
-        """Feed an event whose payloads clients have had, or do without."""
+        """Feed an event whose payloads need not be sent."""
         self.feed(event, float("-inf"))
         self._sent, self._replace, self.due = len(self.text), False, None
 
     def flush(self, now: float) -> list[Payload]:
-        """Send what waits."""
+        """Return the pending delta, if any."""
         if self.due is None:
             return []
         self.due = None
@@ -73,7 +73,7 @@ class ChatEventBuilder:
         return []
 
     def _begin(self, message_id: str) -> None:
-        """Another message, or another attempt at the same one: what clients show is no longer its beginning."""
+        """Start another message, or another attempt at the same one. The next delta replaces what clients show."""
         self._replace = self._replace or self._sent > 0
         self._message_id, self._message, self.text, self._sent = message_id, None, "", 0
 

@@ -1,4 +1,4 @@
-"""The events about devices and nodes: shapes only. The table of all events is in events.py."""
+"""Payload types of events about devices and nodes. `events.py` lists all events."""
 
 from typing import Any, Literal, NotRequired
 
@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 
 class PairRequested(TypedDict):
-    """A device asks to be known. Sent to those who may decide about it: who may pair devices, for this account."""
+    """A device requests pairing. Sent to users who may decide about it: those who may pair devices for this account."""
 
     requestId: str
     deviceId: str
@@ -15,7 +15,7 @@ class PairRequested(TypedDict):
     roles: list[str]
     scopes: list[str]
     reason: Literal["not-paired", "role-upgrade", "scope-upgrade"]
-    account: str | None  # whose credential came with it
+    account: str | None  # whose credentials the device presented
     isRepair: bool
     ts: int
     expiresAtMs: int
@@ -27,20 +27,20 @@ class PairRequested(TypedDict):
     clientId: NotRequired[str]
     clientMode: NotRequired[str]
     version: NotRequired[str]
-    commands: NotRequired[list[str]]  # of a node, as the rest
+    commands: NotRequired[list[str]]  # this and the following for nodes only
     caps: NotRequired[list[str]]
     permissions: NotRequired[dict[str, bool]]
     pathEnv: NotRequired[str]
 
 
 class NodePairRequested(PairRequested):
-    """The same, when the device asks to be a node."""
+    """A device requests pairing as a node."""
 
     nodeId: str
 
 
 class PairResolved(TypedDict):
-    """Somebody has decided."""
+    """A pairing request was approved or denied."""
 
     requestId: str
     deviceId: str
@@ -49,13 +49,13 @@ class PairResolved(TypedDict):
 
 
 class NodePairResolved(PairResolved):
-    """The same about a node."""
+    """A node's pairing request was approved or denied."""
 
     nodeId: str
 
 
 class InvokeRequest(TypedDict):
-    """For a node only: what it is asked to do. It answers with `node.invoke.result` and the same id. It is sent once."""
+    """For nodes only: a command to run. The node responds with `node.invoke.result` and the same ID. It is sent once."""
 
     id: str
     nodeId: str
@@ -66,7 +66,7 @@ class InvokeRequest(TypedDict):
 
 
 class NodeBroadcast(TypedDict):
-    """For nodes only: something that their owner tells them. Nobody waits for an answer."""
+    """For nodes only: a message from their owner. No response is expected."""
 
     event: str
     ts: int
@@ -75,7 +75,7 @@ class NodeBroadcast(TypedDict):
 
 
 class NodeEvent(TypedDict):
-    """Something a node reports by itself. Sent to its owner's connections that are there; it is not stored."""
+    """An event reported by a node. Sent to its owner's current connections; it is not stored."""
 
     nodeId: str
     event: str

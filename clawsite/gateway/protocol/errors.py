@@ -1,4 +1,4 @@
-"""Errors on the wire: which code a failure has, and why a connection is closed."""
+"""Errors on the wire: error codes and close codes."""
 
 import logging
 import secrets
@@ -12,21 +12,21 @@ from clawsite.infra.errors import ClawError, Unavailable
 
 log = logging.getLogger(__name__)
 
-# Every code an error frame can have, with what the caller should make of it. docs/protocol.md prints this table.
+# Every code an error frame can have, with its meaning. docs/protocol.md includes this table.
 CODES = {
-    "INVALID_REQUEST": "Wrong shape, wrong value, unknown method, or failed authentication. Sending it again will not help.",
-    "NOT_PAIRED": "The device is not known, or not in this role: somebody has to approve the request `details.requestId`.",
-    "NOT_FOUND": "It does not exist, or not for this account.",
-    "CONFLICT": "The same idempotency key with another body, or a row that has changed since it was read.",
+    "INVALID_REQUEST": "Malformed request, invalid value, unknown method, or failed authentication. Retrying won't help.",
+    "NOT_PAIRED": "The device is not paired, or not in this role. The pairing request `details.requestId` must be approved.",
+    "NOT_FOUND": "It does not exist, or this account can't see it.",
+    "CONFLICT": "The same idempotency key with a different body, or the object has changed since it was read.",
     "FORBIDDEN": "The connection lacks the scope in `details.missingScope`, or the method is for another role.",
     "QUEUE_FULL": "The account has too many unfinished runs.",
-    "AGENT_TIMEOUT": "The run reached its deadline and was ended.",
-    "UNAVAILABLE": "It would work later, or the run failed. Send it again if `retryable` is true, not before `retryAfterMs`.",
+    "AGENT_TIMEOUT": "The run reached its deadline and was stopped.",
+    "UNAVAILABLE": "Temporarily unavailable, or the run failed. If `retryable` is true, retry after `retryAfterMs`.",
 }
 
 
 class CloseCode(IntEnum):
-    """The codes with which the server closes a socket."""
+    """Codes with which the server closes a socket."""
 
     PROTOCOL = 1002
     POLICY = 1008
@@ -41,22 +41,22 @@ class CloseCode(IntEnum):
 
 
 _MEANINGS = {
-    CloseCode.PROTOCOL: "No protocol version in common.",
+    CloseCode.PROTOCOL: "No common protocol version.",
     CloseCode.POLICY: (
-        "Bad first frame, failed authentication, foreign origin, a device that is not paired, no `connect` in time, "
-        "a client that reads too slowly."
+        "Invalid first frame, failed authentication, disallowed origin, unpaired device, no `connect` in time, or a client that "
+        "reads too slowly."
     ),
     CloseCode.TOO_BIG: "A frame larger than allowed: 64 KiB before `connect`, `policy.maxPayload` after it.",
-    CloseCode.RESTART: "The process ends, or the database was restored. Connect again; runs go on.",
-    CloseCode.TRY_LATER: "The database cannot be reached. Connect again after `retryAfterMs`.",
+    CloseCode.RESTART: "The process is stopping, or the database was restored. Reconnect; runs continue.",
+    CloseCode.TRY_LATER: "The database is unavailable. Reconnect after `retryAfterMs`.",
     CloseCode.AUTH_CHANGED: (
-        "Signed out, token revoked or expired, device revoked, or account closed. Do not connect again with the same credential."
+        "Signed out, token revoked or expired, device revoked, or account disabled. Don't reconnect with the same credentials."
     ),
 }
 
 
 class ErrorWithPayload(ClawError):
-    """A failure whose error frame also carries a payload, such as the end of a failed run."""
+    """An error whose frame also has a payload, such as the end of a failed run."""
 
     def __init__(self, code: str, message: str, payload: dict[str, Any]) -> None:
         super().__init__(message)
@@ -83,7 +83,7 @@ def error_shape(
 
 
 def describe_error(error: Exception, *, method: str) -> dict[str, Any]:
-    """The error frame's `error` for whatever a handler raised. What nobody can explain is a bug: logged, and told by reference."""
+    """Build the error frame's `error`. An unexpected exception is a bug: it is logged, and the client gets a reference."""
     if isinstance(error, DatabaseError):
         error = db.to_claw_error(error) or error
     if isinstance(error, ClawError):

@@ -1,4 +1,4 @@
-"""Committed events as clients read them: one event of the log becomes one or two frames, in one or both dialects. Pure."""
+"""Convert committed log events to frames: one event becomes one or two frames, in one or both dialects. Pure."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -7,12 +7,12 @@ from clawsite.gateway.protocol.frames import Dialect, EncodedEvent, encode_event
 
 Payload = dict[str, Any]
 
-TOOL_EVENTS = "tool-events"  # the capability a client of protocol 3 or 4 declares to be told about tools
+TOOL_EVENTS = "tool-events"  # the capability that clients of protocols 3 and 4 declare to get tool events
 
 
 @dataclass(frozen=True, slots=True)
 class SessionName:
-    """How its owner's clients know a session, whose key is unique among theirs. Others call it by `shared_key`."""
+    """How the owner's clients identify a session. Other users' clients use `make_shared_key`."""
 
     id: str
     key: str
@@ -20,7 +20,7 @@ class SessionName:
 
 @dataclass(slots=True)
 class OutgoingEvent:
-    """An event for many connections, encoded at most once per dialect. A dialect without a payload is not told."""
+    """An event for many connections, encoded at most once per dialect. It is not sent to a dialect without a payload."""
 
     event: str
     modern: Payload | None
@@ -39,13 +39,13 @@ class OutgoingEvent:
         return self._encoded[dialect]
 
     def about(self, key: str) -> "OutgoingEvent":
-        """The same for somebody who knows the session by another key."""
+        """Return the same event with another session key, for users other than the owner."""
         modern, classic = ({**payload, "sessionKey": key} if payload else None for payload in (self.modern, self.classic))
         return replace(self, modern=modern, classic=classic, _encoded={})
 
 
 def to_outgoing(event: Payload, session: SessionName) -> list[OutgoingEvent]:
-    """An event of the log. Those of a run are `agent` events; those of the session alone are `session` events."""
+    """Convert a log event. Events of a run become `agent` events; those without a run become `session` events."""
     if event["runId"] is None:
         payload = {
             "sessionKey": session.key,
@@ -67,19 +67,19 @@ def to_outgoing(event: Payload, session: SessionName) -> list[OutgoingEvent]:
     }
     classic = payload
     if event["stream"] == "assistant" and "delta" in event["data"]:
-        classic = {**payload, "delta": event["data"]["delta"]}  # where protocol 1 looks for it
+        classic = {**payload, "delta": event["data"]["delta"]}  # where protocol 1 clients expect it
     about_tools = event["stream"] in ("tool", "toolcall")
-    told = [OutgoingEvent("agent", payload, classic, classic_version=event["cursor"], needs=TOOL_EVENTS if about_tools else "")]
+    outgoing = [OutgoingEvent("agent", payload, classic, classic_version=event["cursor"], needs=TOOL_EVENTS if about_tools else "")]
     if event["stream"] == "tool":
-        told.append(OutgoingEvent("tool", None, _to_tool_event(event, session), classic_version=event["cursor"]))
+        outgoing.append(OutgoingEvent("tool", None, _to_tool_event(event, session), classic_version=event["cursor"]))
     if event["stream"] == "compaction":
         operation = _to_operation(event, session)
-        told.append(OutgoingEvent("session.operation", operation, operation, classic_version=event["cursor"]))
-    return told
+        outgoing.append(OutgoingEvent("session.operation", operation, operation, classic_version=event["cursor"]))
+    return outgoing
 
 
 def _to_operation(event: Payload, session: SessionName) -> Payload:
-    """OpenClaw's event for what is done to a session as a whole. The run that does it names it."""
+    """Build OpenClaw's event for an operation on a whole session. Its ID is the run's."""
     data = event["data"]
     payload = {
         "operationId": event["runId"],
@@ -96,7 +96,7 @@ def _to_operation(event: Payload, session: SessionName) -> Payload:
 
 
 def _to_tool_event(event: Payload, session: SessionName) -> Payload:
-    """Protocol 1's own event about a tool: the same facts, with a status of its own."""
+    """Build protocol 1's tool event: the same data, with a `status`."""
     data = dict(event["data"])
     phase = data.pop("phase")
     status = {"waiting": "update", "decided": "update"}.get(phase, phase)
@@ -119,7 +119,7 @@ def to_chat_outgoing(payload: Payload, session: SessionName) -> OutgoingEvent:
 
 
 def to_injected_outgoing(event: Payload, session: SessionName) -> list[OutgoingEvent]:
-    """Words put into a transcript without a run are shown as an answer that is final at once."""
+    """Convert a message injected into a transcript without a run to a final answer."""
     data = event["data"]
     if data.get("change") != "injected" or not data.get("message"):
         return []
@@ -129,7 +129,7 @@ def to_injected_outgoing(event: Payload, session: SessionName) -> list[OutgoingE
 
 
 def to_replayed_payload(event: Payload, session: SessionName, dialect: Dialect) -> Payload:
-    """An event of the log in an answer instead of a frame of its own: without a connection's seq."""
+    """Convert a log event to be included in a response instead of a separate frame: without the connection's seq."""
     first = to_outgoing(event, session)[0]
     frame: Payload = {"type": "event", "event": first.event}
     if dialect == "classic":

@@ -1,6 +1,6 @@
-"""The events clients are sent, all of them: names and shapes, for the published schema and docs/protocol.md. Nothing is sent here.
+"""All events sent to clients: names and payload types, for the published schema and docs/protocol.md. Nothing is sent here.
 
-Those about sessions and devices are described in files of their own; the rest is here.
+Payloads about sessions and devices are in separate modules; the rest is here.
 """
 
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ from clawsite.gateway.protocol.session_events import (
 
 
 class Challenge(TypedDict):
-    """Sent at once when the socket opens, without a seq."""
+    """Sent immediately when the socket opens, without a seq."""
 
     nonce: str
     ts: int
 
 
 class ApprovalRequested(TypedDict):
-    """People are asked about a command. Sent to those who may approve; exec.approval.get has all there is to see."""
+    """A command needs approval. Sent to those who may approve; exec.approval.get returns all details."""
 
     id: str
     request: dict[str, Any]
@@ -46,13 +46,13 @@ class ApprovalRequested(TypedDict):
 
 
 class ApprovalChanged(ApprovalRequested):
-    """An open question changed: one of two people agreed, it was left open for longer, or it is about to expire."""
+    """A pending approval request changed: one of several approvers agreed, it was extended, or it is about to expire."""
 
     change: Literal["voted", "extended", "expiring"]
 
 
 class ApprovalResolved(TypedDict):
-    """A question is closed. `decision` is null where nobody gave one: it expired, or became void."""
+    """An approval request was closed. `decision` is null if it expired or was canceled."""
 
     id: str
     decision: str | None
@@ -64,7 +64,7 @@ class ApprovalResolved(TypedDict):
 
 
 class SessionApproval(TypedDict):
-    """A question of a session that is followed with `includeApprovals`, as it is now: asked, left open for longer, or closed."""
+    """The state of an approval request in a session followed with `includeApprovals`: created, extended or closed."""
 
     sessionKey: str
     updatedAtMs: int
@@ -73,7 +73,7 @@ class SessionApproval(TypedDict):
 
 
 class PresenceEvent(TypedDict):
-    """Who is online. Protocol 1 also gets `id`, `status` and `capabilities` of the client that came or went last."""
+    """Who is online. Protocol 1 also gets `id`, `status` and `capabilities` of the last client that connected or disconnected."""
 
     presence: list[dict[str, Any]]
     id: NotRequired[str]
@@ -83,21 +83,21 @@ class PresenceEvent(TypedDict):
 
 
 class Tick(TypedDict):
-    """Every 15 s. A client that hears nothing for two ticks should connect anew. Protocol 1 also gets `activeSessions`."""
+    """Sent every 15 s. A client that receives nothing for two ticks should reconnect. Protocol 1 also gets `activeSessions`."""
 
     ts: int
     activeSessions: NotRequired[int]
 
 
 class Shutdown(TypedDict):
-    """The process ends; the socket is closed with 1012 after it."""
+    """The process is stopping; the socket is then closed with 1012."""
 
     reason: str
     restartExpectedMs: NotRequired[int | None]
 
 
 class Stop(TypedDict):
-    """Somebody stopped everything, the agent or the run `subject`, and nothing of it goes on until it is resumed."""
+    """A freeze of everything, or of the agent or run `subject`. Work continues only after it is resumed."""
 
     id: int
     scope: Literal["all", "agent", "run"]
@@ -108,14 +108,14 @@ class Stop(TypedDict):
 
 
 class FreezeEvent(TypedDict):
-    """Something was stopped or resumed. Single runs are left out: `panic.status` names those that the caller may see."""
+    """A freeze was set or resumed. Single runs are not included: `panic.status` lists those that the caller can see."""
 
     ts: int
     stopped: list[Stop]
 
 
 class Health(TypedDict, total=False):
-    """The state of the installation, in numbers; also sent as an event every minute. `ok` is false while the database is away."""
+    """The server's state in numbers, also sent as an event every minute. `ok` is false while the database is unavailable."""
 
     ok: bool
     ts: int
@@ -137,8 +137,8 @@ class Health(TypedDict, total=False):
 @dataclass(frozen=True, slots=True)
 class EventType:
     payload: Any
-    droppable: bool = False  # a slow client loses these before it loses its connection
-    roles: tuple[str, ...] = ("operator",)  # whom it is sent to
+    droppable: bool = False  # a slow client misses these before it is disconnected
+    roles: tuple[str, ...] = ("operator",)  # which roles get it
 
 
 EVENTS = {

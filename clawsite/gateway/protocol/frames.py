@@ -1,7 +1,7 @@
-"""The frames of the protocol: how requests are read, and how answers and events are written. Pure: no Django.
+"""Protocol frames: parse requests, encode responses and events. Pure: no Django.
 
-One JSON object per WebSocket text frame. A client written for protocol 1 speaks the classic dialect, clients of 3 and 4
-the modern one; the frames differ only in `stateVersion` and in what some payloads add.
+One JSON object per WebSocket text frame. Clients of protocol 1 use the classic dialect, clients of 3 and 4 the modern one; the
+frames only differ in `stateVersion` and in some payload properties.
 """
 
 from dataclasses import dataclass
@@ -13,17 +13,18 @@ from pydantic.alias_generators import to_camel
 
 from clawsite.infra.bounded_json import count_values
 from clawsite.infra.text import make_storable
+from clawsite.infra.validation import describe_first_error
 
-MAX_VALUES = 300_000  # in a frame: 40 MB and 0.05 s while it is read. The largest frame could bring 9 million empty lists
+MAX_VALUES = 300_000  # per frame: 40 MB and 0.05 s to parse. The largest frame could contain 9 million empty lists
 
-PROTOCOLS = (1, 3, 4)  # 2 was never spoken by anybody
+PROTOCOLS = (1, 3, 4)  # version 2 was never used
 NEWEST_PROTOCOL = PROTOCOLS[-1]
 
 Dialect = Literal["classic", "modern"]
 
 
 def choose_protocol(lowest: int, highest: int) -> int | None:
-    """The newest version inside the client's range that we speak."""
+    """Return the newest supported version in the client's range, or None."""
     return max((version for version in PROTOCOLS if lowest <= version <= highest), default=None)
 
 
@@ -35,7 +36,7 @@ ShortText = Annotated[str, Field(min_length=1, max_length=512)]
 
 
 class Wire(BaseModel):
-    """camelCase outside, snake_case inside. Unknown properties are passed over: newer clients say more than we know."""
+    """camelCase on the wire, snake_case in Python. Unknown properties are ignored, because newer clients may send more."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", strict=True, frozen=True)
 
@@ -45,9 +46,9 @@ def _shorten_text(value: Any) -> str | None:
 
 
 class Request(Wire):
-    """What a client sends. `idempotencyKey` beside `params` is protocol 1's place for it.
+    """A request from a client. Protocol 1 has `idempotencyKey` next to `params`.
 
-    `traceparent` is W3C's: the run that a request starts belongs to that trace. One that is not well-formed is passed over.
+    `traceparent` is W3C's: the run that a request starts belongs to that trace. A malformed one is ignored.
     """
 
     type: Literal["req"]
@@ -58,7 +59,7 @@ class Request(Wire):
     traceparent: Annotated[str | None, BeforeValidator(_shorten_text)] = None
 
     def answered(self) -> "Request":
-        """What a second answer needs of it: the rest, which may be large, is let go."""
+        """Return a copy for the second response, without the params, which may be large."""
         return self.model_copy(update={"params": None})
 
 
@@ -71,7 +72,7 @@ class ErrorShape(Wire):
 
 
 class Response(Wire):
-    """An answer. `agent` gets two with the same id: accepted, and the end of the run."""
+    """A response. `agent` has two with the same ID: accepted, and the end of the run."""
 
     type: Literal["res"] = "res"
     id: str
@@ -81,7 +82,7 @@ class Response(Wire):
 
 
 class Event(Wire):
-    """`seq` counts the events of one connection from 1 without a gap; `connect.challenge` has none."""
+    """An event. `seq` counts the events of one connection from 1 without gaps; `connect.challenge` has none."""
 
     type: Literal["event"] = "event"
     event: str
@@ -91,7 +92,7 @@ class Event(Wire):
 
 
 class Client(Wire):
-    """Who connects, in its own words. Any id is accepted; protocol 1 has no mode."""
+    """The client as it describes itself. Any `id` is accepted; protocol 1 has no `mode`."""
 
     id: ShortText
     version: str = Field("", max_length=128)
@@ -104,16 +105,16 @@ class Client(Wire):
 
 
 class ConnectAuth(Wire):
-    """The secret may stand in either of the first places; a device's own token in the third as well."""
+    """An access token or the gateway token goes in `token` or `password`, a device token also in `deviceToken`."""
 
     token: str | None = Field(None, max_length=4096)
     password: str | None = Field(None, max_length=4096)
     device_token: str | None = Field(None, max_length=4096)
-    bootstrap_token: str | None = Field(None, max_length=4096)  # not used; it may be part of what was signed
+    bootstrap_token: str | None = Field(None, max_length=4096)  # not used, but may be part of the signed text
 
 
 class DeviceProof(Wire):
-    """An Ed25519 key, base64url, and its signature over this connection; docs/devices.md has the line that is signed."""
+    """A base64url Ed25519 key and its signature of this connection; docs/devices.md describes the signed line."""
 
     id: str = Field(max_length=64)
     public_key: str = Field(max_length=64)
@@ -126,7 +127,7 @@ Command = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class ConnectParams(Wire):
-    """`commands`, `permissions` and `pathEnv` are what a node declares of itself."""
+    """Parameters of `connect`. A node declares `commands`, `permissions` and `pathEnv`."""
 
     min_protocol: int = Field(ge=1)
     max_protocol: int = Field(ge=1)
@@ -139,11 +140,11 @@ class ConnectParams(Wire):
     commands: list[Command] = Field(default_factory=list, max_length=256)
     permissions: dict[str, bool] = Field(default_factory=dict, max_length=256)
     path_env: str | None = Field(None, max_length=8192)
-    locale: str | None = None  # of what the client shows, such as zh-CN
+    locale: str | None = None  # of the client's interface, such as zh-CN
 
 
 class BadFrame(Exception):
-    """Not a request. `id` is the frame's own, where one could be read."""
+    """The frame is not a valid request. `id` is the frame's ID if it could be read."""
 
     def __init__(self, message: str, id: str = "invalid") -> None:
         super().__init__(message)
@@ -153,12 +154,12 @@ class BadFrame(Exception):
 
 def parse_request(text: str) -> Request:
     if len(text) > MAX_VALUES and count_values(text.encode(errors="replace"), MAX_VALUES) > MAX_VALUES:
-        raise BadFrame(f"invalid frame: more than {MAX_VALUES} values in it, the most that is taken")
+        raise BadFrame(f"invalid frame: more than {MAX_VALUES} values")
     try:
         value = orjson.loads(text)
     except ValueError as error:  # also a lone surrogate, and nesting deeper than 1,024
         raise BadFrame("invalid frame: not JSON") from error
-    if "\\u0000" in text:  # only then is the whole value walked
+    if "\\u0000" in text:  # only then is it worth walking the whole value
         value = make_storable(value)
     try:
         return Request.model_validate(value)
@@ -167,23 +168,9 @@ def parse_request(text: str) -> Request:
         raise BadFrame(f"invalid frame: {describe_first_error(error)}", id if isinstance(id, str) and id else "invalid") from error
 
 
-def describe_first_error(error: ValidationError) -> str:
-    """The first fault in words: where, and what."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = "/".join(str(part) for part in first["loc"])
-    words = first["msg"][0].lower() + first["msg"][1:]
-    return f"at /{where}: {words}" if where else words
-
-
-def describe_errors(error: ValidationError) -> list[dict[str, str]]:
-    """Every fault, for `details`. The input is not repeated: it may hold a secret."""
-    faults = error.errors(include_url=False, include_context=False, include_input=False)
-    return [{"path": "/" + "/".join(str(part) for part in fault["loc"]), "message": fault["msg"]} for fault in faults[:20]]
-
-
 @dataclass(frozen=True, slots=True)
 class EncodedEvent:
-    """An event written once for everybody: each connection puts its own number between the two halves."""
+    """An event encoded once for all connections: each inserts its own seq between the two halves."""
 
     head: str
     tail: str

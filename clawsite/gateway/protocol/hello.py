@@ -1,4 +1,4 @@
-"""hello-ok, and its form in each protocol. It is made once, with all there is; here it is given to one client. Pure."""
+"""hello-ok and its form in each protocol. It is built once in full, then adapted to the client's dialect here. Pure."""
 
 from typing import Any, Literal, NotRequired
 
@@ -8,7 +8,7 @@ from clawsite.gateway.protocol.events import Health
 from clawsite.gateway.protocol.frames import Dialect
 from sessions_app.sessions.attachments import MAX_INLINE_BYTES
 
-# Of the promises OpenClaw's clients look for, those that hold: models.list says of each model whether it can be used.
+# OpenClaw capabilities that are supported: models.list reports whether each model is available.
 CAPABILITIES = ("published-model-catalog",)
 CLASSIC_ONLY = frozenset({"id", "key", "status", "capabilities"})
 
@@ -71,10 +71,10 @@ class HelloSession(TypedDict):
 
 
 class HelloOk(TypedDict):
-    """`hello-ok`: what the client may do, and how things stand. A node is told no presence, and of the health only `ok`.
+    """`hello-ok`: what the client may do, and the current state. A node gets no presence, and only `ok` of the health.
 
-    Protocol 1 alone has `version`, `caps`, `permissions` and `session`; it has neither `capabilities` among the features nor
-    `attachments` in the policy. `auth` has a `deviceToken` where the device is given one.
+    Only protocol 1 has `version`, `caps`, `permissions` and `session`; it has neither `capabilities` in `features` nor
+    `attachments` in `policy`. `auth` has a `deviceToken` if the device is issued one.
     """
 
     type: Literal["hello-ok"]
@@ -105,7 +105,7 @@ def hello_for_dialect(dialect: Dialect, hello: HelloOk) -> HelloOk:
 
 
 def to_wire_entries(entries: list[dict[str, Any]], dialect: Dialect) -> list[dict[str, Any]]:
-    """Entries as a client reads them. Protocols 3 and 4 have no words for some of it."""
+    """Convert presence entries to the client's dialect. Protocols 3 and 4 don't have some of the properties."""
     if dialect == "classic":
         return entries
     return [{name: value for name, value in entry.items() if name not in CLASSIC_ONLY} for entry in entries]

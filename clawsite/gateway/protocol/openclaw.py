@@ -1,4 +1,4 @@
-"""What a chat is, in the words of OpenClaw's own clients, where these differ from ours. Pure: the same facts, another shape."""
+"""Convert chat data to the form of OpenClaw's clients where it differs. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, cast
@@ -7,11 +7,11 @@ from typing_extensions import TypedDict
 
 from clawsite.gateway.protocol.session_events import Message, SessionMessage
 
-MAX_PENDING = 20  # that their clients take; `total` says how many there are
+MAX_PENDING = 20  # as many as their clients accept; `total` is the full count
 
 
 class InFlightRun(TypedDict):
-    """The run that has the turn, and the answer that it is writing."""
+    """The current run and its answer so far."""
 
     runId: str
     text: str
@@ -27,17 +27,17 @@ class PendingInput(TypedDict):
 
 
 class PendingInputs(TypedDict):
-    """Prompts that wait for their turn."""
+    """Queued prompts."""
 
     items: list[PendingInput]
     total: int
 
 
 def to_in_flight_run(active: Mapping[str, Any]) -> InFlightRun:
-    told = InFlightRun(runId=active["runId"], text=active["text"])
+    run = InFlightRun(runId=active["runId"], text=active["text"])
     if active["startedAt"]:
-        told["startedAt"] = active["startedAt"]
-    return told
+        run["startedAt"] = active["startedAt"]
+    return run
 
 
 def to_pending_inputs(queued: Sequence[Mapping[str, Any]]) -> PendingInputs:
@@ -51,7 +51,7 @@ def _to_pending_input(prompt: Mapping[str, Any]) -> PendingInput:
 
 
 def add_identity(message: dict[str, Any]) -> dict[str, Any]:
-    """The message with its identity where their clients look for it, so that none is shown twice."""
+    """Add the message's identity where OpenClaw's clients expect it, so that none is shown twice."""
     identity = {"id": message["messageId"], "seq": message["position"]}
     if run_id := message.get("runId"):
         identity["runId"] = run_id
@@ -59,8 +59,8 @@ def add_identity(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_session_message(message: dict[str, Any], session: Mapping[str, Any]) -> SessionMessage:
-    """A message of the transcript as the event `session.message` tells it; `session` is its row, with the runs at work."""
-    told = SessionMessage(
+    """Build the payload of `session.message`; `session` is the session's row with its active runs."""
+    payload = SessionMessage(
         sessionKey=session["key"],
         sessionId=session["sessionId"],
         agentId=session["agentId"],
@@ -72,5 +72,5 @@ def to_session_message(message: dict[str, Any], session: Mapping[str, Any]) -> S
         messageSeq=message["position"],
     )
     if run_id := message.get("runId"):
-        told["runId"] = run_id
-    return told
+        payload["runId"] = run_id
+    return payload

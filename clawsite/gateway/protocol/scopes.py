@@ -1,4 +1,4 @@
-"""What a connection may do: the scopes of its account, narrowed by its token and by its own wish, never widened."""
+"""Scopes of a connection: those of its account, limited by its token and by those it requested."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -12,7 +12,7 @@ class Scope(StrEnum):
     PAIRING = "operator.pairing"
 
 
-# What a client means when it asks for a scope. OpenClaw's clients ask for `operator.admin` alone and mean everything.
+# What a requested scope includes. OpenClaw's clients only request `operator.admin` and mean all scopes.
 _IMPLIED_SCOPES = {
     Scope.ADMIN: frozenset(Scope),
     Scope.WRITE: frozenset({Scope.WRITE, Scope.READ}),
@@ -20,7 +20,7 @@ _IMPLIED_SCOPES = {
 
 
 def expand_scopes(requested: Iterable[str]) -> frozenset[str] | None:
-    """The requested list spelled out; None when it is empty, which means no wish. Names we do not know ask for nothing."""
+    """Expand the requested scopes; None if the list is empty, which means all. Unknown names are ignored."""
     requested = list(requested)
     if not requested:
         return None
@@ -34,5 +34,5 @@ def effective_scopes(account: frozenset[str], token: frozenset[str] | None, want
 
 
 def has_scope(held: frozenset[str], *any_of: Scope) -> bool:
-    """One of them is enough. Who may write may read; nothing else follows from another scope: approving is nobody's by-product."""
+    """Whether one of the scopes is held. Write includes read; no other scope includes another, so approving is always explicit."""
     return any(needed in held or (needed is Scope.READ and Scope.WRITE in held) for needed in any_of)

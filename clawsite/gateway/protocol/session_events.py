@@ -1,4 +1,4 @@
-"""The events about sessions and their runs, and the messages in them: shapes only. The table of all events is in events.py."""
+"""Payload types of events about sessions and runs, and of their messages. `events.py` lists all events."""
 
 from typing import Any, Literal, NotRequired
 
@@ -8,7 +8,7 @@ StreamName = Literal["lifecycle", "assistant", "thinking", "toolcall", "tool", "
 
 
 class Granted(TypedDict):
-    """What an answer allowed from then on: where, for how many seconds, and how many times more (without: any number)."""
+    """The grant that a decision created: its scope, its duration in seconds, and how many more uses (null: unlimited)."""
 
     grant: int
     scope: Literal["session", "agent", "directory", "installation"]
@@ -17,7 +17,7 @@ class Granted(TypedDict):
 
 
 class GrantUsed(TypedDict):
-    """A grant that let a command through, as it stood after that."""
+    """A grant that allowed a command, with its state after that use."""
 
     id: int
     person: str
@@ -27,7 +27,7 @@ class GrantUsed(TypedDict):
 
 
 class Admission(TypedDict):
-    """Who or what let a command through, behind the layers: a person's answer, grants, or the exec rules alone."""
+    """What allowed a command, after the policy layers: a person's decision, grants, or the exec rules."""
 
     by: Literal["answer", "grant", "rules"]
     approval: NotRequired[str]
@@ -38,9 +38,9 @@ class Admission(TypedDict):
 
 
 class Verdict(TypedDict):
-    """Whether a tool call was allowed, and which layer of the policy said so by which rule; none when no layer limits the tool.
+    """Whether a tool call was allowed, and by which policy layer and rule; neither is set if no layer limits the tool.
 
-    Of a command that started, `admission` says who let it through.
+    For a command that started, `admission` says what allowed it.
     """
 
     allowed: bool
@@ -51,7 +51,7 @@ class Verdict(TypedDict):
 
 
 class ApprovalFacts(TypedDict):
-    """The question about one tool call, as those who follow the chat may know it."""
+    """The approval request of a tool call, as shown to those who can see the session."""
 
     id: str
     status: Literal["pending", "approved", "denied", "expired", "void", "used"]
@@ -65,7 +65,7 @@ class ApprovalFacts(TypedDict):
 
 
 class CommandEnd(TypedDict):
-    """How a command ended that ran in the background."""
+    """How a background command ended."""
 
     name: str
     status: Literal["exited", "killed", "timed_out", "lost"]
@@ -75,21 +75,21 @@ class CommandEnd(TypedDict):
 
 
 class Identity(TypedDict):
-    """Of a message, where OpenClaw's clients look for it: its `messageId`, `position` and `runId`."""
+    """A message's `messageId`, `position` and `runId`, where OpenClaw's clients expect them."""
 
     id: str
     seq: int
     runId: NotRequired[str]
 
 
-# A name that no class body can have.
+# A class body can't have this name.
 _Marked = TypedDict("_Marked", {"__openclaw": NotRequired[Identity]})
 
 
 class Message(_Marked):
-    """A message of the transcript; or, where asked for, a notice of what happened between two of them.
+    """A message of the transcript or, if requested, a notice of what happened between two messages.
 
-    One that was imported has whatever else it had where it came from.
+    An imported message keeps additional properties from its source.
     """
 
     role: Literal["user", "assistant", "toolResult", "notice"]
@@ -97,45 +97,47 @@ class Message(_Marked):
     timestamp: int
     messageId: NotRequired[str]
     runId: NotRequired[str]
-    sender: NotRequired[str]  # who asked, in a shared session
+    sender: NotRequired[str]  # its author, in a shared session
     model: NotRequired[str]
     provider: NotRequired[str]
     usage: NotRequired[dict[str, Any]]
     stopReason: NotRequired[str]
-    label: NotRequired[str]  # of words put in from outside
-    hook: NotRequired[str]  # the webhook that it is about, or that said it
-    tokenPrefix: NotRequired[str]  # the limited access token behind it
+    label: NotRequired[str]  # of an injected message
+    hook: NotRequired[str]  # the webhook that it is about or that sent it
+    tokenPrefix: NotRequired[str]  # prefix of the limited access token that sent it
     toolCallId: NotRequired[str]
     toolName: NotRequired[str]
     isError: NotRequired[bool]
-    details: NotRequired[dict[str, Any]]  # of a tool's result, for programs
-    imageIds: NotRequired[list[str]]  # of a tool's result: the attachments in its content
-    position: NotRequired[int]  # its place in the transcript, for paging; in history only, as what follows
+    details: NotRequired[dict[str, Any]]  # of a tool result, for programs
+    imageIds: NotRequired[list[str]]  # of a tool result: the attachments in its content
+    position: NotRequired[int]  # its position in the transcript, for paging; this and the following in history only
     verdict: NotRequired[Verdict]
-    approvals: NotRequired[dict[str, ApprovalFacts]]  # by the id of the tool call that waits or waited for people
-    letAsk: NotRequired[bool]  # a command was refused for want of a rule, and there is still none: the agent could be let ask
+    approvals: NotRequired[dict[str, ApprovalFacts]]  # by ID of the tool call that needs or needed approval
+    letAsk: NotRequired[
+        bool
+    ]  # a command was denied because no exec rule applies, and there is still none: an operator could add one
     startedAt: NotRequired[int]  # of a tool call
     durationMs: NotRequired[int]  # of a tool call; of the whole run on its last message
     notice: NotRequired[str]  # reset, compaction, fallback, aborted, failed, command
-    command: NotRequired[CommandEnd]  # of a notice that the background command of the tool call `toolCallId` has ended
+    command: NotRequired[CommandEnd]  # of a notice that the background command of tool call `toolCallId` has ended
     text: NotRequired[str]  # of a notice
-    prompt: NotRequired[str]  # of a notice about a message that was stopped before its run began
+    prompt: NotRequired[str]  # of a notice about a message that was stopped before its run started
     errorKind: NotRequired[str]  # of a notice about the end of a run
-    summarised: NotRequired[int]  # of a notice about a compaction, as what follows: messages that are in the summary,
-    kept: NotRequired[int]  # messages that stay word for word with the model,
-    tokensBefore: NotRequired[int]  # and how long the next question would have been, and is: estimates
+    summarised: NotRequired[int]  # this and the following of a notice about a compaction: messages that were summarized,
+    kept: NotRequired[int]  # messages that stay verbatim in the context,
+    tokensBefore: NotRequired[int]  # and estimated size of the next request, before and after
     tokensAfter: NotRequired[int]
-    leftOut: NotRequired[int]  # messages that could not be summarised
-    reason: NotRequired[str]  # why it was done
-    summarisedThrough: NotRequired[str]  # the last message that is in the summary
-    ofOthers: NotRequired[bool]  # words of a webhook or of a limited token are in it
+    leftOut: NotRequired[int]  # messages that could not be summarized
+    reason: NotRequired[str]  # why it was compacted
+    summarisedThrough: NotRequired[str]  # the last summarized message
+    ofOthers: NotRequired[bool]  # includes text of a webhook or of a limited token
     toolFailures: NotRequired[list[str]]
     filesRead: NotRequired[list[str]]
     filesChanged: NotRequired[list[str]]
 
 
 class AgentEvent(TypedDict):
-    """One event of a run. `seq` counts the run's events from 1 without a gap, `cursor` those of the session."""
+    """One event of a run. `seq` counts the run's events from 1 without gaps, `cursor` those of the session."""
 
     runId: str
     seq: int
@@ -149,7 +151,7 @@ class AgentEvent(TypedDict):
 
 
 class ToolEvent(TypedDict):
-    """Protocol 1 only: what a tool does. Protocols 3 and 4 get it as stream `tool` of `agent`, with the cap `tool-events`."""
+    """Protocol 1 only: the progress of a tool call. Protocols 3 and 4 get it as stream `tool` of `agent` with cap `tool-events`."""
 
     runId: str
     sessionKey: str
@@ -165,7 +167,7 @@ class ToolEvent(TypedDict):
 
 
 class ChatEvent(TypedDict):
-    """A run as a chat shows it. A delta repeats the whole text so far in `message`; `replace` means: not a continuation."""
+    """A run as shown in a chat. A delta repeats the whole text so far in `message`; `replace` means it is not a continuation."""
 
     runId: str
     sessionKey: str
@@ -183,9 +185,9 @@ class ChatEvent(TypedDict):
 
 
 class SessionEvent(TypedDict):
-    """An event of the session's log that belongs to no run: a reset, words put in from outside, a step back, a notice.
+    """An event of the session's log that belongs to no run: a reset, an injected message, a rewind or a notice.
 
-    `rewind`: what comes after the message `keepThrough` (null: everything) is not part of the conversation any more.
+    After `rewind`, messages after `keepThrough` (null: all) are no longer part of the session.
     """
 
     sessionKey: str
@@ -196,11 +198,11 @@ class SessionEvent(TypedDict):
     message: NotRequired[Message]
     keepThrough: NotRequired[str | None]
     keepThroughPosition: NotRequired[int]
-    forkedFrom: NotRequired[str]  # of the first event of a fork: the id of the session that it was made from
+    forkedFrom: NotRequired[str]  # in the first event of a fork: the ID of the original session
 
 
 class SessionOperation(TypedDict):
-    """The earlier part of a session is being summarised by the run `operationId`, or was. A `reason` says why it was not."""
+    """The run `operationId` is compacting a session, or has finished. If it did not compact, `reason` says why."""
 
     operationId: str
     operation: Literal["compact"]
@@ -212,7 +214,7 @@ class SessionOperation(TypedDict):
 
 
 class SessionsChanged(TypedDict):
-    """A session was made, changed or deleted: lists that show it should be read again."""
+    """A session was created, changed or deleted: reload lists that show it."""
 
     sessionKey: str
     sessionId: str
@@ -221,10 +223,10 @@ class SessionsChanged(TypedDict):
 
 
 class SessionMessage(TypedDict):
-    """A message that has entered a transcript, as `chat.history` shows it. `messageSeq` is its position.
+    """A new message in a transcript, as in `chat.history`. `messageSeq` is its position.
 
-    Sent by protocols 3 and 4, to connections that called `sessions.subscribe`, or `sessions.messages.subscribe` for this session.
-    What was missed of them is asked for with the `deltaCursor` of `chat.history`.
+    Sent in protocols 3 and 4 to connections that called `sessions.subscribe`, or `sessions.messages.subscribe` for this session.
+    Use the `deltaCursor` of `chat.history` to get missed messages.
     """
 
     sessionKey: str

@@ -1,12 +1,19 @@
-"""A session as lists and answers show it: shapes only. What is in them is read in sessions_app/sessions/selectors.py."""
+"""Sessions on the wire, and the parameters that create and change them. sessions_app.sessions.selectors reads them."""
 
-from typing import Any, NotRequired
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, NotRequired, cast
 
+from pydantic import Field
+
+from clawsite.accounts.models import User
+from clawsite.gateway.protocol.params import Id, IdempotencyKey, Key, Params
+from sessions_app.models import Session
+from sessions_app.sessions import marks, selectors
 from sessions_app.sessions.marks import SessionRowState
 
 
 class SessionFacts(SessionRowState):
-    """`id` stays; `sessionId` changes with every reset. `pinned`, `archived` and `unread` are the caller's own."""
+    """A session. `id` is permanent; `sessionId` changes with every reset. `pinned`, `archived` and `unread` are the caller's."""
 
     id: str
     key: str
@@ -32,7 +39,7 @@ class SessionFacts(SessionRowState):
 
 
 class SessionRow(SessionFacts):
-    """With what only clients of the gateway ask for: their own settings, the last words, and the runs at work."""
+    """A session with properties for gateway clients: settings, a preview of the last message, and active runs."""
 
     chatType: str
     reasoningLevel: NotRequired[str]
@@ -43,3 +50,60 @@ class SessionRow(SessionFacts):
     lastMessagePreview: NotRequired[str]
     hasActiveRun: NotRequired[bool]
     activeRunIds: NotRequired[list[str]]
+
+
+ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
+
+POLICY_ONLY = "what an agent may do is set by policy and exec rules"
+
+
+def to_row(user: User, session: Session) -> SessionRow:
+    """The session as the user's list shows it."""
+    row = {
+        **selectors.to_wire_session(session),
+        "key": session.key_for(user.pk),
+        **marks.read_row_states(user, [session])[session.pk],
+    }
+    return cast("SessionRow", row)
+
+
+class Changes(Params):
+    """Fields that are left out stay as they are; null clears. `pinned`, `archived` and `unread` are the caller's own marks.
+
+    `reasoningLevel` and `responseUsage` are kept for clients, which show more or less by them; they change nothing here.
+    """
+
+    refused: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("execHost", "execSecurity", "execAsk", "execNode", "permissionMode", "toolOverrides"), POLICY_ONLY),
+        **dict.fromkeys(("inheritedToolPolicyVersion", "inheritedToolAllow", "inheritedToolDeny"), POLICY_ONLY),
+        **dict.fromkeys(("expectedPermissionMode", "expectedToolOverrides"), POLICY_ONLY),
+        **dict.fromkeys(("contextWindow", "fastMode"), "choose a model"),
+        **dict.fromkeys(("icon", "color", "category", "boardFace", "statusNote", "attention", "ttlMinutes"), "sessions have none"),
+        "expectedMarkedUnreadAt": "nobody marks a session as unread",
+        **dict.fromkeys(("spawnedBy", "completionOwnerSessionKey"), "only an agent spawns sessions"),
+        "expectedLifecycleRevision": "use expectedSessionId",
+        "elevatedLevel": POLICY_ONLY,
+        **dict.fromkeys(("sendPolicy", "groupActivation"), "there are no messaging channels to send to"),
+        "traceLevel": "the log of a run has everything: runs.events",
+    }
+
+    label: str | None = Field(None, max_length=512)
+    title: str | None = Field(None, max_length=200)
+    model: str | None = Field(None, max_length=200)
+    thinking_level: ThinkingLevel | None = None
+    verbose_level: Literal["off", "on", "full"] | None = None
+    reasoning_level: Literal["off", "on", "stream"] | None = None
+    response_usage: Literal["off", "tokens", "full", "on"] | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
+    unread: Literal[False] | None = None  # all that it says up to now was read, as by sessions.read
+
+
+class NewSession(Params):
+    key: Key | None = None
+    agent_id: Id | None = None
+    label: str = Field("", max_length=512)
+    display_name: str = Field("", max_length=200)
+    model: str = Field("", max_length=200)
+    thinking_level: ThinkingLevel | None = None
+    idempotency_key: IdempotencyKey | None = None  # for one without a key, which would itself make it idempotent

@@ -1,4 +1,4 @@
-"""Usage as OpenClaw's pages read it: sums under their names, and the aggregates beside a list of sessions. Pure but for names."""
+"""Usage in the form of OpenClaw's pages: totals, and aggregates for a list of sessions."""
 
 from collections import Counter
 from typing import Any
@@ -11,7 +11,7 @@ from sessions_app.reports.usage import SessionUsage
 
 
 class Totals(TypedDict):
-    """`totalCost` is in US dollars; models without a known price cost 0."""
+    """Usage totals. `totalCost` is in US dollars; models without a known price count as 0."""
 
     input: int
     output: int
@@ -53,7 +53,7 @@ def to_session_row(usage: SessionUsage, user_pk: int) -> dict[str, Any]:
     }
     return {
         "key": session.key_for(user_pk),
-        # Titles are made of what somebody wrote, so they are told to whom the session is.
+        # Titles contain what the owner wrote, so only the owner sees them.
         "label": (session.label or session.title or None) if session.owner_id == user_pk else None,
         "sessionId": str(session.generation_id),
         "updatedAt": clock.to_ms(session.updated_at),
@@ -65,7 +65,7 @@ def to_session_row(usage: SessionUsage, user_pk: int) -> dict[str, Any]:
 
 
 def to_aggregates(usage: UsageReport, listed: list[SessionUsage]) -> dict[str, Any]:
-    """Tokens and cost count the whole period; messages and tools only the sessions that are listed."""
+    """Build the aggregates. Tokens and cost cover the whole period; messages and tools only the listed sessions."""
     providers: dict[str, UsageTotals] = {}
     for model, used in usage.models.items():
         providers.setdefault(model.partition("/")[0], UsageTotals()).add(used)
@@ -92,13 +92,13 @@ def _model_row(model: str, used: UsageTotals) -> dict[str, Any]:
 
 
 def _count_messages(listed: list[SessionUsage]) -> dict[str, int]:
-    said: Counter[str] = sum((each.messages for each in listed), Counter())
+    messages: Counter[str] = sum((each.messages for each in listed), Counter())
     return {
-        "total": said.total(),
-        "user": said["user"],
-        "assistant": said["assistant"],
+        "total": messages.total(),
+        "user": messages["user"],
+        "assistant": messages["assistant"],
         "toolCalls": sum(each.tools.total() for each in listed),
-        "toolResults": said["toolResult"],
+        "toolResults": messages["toolResult"],
         "errors": sum(each.tool_errors + each.total.failed for each in listed),
     }
 

@@ -1,7 +1,7 @@
-"""From a request frame to its answer: authorise, validate, call, answer. One per connection.
+"""Dispatch request frames to methods: authorize, validate, call, respond. There is one dispatcher per connection.
 
-Every request is a task of its own, so that a call that waits for minutes never holds up the one that ends the waiting.
-Requests that open runs in the same session keep their order of arrival.
+Every request is a separate task, so that a call that waits for minutes never blocks the one that ends the wait. Requests that
+start runs in the same session keep their order of arrival.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from clawsite.gateway.auth.authority import SignedOut
 from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.errors import CloseCode, ErrorWithPayload, describe_error, error_shape
-from clawsite.gateway.protocol.frames import Request, describe_errors, describe_first_error, encode_failure, encode_success
+from clawsite.gateway.protocol.frames import Request, encode_failure, encode_success
 from clawsite.gateway.protocol.scopes import has_scope
 from clawsite.gateway.server import registry
 from clawsite.gateway.server.instrumentation import count_request, observe_request
@@ -26,6 +26,7 @@ from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Method
 from clawsite.gateway.server.runtime import Runtime
 from clawsite.infra.errors import Forbidden, InvalidRequest, Unavailable
 from clawsite.infra.observability import metrics
+from clawsite.infra.validation import describe_errors, describe_first_error
 
 log = logging.getLogger(__name__)
 
@@ -41,11 +42,11 @@ class Dispatcher:
         self._answered = asyncio.Event()
 
     async def submit(self, request: Request) -> None:
-        """Begin to answer; called for one request after the other, in order of arrival."""
+        """Start handling a request. Called sequentially, in order of arrival."""
         await self._wait_for_room()
-        if refusal := self._check_rate_limit():
+        if error := self._check_rate_limit():
             metrics.rate_limited.labels("socket").inc()
-            self._connection.line.reply_now(self._failure(request, refusal))
+            self._connection.line.reply_now(self._failure(request, error))
             return
         method = registry.list_methods().get(request.method)
         if method is None:
@@ -53,18 +54,18 @@ class Dispatcher:
             self._connection.line.reply_now(self._failure(request, InvalidRequest(f"unknown method: {request.method}")))
             return
         order = method.order(request.params or {}) if method.order else None
-        before, mine = self._queue_behind(order)
-        _hold_task(self._running, self._respond(request, method, order, before, mine)).add_done_callback(
+        previous, mine = self._queue_behind(order)
+        _hold_task(self._running, self._respond(request, method, order, previous, mine)).add_done_callback(
             lambda _: self._answered.set()
         )
 
     def cancel(self) -> None:
-        """The client has left: nobody waits for the answers. What has been accepted goes on."""
+        """Cancel pending responses because the client has disconnected. Accepted work continues."""
         for task in [*self._running, *self._following]:
             task.cancel()
 
     async def _wait_for_room(self) -> None:
-        """A burst of quick requests is taken at the speed of their answers: meanwhile nothing more is read from the socket."""
+        """Wait for a free slot without reading more from the socket, so a burst is handled at the speed of its responses."""
         if len(self._running) < limits.MAX_REQUESTS_IN_FLIGHT:
             return
         self._answered.clear()
@@ -76,29 +77,29 @@ class Dispatcher:
         if wait := self._bucket.wait_ms():
             return Unavailable("too many requests on this connection; slow down", retryable=True, retry_after_ms=wait)
         if wait := self._account_bucket.wait_ms():
-            return Unavailable("too many requests of this account; slow down", retryable=True, retry_after_ms=wait)
+            return Unavailable("too many requests from this account; slow down", retryable=True, retry_after_ms=wait)
         if len(self._running) >= limits.MAX_REQUESTS_IN_FLIGHT:
-            words = f"{limits.MAX_REQUESTS_IN_FLIGHT} requests are in flight on this connection; wait for some answers"
-            return Unavailable(words, retryable=True, retry_after_ms=100)
+            message = f"{limits.MAX_REQUESTS_IN_FLIGHT} requests are in flight on this connection; wait for some responses"
+            return Unavailable(message, retryable=True, retry_after_ms=100)
         if len(self._following) >= limits.MAX_FOLLOW_UPS:
             return Unavailable(
-                "too many runs are awaited on this connection; wait for some to end", retryable=True, retry_after_ms=1000
+                "too many pending runs on this connection; wait for some to end", retryable=True, retry_after_ms=1000
             )
         return None
 
     def _queue_behind(self, order: str | None) -> tuple[asyncio.Event | None, asyncio.Event | None]:
         if order is None:
             return None, None
-        before, mine = self._last_in_order.get(order), asyncio.Event()
+        previous, mine = self._last_in_order.get(order), asyncio.Event()
         self._last_in_order[order] = mine
-        return before, mine
+        return previous, mine
 
     async def _respond(
-        self, request: Request, method: Method, order: str | None, before: asyncio.Event | None, mine: asyncio.Event | None
+        self, request: Request, method: Method, order: str | None, previous: asyncio.Event | None, mine: asyncio.Event | None
     ) -> None:
         try:
-            if before:
-                await before.wait()
+            if previous:
+                await previous.wait()
             with observe_request(request, method.name):
                 result = await self._call(request, method)
         except SignedOut:
@@ -149,7 +150,7 @@ class Dispatcher:
     async def _succeed(self, request: Request, result: Any) -> None:
         try:
             text = encode_success(request.id, result)
-        except TypeError as error:  # a result that is not JSON
+        except TypeError as error:  # the result is not JSON serializable
             await self._fail(request, error)
         else:
             await self._connection.line.reply(text)
@@ -160,13 +161,13 @@ class Dispatcher:
     def _failure(self, request: Request, error: Exception) -> str:
         payload = error.payload if isinstance(error, ErrorWithPayload) else None
         shape = describe_error(error, method=request.method)
-        if shape["code"] == Forbidden.code and self._connection.protocol == 3:  # whose clients know five codes, and not this one
+        if shape["code"] == Forbidden.code and self._connection.protocol == 3:  # its clients only know five codes
             shape["code"] = InvalidRequest.code
         return encode_failure(request.id, shape, payload)
 
 
 def _hold_task(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """A task nobody holds may be collected before it ends."""
+    """Start a task and keep a reference; a task without one may be garbage-collected before it ends."""
     task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)

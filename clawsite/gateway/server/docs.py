@@ -1,4 +1,4 @@
-"""docs/protocol.md: the introduction people wrote, and tables made from the declarations that run."""
+"""Render docs/protocol.md: the handwritten introduction, and tables generated from the declared methods and events."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def render_protocol_docs() -> str:
     parts += [_render_event(name, event) for name, event in schema["events"].items()]
     parts += [
         "## Error codes\n",
-        _render_table(("code", "meaning"), [(f"`{code}`", words) for code, words in schema["errorCodes"].items()]),
+        _render_table(("code", "meaning"), [(f"`{code}`", meaning) for code, meaning in schema["errorCodes"].items()]),
     ]
     parts += ["## Close codes\n", _render_table(("code", "meaning"), list(schema["closeCodes"].items()))]
     return "\n".join(parts)
@@ -32,19 +32,19 @@ def _render_overview(methods: Schema) -> str:
 
 
 def _render_method(name: str, method: Schema) -> str:
-    limited = " Not for tokens with tool limits." if method["limitedTokens"] == LimitedTokenRule.REFUSED else ""
+    limited = " Not available to tokens with tool limits." if method["limitedTokens"] == LimitedTokenRule.REFUSED else ""
     parts = [f"### {name}\n", f"Scope: {_format_scope(method)}.{limited} {_paragraphs(method['description'])}\n"]
     if rows := _list_properties(method["params"]):
         if note := method["params"].get("description"):
             parts.append(f"{_paragraphs(note)}\n")
         parts.append(_render_table(("parameter", "type", "default"), rows))
     if method["refused"]:
-        parts.append(f"Refused, because it would have no effect: {_render_rejected(method['refused'])}.\n")
+        parts.append(f"Rejected, because it would have no effect: {_render_rejected(method['refused'])}.\n")
     if rows := _list_properties(method["result"]):
         if note := method["result"].get("description"):
-            parts.append(f"Answer. {_paragraphs(note)}\n")
+            parts.append(f"Response. {_paragraphs(note)}\n")
         else:
-            parts.append("Answer:\n")
+            parts.append("Response:\n")
         parts.append(
             _render_table(("property", "type", ""), [(name, kind, "optional" if default else "") for name, kind, default in rows])
         )
@@ -52,7 +52,7 @@ def _render_method(name: str, method: Schema) -> str:
 
 
 def _render_rejected(refused: dict[str, str]) -> str:
-    """Names with the same reason stand together."""
+    """List the names, grouped by reason."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in refused.items():
         by_reason.setdefault(reason, []).append(f"`{name}`")
@@ -61,13 +61,13 @@ def _render_rejected(refused: dict[str, str]) -> str:
 
 def _render_event(name: str, event: Schema) -> str:
     payload = event["payload"]
-    words = _paragraphs(payload.get("description", "")) + (" May be lost by a slow client." if event["droppable"] else "")
+    text = _paragraphs(payload.get("description", "")) + (" A slow client may miss it." if event["droppable"] else "")
     rows = [(name, kind, "optional" if default else "") for name, kind, default in _list_properties(payload)]
-    return "\n".join([f"### Event {name}\n", f"{words}\n", _render_table(("property", "type", ""), rows)])
+    return "\n".join([f"### Event {name}\n", f"{text}\n", _render_table(("property", "type", ""), rows)])
 
 
 def _list_properties(schema: Schema) -> list[tuple[str, str, str]]:
-    """(name, type, default); a required one has no default, an optional one without says so."""
+    """Return (name, type, default) of each property. The default is empty if required, a dash if optional without one."""
     required = set(schema.get("required", ()))
     rows = []
     for name, part in schema.get("properties", {}).items():
@@ -130,7 +130,7 @@ def _first_line(text: str) -> str:
 
 
 def _paragraphs(text: str) -> str:
-    """Docstrings as Markdown: the same paragraphs, without their line breaks."""
+    """Convert a docstring to Markdown: the same paragraphs, without line breaks."""
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 

@@ -1,4 +1,4 @@
-"""The part of docs/protocol.md that people write; protocol_docs.py adds what the code knows."""
+"""The handwritten introduction of docs/protocol.md; `docs.py` generates the rest."""
 
 INTRODUCTION = """\
 # The WebSocket protocol

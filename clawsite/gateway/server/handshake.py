@@ -1,6 +1,6 @@
-"""The first request of a socket: which protocol, who is it, from where, and what is it told in return.
+"""The handshake: choose the protocol, check origin and credentials, and build hello-ok.
 
-The checks come in the order OpenClaw makes them: frame, method, parameters, protocol, role, origin, credential, device, pairing.
+The checks are in OpenClaw's order: frame, method, parameters, protocol, role, origin, credential, device, pairing.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +22,6 @@ from clawsite.gateway.protocol.frames import (
     ConnectParams,
     Request,
     choose_protocol,
-    describe_first_error,
     dialect_of,
 )
 from clawsite.gateway.protocol.hello import HelloAuth, HelloOk, StateVersion
@@ -31,6 +30,7 @@ from clawsite.gateway.server import registry
 from clawsite.gateway.server.runtime import Runtime
 from clawsite.infra import clock
 from clawsite.infra.errors import ClawError, InvalidRequest, Unavailable
+from clawsite.infra.validation import describe_first_error
 from sessions_app.keys import DEFAULT_AGENT, make_main_key
 
 SCOPED_EVENTS_CAP = "session-scoped-events"
@@ -44,9 +44,9 @@ class HandshakeResult:
 
 
 async def perform_handshake(
-    line: SocketWriter, request: Request, knock: HandshakeInfo, runtime: Runtime, nonce: str
+    line: SocketWriter, request: Request, handshake: HandshakeInfo, runtime: Runtime, nonce: str
 ) -> HandshakeResult:
-    """Take a client in. `nonce` is that of its challenge. Refused says what to answer and how to close."""
+    """Admit a client. `nonce` is that of its challenge. HandshakeRejected has the error to send and the close code."""
     params = _parse_connect_params(request)
     protocol = choose_protocol(params.min_protocol, params.max_protocol)
     if protocol is None:
@@ -58,32 +58,32 @@ async def perform_handshake(
         )
     if params.role not in ("operator", "node"):
         raise HandshakeRejected(f"invalid role: {params.role[:40]}")
-    knock = _check_origin(params, knock)
+    handshake = _check_origin(params, handshake)
     try:
         if params.device is None and params.role == "operator":
-            known = await authenticate_account(params, knock)
+            client = await authenticate_account(params, handshake)
         else:
-            known = await authenticate_device(params, protocol, knock, nonce)
+            client = await authenticate_device(params, protocol, handshake, nonce)
         health = await runtime.health()
         await runtime.check_epoch()
-    except ClawError as error:  # the database is away, or was never prepared
+    except ClawError as error:  # the database is unavailable or not migrated
         shape = error_shape(Unavailable.code, error.message, retryable=True, retry_after_ms=error.retry_after_ms or 1000)
         raise HandshakeRejected(error.message, close=CloseCode.TRY_LATER, error=shape) from error
     connection = Connection(
         line=line,
         client=params.client,
-        authority=Authority(known.credential, known.standing, expand_scopes(params.scopes), look=runtime.look),
+        authority=Authority(client.credential, client.access, expand_scopes(params.scopes), look=runtime.look),
         protocol=protocol,
         dialect=dialect_of(protocol),
         caps=frozenset(params.caps),
         connected_ms=clock.now_ms(),
         locale=params.locale or "",
         scoped=SCOPED_EVENTS_CAP in params.caps,
-        device_id=known.fingerprint,
+        device_id=client.fingerprint,
     )
-    if known.unnoted:
-        runtime.spawn(record_use(known, knock.address))
-    return HandshakeResult(connection, _build_hello(connection, runtime, health, known), known.member_of)
+    if client.unnoted:
+        runtime.spawn(record_use(client, handshake.address))
+    return HandshakeResult(connection, _build_hello(connection, runtime, health, client), client.member_of)
 
 
 def _parse_connect_params(request: Request) -> ConnectParams:
@@ -95,30 +95,30 @@ def _parse_connect_params(request: Request) -> ConnectParams:
         raise HandshakeRejected(f"invalid connect params: {describe_first_error(error)}") from error
 
 
-def _check_origin(params: ConnectParams, knock: HandshakeInfo) -> HandshakeInfo:
-    """Scheme, host and port must be one of ours. Programs send no Origin; they must bring a token or a device, not a cookie.
+def _check_origin(params: ConnectParams, handshake: HandshakeInfo) -> HandshakeInfo:
+    """Check scheme, host and port of the Origin header. Programs send none; they must authenticate by token or device, not cookie.
 
-    So must pages of other programs: a browser sends our cookie along with them, which says nothing about who wrote the page.
+    So must pages of other programs: the browser sends our cookie with them too, which says nothing about who wrote the page.
     """
     secret = bool(read_secret(params) or params.device or params.role == "node")
-    if (knock.origin is None and secret) or knock.origin in settings.ALLOWED_ORIGINS:
-        return knock
-    if knock.origin in settings.CLIENT_ORIGINS and secret:
-        return replace(knock, cookie="")
-    unknown = knock.origin is not None and knock.origin not in settings.CLIENT_ORIGINS
+    if (handshake.origin is None and secret) or handshake.origin in settings.ALLOWED_ORIGINS:
+        return handshake
+    if handshake.origin in settings.CLIENT_ORIGINS and secret:
+        return replace(handshake, cookie="")
+    unknown = handshake.origin is not None and handshake.origin not in settings.CLIENT_ORIGINS
     details = {"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED"} if unknown else {"code": "AUTH_REQUIRED"}
-    advice = "add it to CLAWSITE_ORIGINS, or that of another program's page to CLAWSITE_CLIENT_ORIGINS"
-    words = f"origin not allowed; {advice}" if unknown else "unauthorized: a token is required"
-    raise HandshakeRejected(words, error=error_shape(InvalidRequest.code, words, details=details))
+    advice = "add it to CLAWSITE_ORIGINS, or to CLAWSITE_CLIENT_ORIGINS if it is another program's page"
+    message = f"origin not allowed; {advice}" if unknown else "unauthorized: a token is required"
+    raise HandshakeRejected(message, error=error_shape(InvalidRequest.code, message, details=details))
 
 
-def _build_hello(connection: Connection, runtime: Runtime, health: Health, known: AuthenticatedClient) -> HelloOk:
-    """One answer for all protocols: what one of them does not know it passes over. A node is told little of the installation."""
+def _build_hello(connection: Connection, runtime: Runtime, health: Health, client: AuthenticatedClient) -> HelloOk:
+    """Build one response for all protocols; clients ignore fields they don't know. A node learns little about the server."""
     scopes = sorted(connection.authority.scopes)
     role = connection.role
     auth = HelloAuth(role=role, scopes=scopes)
-    if known.device_token:
-        auth |= {"deviceToken": known.device_token, "issuedAtMs": connection.connected_ms}
+    if client.device_token:
+        auth |= {"deviceToken": client.device_token, "issuedAtMs": connection.connected_ms}
     return {
         "type": "hello-ok",
         "protocol": connection.protocol,
@@ -146,5 +146,5 @@ def _build_hello(connection: Connection, runtime: Runtime, health: Health, known
         },
         "caps": sorted(connection.caps),
         "permissions": dict.fromkeys(scopes, True),
-        "session": {"sessionId": known.main_session_id, "sessionKey": make_main_key()},
+        "session": {"sessionId": client.main_session_id, "sessionKey": make_main_key()},
     }

@@ -1,4 +1,4 @@
-"""The state of the installation in one small object, for `health`, hello-ok and the event every minute."""
+"""The server's state in one small object, for `health`, hello-ok and the event sent every minute."""
 
 import time
 from collections import Counter
@@ -16,15 +16,15 @@ from sessions_app.runs import freezes, lanes, workers
 
 
 def count_active_sessions() -> int:
-    """Sessions in which an agent is at work now."""
+    """Count sessions with a running agent."""
     return Run.objects.filter(status=Run.Status.RUNNING).count()
 
 
 def read_health() -> Health:
-    """Numbers, and why nothing happens: it goes to everybody, so it names nobody's sessions."""
+    """Read counts and freezes. It is sent to all clients, so it names no sessions."""
     began = time.perf_counter()
-    kept = Session.objects.filter(deleted_at__isnull=True)
-    counts = Counter(dict(kept.values_list("agent").annotate(count=Count("pk"))))
+    sessions = Session.objects.filter(deleted_at__isnull=True)
+    counts = Counter(dict(sessions.values_list("agent").annotate(count=Count("pk"))))
     unfinished = Run.objects.filter(status__in=Run.UNFINISHED).values_list("status").annotate(count=Count("pk"))
     health: Health = {
         "ok": True,
@@ -39,13 +39,13 @@ def read_health() -> Health:
         "runs": {"accepted": 0, "running": 0, "waiting": 0} | dict(unfinished),
         "lanes": lanes.report_lanes(),
         "workers": workers.list_live().count(),
-        "stopped": [freeze_to_wire(stop) for stop in freezes.list_active() if stop.scope != Freeze.Scope.RUN],
+        "stopped": [freeze_to_wire(freeze) for freeze in freezes.list_active() if freeze.scope != Freeze.Scope.RUN],
     }
     return {**health, "durationMs": round((time.perf_counter() - began) * 1000)}
 
 
 def _agent_row(agent: Agent, sessions: int) -> dict[str, Any]:
-    """In the words of OpenClaw's clients, who expect to be told of heartbeats, and get to know that there are none."""
+    """Return an agent in OpenClaw's form, whose clients expect heartbeats; there are none."""
     heartbeat = {"enabled": False, "every": "", "everyMs": None, "prompt": "", "target": "none", "ackMaxChars": 0}
     return {
         "agentId": agent.slug,
@@ -56,15 +56,17 @@ def _agent_row(agent: Agent, sessions: int) -> dict[str, Any]:
     }
 
 
-def freeze_to_wire(stop: Freeze) -> Stop:
-    """A stop on the wire."""
-    scope = cast("Literal['all', 'agent', 'run']", stop.scope)
-    return Stop(id=stop.pk, scope=scope, subject=stop.subject, reason=stop.reason, by=stop.by_name, at=clock.to_ms(stop.at))
+def freeze_to_wire(freeze: Freeze) -> Stop:
+    """Convert a freeze to its wire form."""
+    scope = cast("Literal['all', 'agent', 'run']", freeze.scope)
+    return Stop(
+        id=freeze.pk, scope=scope, subject=freeze.subject, reason=freeze.reason, by=freeze.by_name, at=clock.to_ms(freeze.at)
+    )
 
 
 def list_freeze_ids() -> frozenset[int]:
-    """Which stops there are: two looks that differ are news for everybody."""
-    return frozenset(stop.pk for stop in freezes.list_active())
+    """Return the active freezes' IDs; if they change, all clients are notified."""
+    return frozenset(freeze.pk for freeze in freezes.list_active())
 
 
 def unreachable_health(reason: str) -> Health:

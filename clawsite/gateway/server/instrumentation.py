@@ -1,4 +1,4 @@
-"""What is counted and traced of a request on a socket: how long its handler took, how it ended, in which trace."""
+"""Metrics and traces of socket requests: duration, result code and trace context."""
 
 import functools
 import time
@@ -9,7 +9,7 @@ from clawsite.gateway.protocol.frames import Request
 from clawsite.infra.errors import ClawError, Unavailable
 from clawsite.infra.observability import metrics, tracing
 
-# Finding the series of some labels takes longer than counting; there are as many as methods and codes.
+# Looking up a labeled series takes longer than counting; there is one per method and code.
 _requests = functools.cache(functools.partial(metrics.requests.labels, "socket"))
 _seconds = metrics.request_seconds.labels("socket")
 
@@ -20,8 +20,8 @@ def count_request(method: str, code: str) -> None:
 
 @contextmanager
 def observe_request(request: Request, method: str) -> Iterator[None]:
-    """Around the handler. `method` is a declared one, so that the names stay few."""
-    began, code = time.perf_counter(), "CANCELLED"  # the client has left
+    """Wrap a handler. `method` must be a declared name, which limits the number of labels."""
+    began, code = time.perf_counter(), "CANCELLED"  # the client disconnected
     with tracing.trace_request(method, request.traceparent, {"rpc.system": "clawsite", "rpc.method": method}) as span:
         try:
             yield

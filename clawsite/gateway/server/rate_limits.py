@@ -1,6 +1,6 @@
-"""How much one process takes from whom: requests of a connection and of an account, and sockets that have not said who they are.
+"""Rate limits of one process: requests per connection and per account, and unfinished handshakes per address.
 
-In memory and per process. Wrong credentials are another matter: they are counted in rows, by `accounts.throttle`.
+In memory and per process. Wrong credentials are counted in the database, by `accounts.sign_in.throttle`.
 """
 
 import time
@@ -11,14 +11,14 @@ from clawsite.gateway.protocol import limits
 
 
 class Bucket:
-    """So many requests a second, and a burst of more."""
+    """A token bucket: a rate per second, and a burst."""
 
     def __init__(self, rate: float, burst: float, now: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._burst, self._now = rate, burst, now
         self._left, self._at = burst, now()
 
     def wait_ms(self) -> int:
-        """Take one; 0 when there was one, otherwise how long until there is."""
+        """Take a token. Return 0 if there was one, otherwise the time until there is."""
         now = self._now()
         self._left = min(self._burst, self._left + (now - self._at) * self._rate)
         self._at = now
@@ -30,7 +30,7 @@ class Bucket:
 
 class RateLimits:
     def __init__(self) -> None:
-        self._account_buckets: dict[int, Bucket] = {}  # kept: a few hundred bytes for each account that has come
+        self._account_buckets: dict[int, Bucket] = {}  # never removed: a few hundred bytes per account
         self._handshakes: Counter[str] = Counter()
 
     def of_account(self, user_pk: int) -> Bucket:
@@ -40,13 +40,13 @@ class RateLimits:
             bucket = self._account_buckets[user_pk] = Bucket(limits.account_requests_per_second(), limits.account_requests_burst())
         return bucket
 
-    def knock(self, address: str) -> bool:
-        """Somebody stands at the door, until `entered`; False when too many of this address do."""
+    def begin_handshake(self, address: str) -> bool:
+        """Count a handshake until `end_handshake`. Return False if this address has too many."""
         self._handshakes[address] += 1
         return self._handshakes[address] <= limits.max_handshakes_per_address()
 
     def end_handshake(self, address: str) -> None:
-        """Let in, or gone again."""
+        """Stop counting a handshake that succeeded or ended."""
         self._handshakes[address] -= 1
         if self._handshakes[address] <= 0:
             del self._handshakes[address]

@@ -1,56 +1,30 @@
-"""The methods clients may call. Each is declared with its scope and its shapes; what is not declared does not exist."""
+"""The registry of methods that clients can call. Each is declared with its scope, params and result types."""
 
 import functools
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
-
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic.alias_generators import to_camel
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from clawsite.accounts.models import User
 from clawsite.gateway.auth.authority import Authority, Role
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.delivery.connection import Connection
+from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.runtime import Runtime
 
 
-class Params(BaseModel):
-    """Parameters of a method: camelCase on the wire, and closed, so that a misspelt one is told instead of ignored."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, protected_namespaces=())
-
-    # What OpenClaw's clients may ask for and is not done here, each with the reason. Nobody is misled by an empty one.
-    refused: ClassVar[Mapping[str, str]] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _explain_rejected(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or cls.refused.keys().isdisjoint(given):
-            return given
-        faults = [
-            InitErrorDetails(type=PydanticCustomError("not_here", "Cannot be used: " + cls.refused[name]), loc=(name,), input=None)
-            for name in given
-            if name in cls.refused and given[name]
-        ]
-        if faults:
-            raise ValidationError.from_exception_data(cls.__name__, faults)
-        return {name: value for name, value in given.items() if name not in cls.refused}
-
-
 class Nothing(Params):
-    """A method without parameters."""
+    """No parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls, over which connection."""
+    """The caller and connection of a method call."""
 
     connection: Connection
     authority: Authority
@@ -66,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class AnswerWithFollowUp(Generic[T]):
-    """An answer now, and something to do after it; what that returns, unless None, is a second answer with the same id."""
+    """A response now, and a function to call after it; its result, unless None, is a second response with the same ID."""
 
     first: T
     then: Callable[[], Awaitable[T | None]]
@@ -79,14 +53,14 @@ Order = Callable[[dict[str, Any]], str]
 @dataclass(frozen=True, slots=True)
 class Method:
     name: str
-    scopes: tuple[Scope, ...]  # any of them is enough; none: for nodes, which have no scopes
+    scopes: tuple[Scope, ...]  # any of them is enough; empty for nodes, which have no scopes
     params: type[Params]
     result: Any
     handler: Handler
     description: str
-    order: Order | None  # calls with the same word are begun one after the other, in order of arrival
+    order: Order | None  # calls with the same order key start in order of arrival
     role: Role = "operator"
-    limited: LimitedTokenRule | None = None  # for tokens with tool limits; None: it only reads, or is for nodes
+    limited: LimitedTokenRule | None = None  # for tokens with tool limits; None if it only reads or is for nodes
 
 
 _methods: dict[str, Method] = {}
@@ -100,9 +74,9 @@ def method(
     role: Role = "operator",
     order: Order | None = None,
 ) -> Callable[[Handler], Handler]:
-    """Declare a method. Its shapes are the annotations of the handler, its description the docstring.
+    """Declare a method. The handler's annotations are its params and result types, the docstring its description.
 
-    Of several scopes one is enough; the first is the one that is named to who has none.
+    Any of several scopes is enough; the first is named in the error for callers without one.
     """
     scopes = (scope,) if isinstance(scope, Scope) else scope or ()
 
@@ -110,14 +84,16 @@ def method(
         if name in _methods:
             raise ValueError(f"method {name} is declared twice")
         if (not scopes) != (role == "node"):
-            raise ValueError(f"method {name}: operators need a scope, nodes have none")
+            raise ValueError(f"method {name}: operator methods need a scope, node methods must not have one")
         if (limited is None) != (not scopes or Scope.READ in scopes):
-            raise ValueError(f"method {name}: what changes something says what it is for tokens with tool limits (limited=)")
+            raise ValueError(
+                f"method {name}: a method that changes something must declare its rule for tokens with tool limits (limited=)"
+            )
         hints = get_type_hints(handler)
         result = _result_type(hints["return"])
         description = inspect.getdoc(handler)
         if not description:
-            raise ValueError(f"method {name} has no docstring; it is printed in docs/protocol.md")
+            raise ValueError(f"method {name} has no docstring; it is published in docs/protocol.md")
         _methods[name] = Method(name, scopes, hints["params"], result, handler, description, order, role, limited)
         return handler
 
@@ -125,7 +101,7 @@ def method(
 
 
 def _result_type(hint: Any) -> Any:
-    """The shape of a handler's answers, which is also that of a second answer."""
+    """Return the type of a handler's responses; a second response has the same type."""
     if get_origin(hint) is AnswerWithFollowUp:
         return get_args(hint)[0]
     if get_origin(hint) in (Union, UnionType):
@@ -137,7 +113,7 @@ def _result_type(hint: Any) -> Any:
 
 @functools.cache
 def list_methods() -> dict[str, Method]:
-    """All of them. The first use imports every module of the package `methods`."""
+    """Return all methods. The first call imports every module of the package `methods`."""
     package = importlib.import_module("clawsite.gateway.methods")
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
@@ -146,5 +122,5 @@ def list_methods() -> dict[str, Method]:
 
 @functools.cache
 def list_method_names(role: Role) -> list[str]:
-    """The methods that a client of this role can be allowed to call."""
+    """Return the methods available to this role."""
     return sorted(name for name, method in list_methods().items() if method.role == role)

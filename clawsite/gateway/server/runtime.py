@@ -1,6 +1,6 @@
-"""What one web process runs beside its sockets: the bus, the hub, ticks, presence, health, and the look at old credentials.
+"""Background services of one web process: bus, hub, ticks, presence, health and credential checks.
 
-Started by the first socket or by the server's lifespan, whichever comes first, inside the loop that serves them.
+Started by the first socket or by the server's lifespan, whichever comes first, in the event loop that serves them.
 """
 
 import asyncio
@@ -22,9 +22,7 @@ from clawsite.gateway.delivery.hub import Hub
 from clawsite.gateway.delivery.hub_queries import DatabaseQueries
 from clawsite.gateway.delivery.presence import Presence, StateVersions
 from clawsite.gateway.delivery.run_feed import RunFeeds
-from clawsite.gateway.delivery.waits import Waiters
 from clawsite.gateway.devices import shapes as devices
-from clawsite.gateway.hooks import reports
 from clawsite.gateway.nodes.connected import ConnectedNodes
 from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.errors import CloseCode
@@ -33,15 +31,16 @@ from clawsite.gateway.protocol.events import Health
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server import health
 from clawsite.gateway.server.rate_limits import RateLimits
-from clawsite.infra import bus, clock, db
+from clawsite.infra import bus, clock, db, periodic
 from clawsite.infra.errors import ClawError
 from clawsite.infra.observability import metrics
 from clawsite.infra.version import version
+from clawsite.infra.waits import Waiters
 from sessions_app.events.epoch import current_epoch
 
 log = logging.getLogger(__name__)
 
-SHUTDOWN_SECONDS = 2.0  # for the last frames to leave before the server closes the sockets itself
+SHUTDOWN_SECONDS = 2.0  # for the last frames to be sent before the server closes the sockets
 BUS_START_SECONDS = 0.5
 
 
@@ -60,7 +59,7 @@ class Runtime:
         self.metrics_name = metrics.process_name("web")
         self.run_feeds = RunFeeds()
         self.approval_waits: Waiters[str] = Waiters()
-        self.changes: Waiters[int | str] = Waiters()  # of accounts and of who sees a session, by their ids: for answers that last
+        self.changes: Waiters[int | str] = Waiters()  # changed accounts and session members, by ID: for long-lived responses
         self.nodes = ConnectedNodes(self.spawn)
         self.rates = RateLimits()
         self.versions = StateVersions()
@@ -90,7 +89,7 @@ class Runtime:
         return self._starting
 
     async def started(self) -> None:
-        """Start once; everybody who comes meanwhile waits for the same start."""
+        """Start once; concurrent callers wait for the same start."""
         await asyncio.shield(self.begin())
 
     async def _start(self) -> None:
@@ -99,16 +98,16 @@ class Runtime:
         self.spawn(self._every(settings.POLL_SECONDS, self.hub.poll))
         self.spawn(self._every(settings.POLL_SECONDS, self.run_feeds.poll))
         self.spawn(self._every(settings.POLL_SECONDS, self._check_freezes))
-        self.spawn(self._every(settings.POLL_SECONDS, reports.report_results))
-        self.spawn(self._every(limits.WEBHOOK_CLEANUP_SECONDS, reports.clean_up_deliveries))
         self.spawn(self._every(settings.POLL_SECONDS, self.nodes.poll))
         self.spawn(self._every(limits.TICK_SECONDS, self._tick))
         self.spawn(self._every(limits.HEALTH_SECONDS, self._broadcast_health))
         self.spawn(self._every(metrics.WRITE_INTERVAL_SECONDS, self._save_metrics))
+        for task in periodic.registered_tasks():
+            self.spawn(self._every(task.every(), task.function))
         log.info("the gateway is running as %s", self.process)
 
     async def stop(self, reason: str, restart_expected_ms: int | None = None) -> None:
-        """Say goodbye to every socket, and end."""
+        """Close every socket with a shutdown event, then stop all tasks."""
         self.stopping = True
         self.run_feeds.close()
         classic = {"reason": reason, "restartExpectedMs": restart_expected_ms}
@@ -128,7 +127,7 @@ class Runtime:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
-            # redis-py can swallow a cancellation that meets a publish; when the time is over it is cancelled once more.
+            # redis-py can swallow a cancellation during a publish; the timeout cancels it again.
             async with asyncio.timeout(BUS_START_SECONDS):
                 await bus.stop()
 
@@ -143,9 +142,9 @@ class Runtime:
             try:
                 await work()
             except ClawError as error:
-                log.warning("the gateway's housekeeping has to wait: %s", error.message)
+                log.warning("gateway background task postponed: %s", error.message)
             except Exception:
-                log.exception("the gateway's housekeeping failed")
+                log.exception("gateway background task failed")
 
     def _receive(self, message: dict[str, Any]) -> None:
         match message["k"]:
@@ -176,25 +175,25 @@ class Runtime:
                 self.hub.send_to_owner(message["owner"], OutgoingEvent("node.event", payload, payload))
 
     async def _notify_pairing(self, message: dict[str, Any]) -> None:
-        """To those who may decide: a request that came with an account's credential is that account's, and the managers'."""
+        """Notify those who may decide. A request with an account's credentials is only shown to that account and to managers."""
         if not self.hub.audience:
             return
         try:
-            news = await db.read(devices.build_pairing_events, message["id"], message["change"])
+            result = await db.read(devices.build_pairing_events, message["id"], message["change"])
         except ClawError as error:
-            log.warning("a pairing request was not told: %s", error.message)
+            log.warning("could not announce pairing request: %s", error.message)
             return
-        account, told = news or (None, [])
+        account, events = result or (None, [])
         for connection in self.hub.audience:
             authority = connection.authority
             if Scope.PAIRING in authority.scopes and (account in (None, connection.user_pk) or authority.manages_devices):
-                for outgoing in told:
+                for outgoing in events:
                     connection.take(outgoing)
 
     # Credentials
 
     async def look(self, credential: Credential) -> AccountAccess | None:
-        """Look at a credential; sockets that share it share the look."""
+        """Check a credential; sockets with the same credential share the check."""
         if credential not in self._checks:
             task = self._checks[credential] = asyncio.create_task(db.read(read_access, credential))
             task.add_done_callback(
@@ -203,7 +202,7 @@ class Runtime:
         return await asyncio.shield(self._checks[credential])
 
     def _invalidate_account(self, user_pk: int) -> None:
-        self._checks.clear()  # answers under way may be older than the change
+        self._checks.clear()  # checks in progress may have read the state before the change
         for connection in self.hub.audience.connections_of_user(user_pk):
             connection.authority.doubt()
             self.spawn(self._recheck(connection))
@@ -214,10 +213,10 @@ class Runtime:
         except SignedOut:
             connection.line.close(CloseCode.AUTH_CHANGED, "auth changed")
         except ClawError as error:
-            log.warning("a credential could not be checked: %s", error.message, extra={"connection": connection.id})
+            log.warning("could not check a credential: %s", error.message, extra={"connection": connection.id})
         self.hub.audience.changed()
 
-    # The clock
+    # Periodic tasks
 
     async def _tick(self) -> None:
         self.presence.tick()
@@ -231,26 +230,26 @@ class Runtime:
         try:
             await self.check_epoch()
             self._active_sessions = await db.read(health.count_active_sessions)
-        finally:  # a tick says that the connection lives, also while the database does not
+        finally:  # a tick shows that the connection is alive, even if the database is not
             now = clock.now_ms()
             classic = {"ts": now, "activeSessions": self._active_sessions}
             self.hub.broadcast(OutgoingEvent("tick", {"ts": now}, classic, droppable=True), to="everybody")
 
     async def _record_browsers(self) -> None:
-        """A browser with an open page is there, though it asks for no other."""
+        """Record browsers with an open page as seen, even if they load no other page."""
         if cookies := {cookie for connection in self.hub.audience if (cookie := connection.authority.credential.cookie)}:
-            with contextlib.suppress(ClawError):  # the next time will do
+            with contextlib.suppress(ClawError):  # retried next time
                 await db.write(browsers.record_seen, cookies)
 
     async def check_epoch(self) -> None:
-        """A log that was replaced has nothing to do with what this process has told: everybody starts over."""
-        async with self._checking_epoch:  # one after the other: an older answer must not come last
+        """Disconnect all clients if the event log was replaced, because their cursors belong to the old one."""
+        async with self._checking_epoch:  # sequentially, so that an older read can't finish last
             epoch = await db.read(current_epoch)
             self._set_epoch(epoch)
 
     def _set_epoch(self, epoch: str) -> None:
         if self.epoch not in ("", epoch):
-            log.warning("the database was restored (epoch %s): all sockets are closed", epoch)
+            log.warning("database restored (epoch %s); closing all sockets", epoch)
             self.hub.forget()
             for connection in list(self.hub.audience):
                 connection.line.close(CloseCode.RESTART, "the database was restored")
@@ -261,7 +260,7 @@ class Runtime:
         return clock.now_ms() - self.started_ms
 
     async def health(self, *, fresh: bool = False) -> Health:
-        """At most a minute old."""
+        """Return the health, at most a minute old."""
         if fresh or self.loop.time() - self._health_read > limits.HEALTH_SECONDS:
             await self._read_health()
         return self._health
@@ -275,50 +274,50 @@ class Runtime:
         self.versions.health += 1
 
     async def _check_freezes(self) -> None:
-        """Tell everybody what people have stopped or resumed; `claw panic` has no bus, so it is also found by this look."""
+        """Notify all clients of freezes and resumes. Also polled, because `claw panic` has no bus."""
         try:
-            stops = await db.read(health.list_freeze_ids)
-        except ClawError:  # the database is away, which others say
+            freeze_ids = await db.read(health.list_freeze_ids)
+        except ClawError:  # the database is unavailable, which is reported elsewhere
             return
-        if stops != self._freeze_ids:
-            self._freeze_ids = stops
+        if freeze_ids != self._freeze_ids:
+            self._freeze_ids = freeze_ids
             await self._read_health()
             payload = {"ts": clock.now_ms(), "stopped": self._health.get("stopped", [])}
             self.hub.broadcast(OutgoingEvent("freeze", payload, payload))
 
     async def _save_metrics(self) -> None:
-        """For the other web processes of this host, any of which may be the one that is asked."""
+        """Save a snapshot for the other web processes of this host, any of which may serve the metrics request."""
         await asyncio.to_thread(metrics.write_snapshot, settings.HOME, self.metrics_name)
 
     async def _broadcast_health(self) -> None:
         await self._read_health()
         payload = dict(self._health)
-        told = OutgoingEvent("health", payload, payload, state_version=self.versions.to_wire(), droppable=True)
-        self.hub.broadcast(told, to="operators")
+        outgoing = OutgoingEvent("health", payload, payload, state_version=self.versions.to_wire(), droppable=True)
+        self.hub.broadcast(outgoing, to="operators")
 
 
 _current: Runtime | None = None
 
 
 async def get_runtime() -> Runtime:
-    """This process's runtime, started if need be."""
+    """Return this process's runtime, started if needed."""
     runtime = _runtime_of_loop()
     await runtime.started()
     return runtime
 
 
 def start_in_background() -> None:
-    """See that it is started, without waiting for it."""
+    """Start the runtime without waiting for it."""
     _runtime_of_loop().begin()
 
 
 def rate_limits() -> RateLimits:
-    """How much this process takes from whom; the same for its sockets and for HTTP, in whichever loop a request is answered."""
+    """Return this process's rate limits, shared by sockets and HTTP requests in any event loop."""
     return (_current or _runtime_of_loop()).rates
 
 
 def count_online() -> int | None:
-    """How many clients are connected, over all processes; None where this process has no gateway. For any thread."""
+    """Count connected clients across all processes; None if this process has no gateway. Safe to call from any thread."""
     runtime = _current
     return None if runtime is None else len(runtime.presence.entries()) - 1  # without the server's own
 

@@ -1,4 +1,4 @@
-"""The protocol as JSON Schema, made from the declarations that run: what is published cannot differ from what is checked."""
+"""The protocol as JSON Schema, generated from the declarations that validate requests, so the two can't differ."""
 
 import functools
 from typing import Any
@@ -17,14 +17,14 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 @functools.cache
 def protocol_schema() -> dict[str, Any]:
-    """Frames, methods, events, error codes and close codes. A method needs one of its `scopes`; `scope` is the first of them."""
+    """Return frames, methods, events, error codes and close codes. A method needs one of its `scopes`; `scope` is the first."""
     methods: dict[str, dict[str, Any]] = {
         "connect": {
             "scope": None,
             "scopes": [],
             "role": None,
             "limitedTokens": None,
-            "description": "The first request of every connection, and only that.",
+            "description": "The first request of every connection. It is not allowed later.",
             "params": ConnectParams.model_json_schema(),
             "result": TypeAdapter(HelloOk).json_schema(mode="serialization"),
             "refused": {},

@@ -1,25 +1,18 @@
-"""How parameters name a session, common to the methods that take one."""
+"""Parameters that identify a session, shared by the methods that take one."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
-
-from clawsite.gateway.server.registry import Call, Params
+from clawsite.gateway.protocol.params import Id, Key, Params
+from clawsite.gateway.server.registry import Call
 from clawsite.infra import db
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from clawsite.routing.inbound import SessionAddress, find_session_or_none
 from sessions_app.keys import DEFAULT_AGENT, parse_key, parse_shared_key
 from sessions_app.models import Session
 
-Key = Annotated[str, Field(min_length=1, max_length=512)]
-Id = Annotated[str, Field(min_length=1, max_length=64)]
-IdempotencyKey = Annotated[str, Field(min_length=1, max_length=200)]
-Cursor = Annotated[int, Field(ge=0, le=2**53)]  # the largest whole number that every client can write
-IsoTime = Annotated[str, Field(min_length=1, max_length=64)]
-
 
 def to_address(key: str | None, session_id: str | None, agent_id: str | None) -> SessionAddress:
-    """A key counts for more than an id; the key of somebody else's session is its id."""
+    """Build an address. A key takes precedence over an ID; `session:<id>` is the key of another user's session."""
     shared = parse_shared_key(key or "")
     if shared is not None or not key:
         return SessionAddress(session_id=shared or session_id or "", agent=agent_id or "")
@@ -27,7 +20,7 @@ def to_address(key: str | None, session_id: str | None, agent_id: str | None) ->
 
 
 class ToSession(Params):
-    """`sessionKey` is one of your own or `session:<id>`; `sessionId` reaches any you may see. Neither: the agent's main session."""
+    """`sessionKey` is your own key or `session:<id>`; `sessionId` works for any session you can see. Default: the main session."""
 
     session_key: Key | None = None
     session_id: Id | None = None
@@ -39,7 +32,7 @@ class ToSession(Params):
 
 
 class ByKey(Params):
-    """The same for methods that call it `key`; here one of the two is needed."""
+    """`key` is your own key or `session:<id>`; `sessionId` works for any session you can see. One of them is required."""
 
     key: Key | None = None
     session_id: Id | None = None
@@ -48,7 +41,7 @@ class ByKey(Params):
     @property
     def address(self) -> SessionAddress:
         if not self.key and not self.session_id:
-            raise InvalidRequest("key is missing: name the session, for example agent:main:main")
+            raise InvalidRequest("key is missing: identify the session, for example agent:main:main")
         return to_address(self.key, self.session_id, self.agent_id)
 
 
@@ -60,13 +53,13 @@ async def find_session(call: Call, address: SessionAddress) -> Session:
 
 
 def check_session_unchanged(session: Session | None, session_id: str | None) -> None:
-    """CONFLICT when the session is not, or no longer, the one its caller has seen."""
+    """Raise Conflict if the session is no longer the one that the caller has seen."""
     if session_id and (session is None or str(session.generation_id) != session_id):
-        raise Conflict(f"the session is no longer {session_id}: it has begun anew, or was deleted")
+        raise Conflict(f"the session is no longer {session_id}: it was reset or deleted")
 
 
 def session_order_key(params: dict[str, Any]) -> str:
-    """Requests that name the same session in the same words are begun in their order of arrival."""
+    """Return the order key: requests that identify the same session the same way start in order of arrival."""
     if isinstance(session_id := params.get("sessionId"), str) and not params.get("sessionKey"):
         return session_id
     key, agent = params.get("sessionKey"), params.get("agentId")

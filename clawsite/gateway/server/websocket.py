@@ -1,4 +1,4 @@
-"""The life of one socket: challenge, handshake, requests, end. The WebSocket itself is behind the functions it is given."""
+"""One socket's life cycle: challenge, handshake, requests, end. The WebSocket itself is accessed through functions."""
 
 import asyncio
 import logging
@@ -24,28 +24,28 @@ log = logging.getLogger(__name__)
 
 class WebSocketHandler:
     def __init__(
-        self, runtime: Runtime, knock: HandshakeInfo, *, send: Send, send_close: SendClose, hang_up: Callable[[], None]
+        self, runtime: Runtime, handshake_info: HandshakeInfo, *, send: Send, send_close: SendClose, hang_up: Callable[[], None]
     ) -> None:
-        self._runtime, self._handshake_info, self._hang_up = runtime, knock, hang_up
+        self._runtime, self._handshake_info, self._hang_up = runtime, handshake_info, hang_up
         self._socket_writer = SocketWriter(id=uuid.uuid4().hex, send=send, send_close=send_close, on_close=self._close_in_time)
         self._nonce = uuid.uuid4().hex
-        self._in_handshake = False  # counted among those who have not been let in
+        self._in_handshake = False  # counted as an unfinished handshake
         self._established: tuple[Connection, Dispatcher] | None = None  # after the handshake
         self._writer_task = asyncio.create_task(self._write())
         self._deadline = asyncio.get_running_loop().call_later(limits.handshake_seconds(), self._handshake_timed_out)
         self._close_timer: asyncio.TimerHandle | None = None
 
     def send_challenge(self) -> None:
-        """The server speaks first; the nonce is for clients that sign with a device key."""
+        """Send the challenge, the first frame; the nonce is for clients that sign with a device key."""
         self._in_handshake = True
-        if not self._runtime.rates.knock(self._handshake_info.address):
-            self._socket_writer.close(CloseCode.TRY_LATER, "too many connections of this address wait to be let in")
+        if not self._runtime.rates.begin_handshake(self._handshake_info.address):
+            self._socket_writer.close(CloseCode.TRY_LATER, "too many unfinished handshakes from this address")
             return
         self._socket_writer.reply_now(encode_challenge(self._nonce, clock.now_ms()))
 
     async def text(self, text: str) -> None:
-        most = limits.MAX_FRAME_BYTES if self._established else limits.MAX_FIRST_FRAME_BYTES
-        if len(text) > most or (len(text) * 4 > most and len(text.encode()) > most):
+        limit = limits.MAX_FRAME_BYTES if self._established else limits.MAX_FIRST_FRAME_BYTES
+        if len(text) > limit or (len(text) * 4 > limit and len(text.encode()) > limit):
             self._socket_writer.close(
                 CloseCode.TOO_BIG, "frame too large" if self._established else "frame too large before connect"
             )
@@ -55,8 +55,8 @@ class WebSocketHandler:
     async def _receive_frame(self, text: str) -> None:
         try:
             request = await run_off_loop(len(text), lambda: parse_request(text))
-        except BadFrame as bad:
-            self._reject_frame(bad.id, bad.message)
+        except BadFrame as error:
+            self._reject_frame(error.id, error.message)
             return
         if self._socket_writer.closing:
             return
@@ -71,7 +71,7 @@ class WebSocketHandler:
         self._reject_frame("invalid", "invalid frame: binary frames are not used")
 
     def _reject_frame(self, id: str, message: str) -> None:
-        """After the handshake a bad frame costs an error; before it, the connection."""
+        """Send an error after the handshake; close the connection before it."""
         if self._established:
             self._socket_writer.reply_now(bad_frame_response(id, message))
         else:
@@ -81,20 +81,20 @@ class WebSocketHandler:
         line, runtime = self._socket_writer, self._runtime
         self._deadline.cancel()
         try:
-            shaken = await perform_handshake(line, request, self._handshake_info, runtime, self._nonce)
-        except HandshakeRejected as refused:
-            line.reply_now(encode_failure(request.id, refused.error))
-            line.close(refused.close, refused.reason)
+            result = await perform_handshake(line, request, self._handshake_info, runtime, self._nonce)
+        except HandshakeRejected as error:
+            line.reply_now(encode_failure(request.id, error.error))
+            line.close(error.close, error.reason)
             log.info(
-                "refused a connection: %s", refused.reason, extra={"connection": line.id, "address": self._handshake_info.address}
+                "connection rejected: %s", error.reason, extra={"connection": line.id, "address": self._handshake_info.address}
             )
             return
-        connection = shaken.connection
+        connection = result.connection
         self._end_handshake()
-        line.reply_now(encode_success(request.id, hello_for_dialect(connection.dialect, shaken.hello)))
+        line.reply_now(encode_success(request.id, hello_for_dialect(connection.dialect, result.hello)))
         self._established = (connection, Dispatcher(connection, runtime))
-        log.info("a client connected", extra={"connection": line.id, "user": connection.user_pk, "client": connection.client.id})
-        runtime.hub.audience.add(connection, shaken.member_of)
+        log.info("client connected", extra={"connection": line.id, "user": connection.user_pk, "client": connection.client.id})
+        runtime.hub.audience.add(connection, result.member_of)
         if connection.role == "node":
             runtime.nodes.add(connection)
         runtime.presence.add(connection)
@@ -107,7 +107,7 @@ class WebSocketHandler:
             self._runtime.rates.end_handshake(self._handshake_info.address)
 
     def lost(self) -> None:
-        """The socket has ended, by whichever side."""
+        """Clean up after the socket was closed by either side."""
         self._deadline.cancel()
         self._end_handshake()
         if self._close_timer:
@@ -122,18 +122,19 @@ class WebSocketHandler:
                 self._runtime.nodes.left(connection)
             self._runtime.presence.left(connection)
             log.info(
-                "a client left", extra={"connection": connection.id, "user": connection.user_pk, "seq": self._socket_writer.seq}
+                "client disconnected",
+                extra={"connection": connection.id, "user": connection.user_pk, "seq": self._socket_writer.seq},
             )
 
     async def _write(self) -> None:
         try:
             await self._socket_writer.write()
-        except OSError:  # the client has gone; the server tells us so by itself
+        except OSError:  # the client has disconnected; the server calls `lost`
             self._socket_writer.gone()
 
     def _handshake_timed_out(self) -> None:
         self._socket_writer.close(CloseCode.POLICY, f"connect expected within {limits.handshake_seconds():g} s")
 
     def _close_in_time(self) -> None:
-        """A client that does not read does not read our close frame either: it gets some seconds, then the line is cut."""
+        """Disconnect after some seconds, because a client that doesn't read won't read the close frame either."""
         self._close_timer = asyncio.get_running_loop().call_later(limits.CLOSE_SECONDS, self._hang_up)

@@ -27,7 +27,7 @@ class Anchor:
 
 
 class BadAnchor(ValueError):
-    """A line that is no anchor: the file was damaged, or is another one."""
+    """A line is not an anchor: the file is damaged or a different one."""
 
 
 def append_anchor(path: Path, *, only_if_due: bool = False) -> Anchor | None:
@@ -57,21 +57,21 @@ def append_anchor(path: Path, *, only_if_due: bool = False) -> Anchor | None:
 
 
 def read_anchors(path: Path) -> Iterator[Anchor]:
-    """Every anchor of the file, oldest first; BadAnchor for a line that is none."""
+    """Return every anchor of the file, oldest first; raise BadAnchor for an invalid line."""
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(10_000), b""), 1):
             if not line.strip():
                 continue
             anchor = _parse(line)
             if anchor is None:
-                raise BadAnchor(f"line {number} of {path} is no anchor")
+                raise BadAnchor(f"line {number} of {path} is not a valid anchor")
             yield anchor
 
 
 def _parse(line: bytes) -> Anchor | None:
     try:
-        told = json.loads(line)
-        datetime.fromisoformat(told["at"])
-        return Anchor(int(told["position"]), str(told["hash"]), str(told["at"]))
+        data = json.loads(line)
+        datetime.fromisoformat(data["at"])
+        return Anchor(int(data["position"]), str(data["hash"]), str(data["at"]))
     except (ValueError, TypeError, KeyError):
         return None

@@ -35,7 +35,7 @@ MAX_ITEMS = 50  # things in one list
 MAX_DEPTH = 5
 MAX_EXACT_INTEGER = 2**53  # numbers beyond are text: not every reader of JSON knows them
 INSERT_BATCH_SIZE = 500
-FORMAT_VERSION = 1  # of what the digest is over
+FORMAT_VERSION = 1  # format of the digested content
 
 COLUMNS = (
     "at", "action", "actor_kind", "actor_id", "actor_name", "subject_kind", "subject_id", "session", "run", "details", "digest",
@@ -64,7 +64,7 @@ def record(
     run: Any = "",
     **details: Any,
 ) -> None:
-    """Add one entry, in the caller's transaction. UnknownAction for a word that the registry has not."""
+    """Add one entry in the caller's transaction. Raise UnknownAction for an unregistered action."""
     record_all([NewAuditEntry(action, actor, subject, session, run, details)])
 
 
@@ -91,7 +91,7 @@ def compute_digest(at: dt.datetime, texts: Iterable[str], details: Mapping[str, 
 def _to_row(entry: NewAuditEntry, now: dt.datetime) -> list[str]:
     """The columns after the time."""
     if entry.action not in ACTIONS:
-        raise UnknownAction(f"the audit log knows no action {entry.action!r}: add it to audit_actions.ACTIONS")
+        raise UnknownAction(f"unknown audit action {entry.action!r}: add it to clawsite.infra.audit.actions.ACTIONS")
     actor = entry.actor or current_actor()
     kind, subject = entry.subject
     given = (entry.action, actor.kind, actor.id, actor.name, kind, subject, entry.session, entry.run)
@@ -103,7 +103,7 @@ def _to_row(entry: NewAuditEntry, now: dt.datetime) -> list[str]:
 
 
 def _bound_details(given: Mapping[str, Any]) -> dict[str, Any]:
-    """As it can be stored, in bounds. What is too much as a whole is replaced by its beginning, and says so."""
+    """Return the details within the limits. If they are too large overall, keep a marked excerpt."""
     kept: dict[str, Any] = _bound_value(given, "", MAX_DEPTH)
     line = {COMMAND_LINE_KEY: kept[COMMAND_LINE_KEY]} if COMMAND_LINE_KEY in kept else {}
     text = orjson.dumps({name: value for name, value in kept.items() if name != COMMAND_LINE_KEY}).decode()
@@ -140,7 +140,7 @@ def _describe_size(text: str) -> str:
 
 
 def _clean(text: str, name: str = "") -> str:
-    """Storable, and without what looks like a secret, or sounds like one by its name."""
+    """Return storable text without anything that looks like a secret or is named like one."""
     if not text:
         return text
     head = f"{name}: " if name else ""

@@ -21,9 +21,9 @@ from clawsite.infra.models import AuditEntry, AuditHead, AuditSeal
 FindingKind = Literal["changed", "missing", "inserted", "reordered", "cut", "rewritten"]
 
 PAGE_SIZE = 1_000
-MAX_FINDINGS = 100  # findings that are told; one that is found is enough to be worried
-UNKNOWN_HASH = ""  # a hash that cannot be compared with
-SEARCH_DISTANCE = 1_000  # places around its own in which a moved seal is looked for
+MAX_FINDINGS = 100  # findings listed; a single one is reason enough to investigate
+UNKNOWN_HASH = ""  # a hash that can't be compared
+SEARCH_DISTANCE = 1_000  # positions around its own to search for a moved seal
 
 TEXT_COLUMNS = ("action", "actor_kind", "actor_id", "actor_name", "subject_kind", "subject_id", "session", "run")
 
@@ -38,7 +38,7 @@ class AuditFinding:
 
 @dataclass(slots=True)
 class VerificationReport:
-    """`unsealed` are entries that no sealer has come to yet: nothing wrong, but not proven either."""
+    """`unsealed` are entries not sealed yet: not an error, but not verified either."""
 
     position: int
     hash: str
@@ -61,7 +61,7 @@ class VerificationReport:
 
 
 def verify(anchors: Iterable[Anchor] = (), *, last: int | None = None) -> VerificationReport:
-    """Check everything that is sealed by now, or the `last` so many entries of it, and what is not sealed yet."""
+    """Verify all sealed entries, or the `last` ones, and those not sealed yet."""
     head = AuditHead.objects.first() or AuditHead(hash=GENESIS)
     report = VerificationReport(head.position, head.hash)
     _ChainWalk(report, 0 if last is None else max(0, head.position - last)).run()
@@ -96,7 +96,7 @@ class _ChainWalk:
         elif end and self._hash not in (UNKNOWN_HASH, self._report.hash):
             self._report.found("changed", f"the noted head is not the hash of position {end}", end)
         beyond = AuditSeal.objects.filter(position__gt=end).order_by("position").first()
-        # Sealed since we began, unless the head does not know of it.
+        # Sealed since verification began, unless the head doesn't include it.
         if beyond and not AuditHead.objects.filter(position__gte=beyond.position).exists():
             self._report.found("inserted", f"position {beyond.position} is beyond the noted end", beyond.position, beyond.entry_id)
         self._report_strangers()
@@ -131,7 +131,7 @@ class _ChainWalk:
                 self._report.more += 1
 
     def _report_strangers(self) -> None:
-        """An entry that says what another one was sealed for was exchanged with it, not edited."""
+        """Report an entry with the sealed content of another as swapped, not edited."""
         owners = {seal.digest: seal for seal, _says in self._strangers}
         for seal, says in self._strangers:
             owner = owners.get(says)
@@ -144,7 +144,7 @@ class _ChainWalk:
 
 
 def _check_unsealed(report: VerificationReport, head: AuditHead, *, whole: bool) -> None:
-    """Entries without a seal: new ones are waiting for it, and late ones are waited for; any other was slipped in."""
+    """Check entries without a seal: new and late ones are pending; any other was inserted."""
     sealed = AuditSeal.objects.filter(entry_id=OuterRef("pk"))
     place = None if whole else head.newest
     while True:

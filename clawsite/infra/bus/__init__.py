@@ -1,4 +1,4 @@
-"""Committed events and wake-ups between processes.
+"""Publish committed events and wake-ups between processes.
 
 A message is a hint: it may be lost, doubled or late without harm, because everything it tells is already in rows and
 somebody polls behind it. Nothing is published before it is committed (services use `transaction.on_commit`).
@@ -33,13 +33,13 @@ _lock = threading.Lock()
 
 
 async def start() -> None:
-    """Join the other processes of this installation. A second start in the same process changes nothing."""
+    """Join the server's other processes. A second start in the same process has no effect."""
     global _loop, _transport
     if _loop is not None:
         return
     _loop = asyncio.get_running_loop()
     with _lock:
-        _waiting.clear()  # of a loop that closed before it could take them
+        _waiting.clear()  # left over from a closed loop
     _transport = _make_transport()
     await _transport.start()
 
@@ -52,20 +52,20 @@ async def stop() -> None:
 
 
 def subscribe(receive: Subscriber) -> Callable[[], None]:
-    """Call `receive` on the event loop with every message, own ones included; returns how to stop."""
+    """Call `receive` on the event loop with every message, including our own; return a function to unsubscribe."""
     _subscribers.append(receive)
     return lambda: _subscribers.remove(receive)
 
 
 def publish(message: BusMessage) -> None:
-    """Tell everybody; callable from any thread. Without a running bus (a management command) pollers find the rows."""
+    """Publish a message, from any thread. Without a running bus (in a management command) pollers find the rows."""
     loop = _loop
     if loop is None:
         return
     with _lock:
         _waiting.append(message)
         if len(_waiting) > 1:
-            return  # a hop to the loop is under way and takes this one along
+            return  # a call to the loop is already scheduled and will send this one too
     try:
         loop.call_soon_threadsafe(_deliver_waiting)
     except RuntimeError:  # the loop has closed
@@ -88,7 +88,7 @@ def deliver(message: BusMessage) -> None:
         try:
             receive(message)
         except Exception:
-            log.exception("a subscriber of the bus failed on a message of kind %s", message.get("k"))
+            log.exception("bus subscriber failed on message of kind %s", message.get("k"))
 
 
 def _make_transport() -> Transport:

@@ -35,10 +35,10 @@ class RedisTransport:
         try:
             await asyncio.wait_for(self._subscribed.wait(), 5)
         except TimeoutError:
-            log.warning("Redis does not answer; going on with polling until it does")
+            log.warning("Redis is not responding; falling back to polling")
 
     async def stop(self) -> None:
-        # redis-py swallows a cancellation that meets a command: asked until it is heard.
+        # redis-py may swallow a cancellation during a command, so repeat it until it takes effect.
         while unfinished := [task for task in self._tasks if not task.done()]:
             for task in unfinished:
                 task.cancel()
@@ -59,7 +59,7 @@ class RedisTransport:
                         if item["type"] == "message" and not item["data"].startswith(self._self):
                             self._receive(orjson.loads(item["data"][len(self._self) :]))
             except (RedisError, OSError, ValueError) as error:
-                log.warning("the bus lost Redis: %s", error)
+                log.warning("bus lost its Redis connection: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _send_loop(self) -> None:
@@ -73,5 +73,5 @@ class RedisTransport:
                         pipeline.publish(self._channel, line)
                     await pipeline.execute()
             except (RedisError, OSError) as error:
-                log.warning("the bus could not publish %d messages: %s", len(lines), error)
+                log.warning("bus could not publish %d messages: %s", len(lines), error)
                 await asyncio.sleep(RETRY_SECONDS)

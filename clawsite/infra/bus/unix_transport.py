@@ -1,4 +1,4 @@
-"""The bus between processes of one host: every process listens on a socket of its own and dials all the others.
+"""The bus between processes of one host: every process listens on its own socket and connects to all others.
 
 A process sends to those who dialled it and hears from those it dialled, so there is exactly one connection per direction.
 It looks every few seconds for others it is not connected to, so a connection that breaks is made again.
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 MAX_PATH_LENGTH = 100  # a Unix socket's name may have 108 bytes on Linux, 104 on macOS
 MAX_LINE_BYTES = 32 << 20
-SCAN_SECONDS = 3.0  # meanwhile everybody polls the rows
+SCAN_SECONDS = 3.0  # until then, processes poll the rows
 MAX_UNSENT_BYTES = 8 << 20  # a process that does not read loses hints, not events: it finds them in the rows
 
 
@@ -51,7 +51,7 @@ class UnixTransport:
         if self._server:
             self._server.close()
         with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()  # first of all: the others look for whoever they have lost
+            self._path.unlink()  # first, because the others try to reconnect
         tasks = [*self._dialed.values(), *([self._scan_task] if self._scan_task else [])]
         for task in tasks:
             task.cancel()
@@ -65,14 +65,14 @@ class UnixTransport:
                 writer.write(line + b"\n")
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Somebody listens to us; their first line says where we can listen to them."""
+        """Handle a new peer; its first line says where to connect to it."""
         try:
             name = (await reader.readline()).decode().strip()
             if not name:
                 return
             self._listeners.add(writer)
             self._dial(name)
-            await reader.read()  # they never say more: this returns when they are gone
+            await reader.read()  # peers send nothing else: this returns when they disconnect
         except (OSError, ValueError):
             log.debug("a process left the bus")
         finally:
@@ -85,7 +85,7 @@ class UnixTransport:
             try:
                 self._dial_all()
             except OSError as error:
-                log.warning("the bus cannot see who else is there: %s", error)
+                log.warning("bus could not scan for other processes: %s", error)
 
     def _dial_all(self) -> None:
         for other in sorted(self._directory.glob("*.sock")):
@@ -99,7 +99,7 @@ class UnixTransport:
             task.add_done_callback(lambda _: self._dialed.pop(path.name, None))
 
     def _remove_stale(self, path: Path) -> None:
-        """Remove what a killed process left behind; a process that has just made its socket may not listen yet."""
+        """Remove the socket of a killed process, but not a new one that may not be listening yet."""
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > SCAN_SECONDS:
                 path.unlink()
@@ -110,14 +110,14 @@ class UnixTransport:
         except ConnectionRefusedError:
             self._remove_stale(path)
             return
-        except OSError as error:  # gone meanwhile, or too busy to answer: the next look tells
-            log.debug("the bus cannot reach %s: %s", path.name, error)
+        except OSError as error:  # gone or too busy: checked again at the next scan
+            log.debug("bus could not reach %s: %s", path.name, error)
             return
         try:
             writer.write(self._path.name.encode() + b"\n")
             while line := await reader.readline():
                 self._receive(orjson.loads(line))
         except (OSError, ValueError) as error:
-            log.warning("the bus lost a connection: %s", error)
+            log.warning("bus lost a connection: %s", error)
         finally:
             writer.close()

@@ -1,4 +1,4 @@
-"""What the environment and the state directory say, read once by settings. Needs no Django."""
+"""Read settings from the environment and the state directory. Needs no Django."""
 
 import os
 import secrets
@@ -34,11 +34,11 @@ BOOLEAN_VALUES = {
 
 
 class SettingsError(Exception):
-    """The environment asks for something that cannot be; the message says what to change."""
+    """An environment setting is invalid; the message says what to change."""
 
 
 def read_number(name: str, default: float, *, least: float | None = None) -> float:
-    """A variable that holds a number; the error names it, since a bare ValueError would not."""
+    """Read a numeric variable; the error names it, which a bare ValueError would not."""
     text = os.environ.get(name, "").strip()
     try:
         value = float(text) if text else default
@@ -50,7 +50,7 @@ def read_number(name: str, default: float, *, least: float | None = None) -> flo
 
 
 def read_boolean(name: str, default: bool) -> bool:
-    """A variable that is on or off."""
+    """Read a boolean variable."""
     text = os.environ.get(name, "").strip().lower()
     if text not in BOOLEAN_VALUES:
         raise SettingsError(f"{name} is {text!r}. Set it to 1 or 0, or leave it out for {int(default)}.")
@@ -78,7 +78,7 @@ def _load_or_create_secret(path: Path) -> str:
     except FileExistsError:
         kept = path.read_text().strip()
         if not kept:
-            raise SettingsError(f"{path} is empty. Delete it and start again to have a new one made.") from None
+            raise SettingsError(f"{path} is empty. Delete it and restart to create a new one.") from None
         return kept
     with os.fdopen(descriptor, "w") as file:
         made = secrets.token_urlsafe(48)
@@ -91,7 +91,7 @@ def secret_key(home: Path) -> str:
 
 
 def gateway_token(home: Path) -> str:
-    """The token of programs on this host. It leaves the environment at once, so that no child process inherits it."""
+    """Read the gateway token and remove it from the environment, so that child processes don't inherit it."""
     return os.environ.pop("CLAWSITE_GATEWAY_TOKEN", "") or _load_or_create_secret(home / "gateway.token")
 
 
@@ -119,7 +119,7 @@ def _read_origins(variable: str) -> list[str]:
 
 
 def fetch_allowlist() -> Allowlist:
-    """Internal hosts that the operator opens for fetching; none by default."""
+    """Internal hosts the operator allows for fetching; none by default."""
     try:
         return Allowlist.parse(os.environ.get("CLAWSITE_FETCH_ALLOW", ""))
     except ValueError as error:
@@ -135,7 +135,7 @@ def searxng_url() -> str:
     except ValueError:
         usable = False
     if url and (not usable or parts.username is not None or parts.query):
-        raise SettingsError("CLAWSITE_SEARXNG_URL is no address: write http://host:port or https://host/path.")
+        raise SettingsError("CLAWSITE_SEARXNG_URL is not a valid URL: use http://host:port or https://host/path.")
     return url
 
 

@@ -1,4 +1,4 @@
-"""Which addresses a fetch may reach, and what the operator opens besides. Pure: no network, no Django.
+"""Decide which addresses a fetch may reach, including those the operator allows. Pure: no network, no Django.
 
 The tables are our own, from IANA's special-purpose registries, since `is_global` of the standard library differs between the
 Python versions we run on (before 3.11.10 it took 192.0.0.0/29 and Teredo for public in places).
@@ -18,7 +18,7 @@ DENIED_V4 = tuple(
         ("10.0.0.0/8", "a private address"),
         ("100.64.0.0/10", "a carrier's private address"),  # among them Alibaba's metadata service
         ("127.0.0.0/8", "a loopback address"),
-        ("168.63.129.16/32", "a cloud host's own service"),  # Azure: looks public, answers for the machine it is asked from
+        ("168.63.129.16/32", "a cloud host's own service"),  # Azure: looks public but serves the host itself
         ("169.254.0.0/16", "a link-local address"),  # among them the metadata services of most clouds
         ("172.16.0.0/12", "a private address"),
         ("192.0.0.0/24", "a reserved address"),  # among them Oracle's metadata service
@@ -32,7 +32,7 @@ DENIED_V4 = tuple(
         ("240.0.0.0/4", "a reserved address"),
     )
 )
-# All that has ever been given out for the public Internet. What lies outside is refused whole: loopback, link-local, unique local,
+# All ranges ever allocated for the public Internet. Everything else is denied: loopback, link-local, unique local,
 # multicast, IPv4-mapped, NAT64 (64:ff9b::/96 and 64:ff9b:1::/48).
 PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
 DENIED_V6 = tuple(
@@ -66,7 +66,7 @@ NUMERIC_LAST_PART = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 
 
 def why_not_public(address: IpAddress) -> str:
-    """What kind of address it is, if not a public one; else ""."""
+    """Return the kind of a non-public address, or "" if it is public."""
     if isinstance(address, ipaddress.IPv4Address):
         return _find_kind(address, DENIED_V4)
     if address in PUBLIC_V6:
@@ -79,7 +79,7 @@ def _find_kind(address: IpAddress, kinds: tuple[tuple[IpNetwork, str], ...]) -> 
 
 
 def parse_literal_address(host: str) -> IpAddress | None:
-    """The address that a host spells out, or None for a name. Other spellings than the usual one are a ValueError."""
+    """Return the address a host spells out, or None for a name. Raise ValueError for unusual spellings."""
     if ":" in host:
         address = ipaddress.IPv6Address(host)
         if address.scope_id:
@@ -90,30 +90,30 @@ def parse_literal_address(host: str) -> IpAddress | None:
     try:
         return ipaddress.IPv4Address(host)
     except ValueError:
-        raise ValueError("an IPv4 address is written as four decimal numbers without leading zeros") from None
+        raise ValueError("write an IPv4 address as four decimal numbers without leading zeros") from None
 
 
 def normalize_host(text: str) -> str:
-    """A host as it is compared, resolved and certified: lower case, no final dot, addresses in their usual form."""
+    """Normalize a host for comparison, resolution and certificates: lowercase, no final dot, canonical addresses."""
     host = text.lower().removesuffix(".")
     address = parse_literal_address(host)
     if address is not None:
         return str(address)
     if len(host) > MAX_HOST_NAME_LENGTH or not HOST_NAME_PATTERN.fullmatch(host):
-        raise ValueError("it is no host name")
+        raise ValueError("not a valid host name")
     return host
 
 
 @dataclass(frozen=True, slots=True)
 class Allowlist:
-    """Internal places that may be fetched although they are not public."""
+    """Internal hosts and networks that may be fetched."""
 
-    hosts: frozenset[tuple[str, int]] = frozenset()  # port 0: every port
+    hosts: frozenset[tuple[str, int]] = frozenset()  # port 0 means any port
     networks: tuple[IpNetwork, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> "Allowlist":
-        """From `searx.lan:8888, 127.0.0.1:8888, [::1]:8888, 10.0.5.0/24`; ValueError names the entry that is none of these."""
+        """From `searx.lan:8888, 127.0.0.1:8888, [::1]:8888, 10.0.5.0/24`; raise ValueError for an invalid entry."""
         hosts: set[tuple[str, int]] = set()
         networks: list[IpNetwork] = []
         for entry in filter(None, (part.strip() for part in text.split(","))):
@@ -123,22 +123,22 @@ class Allowlist:
                 else:
                     hosts.add(_parse_host_and_port(entry))
             except ValueError as error:
-                raise ValueError(f"{entry!r} is no host, host:port or network: {error}") from None
+                raise ValueError(f"{entry!r} is not a valid host, host:port or network: {error}") from None
         return cls(frozenset(hosts), tuple(networks))
 
     def opens(self, host: str, port: int, address: IpAddress) -> bool:
-        """Hosts are compared as they stand in the URL: an entry with an address does not open a name that leads there."""
+        """Compare hosts as written in the URL: an address entry doesn't allow a name that resolves to it."""
         return (host, port) in self.hosts or (host, 0) in self.hosts or any(address in network for network in self.networks)
 
 
 def _parse_host_and_port(entry: str) -> tuple[str, int]:
     bracketed = re.fullmatch(r"\[([^]]+)\](?::([0-9]+))?", entry)
     plain = re.fullmatch(r"([^:\[\]]+)(?::([0-9]+))?", entry)
-    found = bracketed or plain
-    if found is None:
-        raise ValueError("an IPv6 address stands in brackets")
-    port = int(found[2] or 0)
-    if found[2] and not 0 < port < 65536:
-        raise ValueError("a port is a number from 1 to 65535")
-    name = found[1] if found[1].isascii() else found[1].encode("idna").decode()
+    match = bracketed or plain
+    if match is None:
+        raise ValueError("write an IPv6 address in brackets")
+    port = int(match[2] or 0)
+    if match[2] and not 0 < port < 65536:
+        raise ValueError("a port must be a number from 1 to 65535")
+    name = match[1] if match[1].isascii() else match[1].encode("idna").decode()
     return normalize_host(name), port

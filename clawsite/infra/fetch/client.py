@@ -1,4 +1,4 @@
-"""The one client for URLs that somebody else chose: a model, a page, a person in a chat.
+"""The client for URLs from untrusted sources: a model, a page, a user in a chat.
 
 A name is resolved once, all its addresses are checked, and the connection goes to exactly these, so that a name server which
 answers differently the next moment changes nothing. Host header and certificate go by the name. Each redirect is a new
@@ -38,13 +38,13 @@ MAX_REDIRECTS = 3
 MAX_HEADER_LINES = 128
 MAX_HEADER_LINE = 8190  # bytes; with the lines' number the header has 1 MB at most
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
-# All else that a caller sends along may be a credential under some name or other, and stays with the origin it is for.
+# Any other header may be a credential, so it is sent only to the original origin.
 CROSS_ORIGIN_HEADERS = frozenset({"accept", "accept-language", "user-agent"})
 
 
 @dataclass(frozen=True, slots=True)
 class FetchResponse:
-    """The last answer, whatever its status. With `truncated` the body ends at the cap."""
+    """The final response, whatever its status. With `truncated` the body was cut at the limit."""
 
     url: str
     status: int
@@ -54,7 +54,7 @@ class FetchResponse:
 
     @property
     def content_type(self) -> str:
-        """Without parameters and in lower case; "" when the server does not say."""
+        """Lowercase, without parameters; "" if the server doesn't send one."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -77,7 +77,7 @@ async def fetch(
     redirects: int = MAX_REDIRECTS,
     allow: Allowlist | None = None,
 ) -> FetchResponse:
-    """Fetch a URL, or FetchRefused, or FetchFailed. `allow` replaces the operator's list of internal hosts for this fetch."""
+    """Fetch a URL, or raise FetchDenied or FetchFailed. `allow` replaces the operator's list of internal hosts for this fetch."""
     if allow is None:
         from django.conf import settings
 
@@ -93,14 +93,14 @@ async def fetch(
                 request = _follow_redirect(request, answer.status, parse_target(location, base=request.target.url))
             raise FetchDenied("redirect", f"the URL redirects more than {redirects} times")
     except FetchDenied as refused:
-        logger.info("a fetch was refused by rule %s", refused.rule)
+        logger.info("fetch denied by rule %s", refused.rule)
         raise
     except TimeoutError:
-        raise FetchFailed(f"there was no complete answer within {timeout_s:g} s") from None
+        raise FetchFailed(f"no complete response within {timeout_s:g} s") from None
 
 
 def _follow_redirect(request: _Request, status: int, to: FetchTarget) -> _Request:
-    """The request that follows, as browsers do it, less what another origin must not see."""
+    """Build the redirected request as browsers do, without what another origin must not see."""
     before = request.target
     turned = status == 303 or (status in (301, 302) and request.method == "POST")
     if turned and request.method != "HEAD":
@@ -110,14 +110,14 @@ def _follow_redirect(request: _Request, status: int, to: FetchTarget) -> _Reques
         return replace(request, target=to)
     harmless = {name: value for name, value in request.headers.items() if name.lower() in CROSS_ORIGIN_HEADERS}
     if before.url.scheme == "https" and to.url.scheme == "http" and (request.body or harmless != request.headers):
-        raise FetchDenied("redirect", f"{before.host} redirects from https to http a request that carries credentials")
+        raise FetchDenied("redirect", f"{before.host} redirects a request with credentials from https to http")
     if request.body:
-        raise FetchDenied("redirect", f"{before.host} wants the request's body sent to another server")
+        raise FetchDenied("redirect", f"{before.host} redirects the request's body to another server")
     return replace(request, target=to, headers=harmless)
 
 
 async def _send_request(request: _Request, allow: Allowlist, max_bytes: int) -> FetchResponse:
-    """One request and its answer."""
+    """Send one request and read its response."""
     import aiohttp  # 0.4 s, and a worker that only waits does not need it
 
     target = request.target
@@ -159,7 +159,7 @@ async def _send_request(request: _Request, allow: Allowlist, max_bytes: int) -> 
 
 
 async def resolve_allowed(target: FetchTarget, allow: Allowlist) -> Sequence[IpAddress]:
-    """All addresses of the host, none of which may be internal: one bad one among them refuses the whole."""
+    """Return all addresses of the host. Deny the fetch if any of them is internal."""
     spelled = parse_literal_address(target.host)
     addresses = [spelled] if spelled is not None else await resolve(target.host, target.port)
     if not addresses:
@@ -167,10 +167,10 @@ async def resolve_allowed(target: FetchTarget, allow: Allowlist) -> Sequence[IpA
     for address in addresses:
         kind = why_not_public(address)
         if kind and not allow.opens(target.host, target.port, address):
-            # Which address it is stays unsaid: what internal names lead to is nobody's business outside.
+            # Don't reveal the address: internal names must not be resolvable from outside.
             leads = "is" if spelled else "leads to"
             words = f"{target.host} {leads} {kind}, and only public addresses are fetched"
-            raise FetchDenied("address", f"{words}. An operator can open an internal host with CLAWSITE_FETCH_ALLOW.")
+            raise FetchDenied("address", f"{words}. An operator can allow internal hosts with CLAWSITE_FETCH_ALLOW.")
     return addresses
 
 
@@ -178,7 +178,7 @@ async def resolve(host: str, port: int) -> list[IpAddress]:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
-        raise FetchFailed(f"the name {host} cannot be resolved") from None
+        raise FetchFailed(f"the name {host} can't be resolved") from None
     return [ip_address(text) for text in dict.fromkeys(str(each[4][0]) for each in found)]
 
 
@@ -186,7 +186,7 @@ def _static_resolver(addresses: Sequence[IpAddress]) -> "aiohttp.abc.AbstractRes
     from aiohttp.abc import AbstractResolver, ResolveResult
 
     class AlreadyResolved(AbstractResolver):
-        """Gives the checked addresses to whoever asks, and asks nobody."""
+        """Return the checked addresses without resolving again."""
 
         async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC) -> list[ResolveResult]:
             return [

@@ -20,11 +20,11 @@ DENIED_PORTS = frozenset({22, 23, 25, 110, 143, 465, 587, 993, 995, 6667, 6697})
 
 
 class FetchError(Exception):
-    """Base of the two ways in which a fetch ends without an answer. The message is for the model or the operator."""
+    """Base of the errors that end a fetch without a response. The message is for the model or the operator."""
 
 
 class FetchDenied(FetchError):
-    """A rule forbids it; trying again will not help. `rule` is url, scheme, credentials, host, port, address or redirect."""
+    """A rule denies it; retrying won't help. `rule` is url, scheme, credentials, host, port, address or redirect."""
 
     def __init__(self, rule: str, words: str) -> None:
         super().__init__(words)
@@ -32,7 +32,7 @@ class FetchDenied(FetchError):
 
 
 class FetchFailed(FetchError):
-    """It was allowed but did not work: no such name, no answer in time, a broken answer."""
+    """It was allowed but failed: unknown name, timeout, broken response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +61,17 @@ def parse_target(text: str, *, base: "URL | None" = None) -> FetchTarget:
         url = (base.join(url) if base else url).with_fragment(None)
         raw_host, port = url.raw_host, url.port
     except ValueError:  # the parser's own words may repeat the URL
-        raise FetchDenied("url", "that is not a proper URL") from None
+        raise FetchDenied("url", "that is not a valid URL") from None
     if url.scheme not in ("http", "https"):
         raise FetchDenied("scheme", "only http:// and https:// URLs can be fetched")
     if url.user is not None or url.password is not None:
-        raise FetchDenied("credentials", "a URL with a user name or password in it is not fetched: leave that part out")
+        raise FetchDenied("credentials", "URLs with a username or password can't be fetched: remove that part")
     if not raw_host:
         raise FetchDenied("host", "the URL names no host")
     try:
         host = normalize_host(raw_host)
     except ValueError as error:
-        raise FetchDenied("host", f"the host of the URL cannot be used: {error}") from None
+        raise FetchDenied("host", f"invalid host in the URL: {error}") from None
     if not port or port in DENIED_PORTS:
-        raise FetchDenied("port", f"port {port} is not a web server's")
+        raise FetchDenied("port", f"port {port} is not a web port")
     return FetchTarget(url if host == raw_host else url.with_host(host), host, port)

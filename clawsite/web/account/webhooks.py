@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from clawsite.accounts.models import User
-from clawsite.gateway.hooks import consent
+from clawsite.connectors.webhook import consent
 from clawsite.infra.errors import Conflict, NotFound
 from clawsite.web.account.common import SignedInRequest, redirect_to_section
 

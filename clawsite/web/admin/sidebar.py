@@ -44,7 +44,7 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
             ("tools_app.command", "terminal"),
         ),
     ),
-    (_("Webhooks"), (("gateway.hook", "webhook"), ("gateway.hookdelivery", "move_to_inbox"))),
+    (_("Webhooks"), (("connectors.hook", "webhook"), ("connectors.hookdelivery", "move_to_inbox"))),
     (
         _("Users and access"),
         (

@@ -40,7 +40,7 @@ def decide_approval(request: ApprovalRequest, pk: UUID) -> HttpResponse:
             by=request.user,
             decision=request.POST.get("decision", ""),
             reason=request.POST.get("reason", "").strip(),
-            wish=_parse_grant_terms(request),
+            terms=_parse_grant_terms(request),
             seen_hash=request.POST.get("seen_hash", ""),
         )
         return _("Your decision was saved.") if not settled.is_open else _("One more approval is needed.")

@@ -31,7 +31,7 @@ def find_offer(user: User, agent: str) -> EnableAgentOffer | None:
     rules = rules_for(wanted, "")
     if rules.security != "deny":
         return None
-    return EnableAgentOffer(wanted, user.has_perm(CHANGE_RULES), rules.said_by.get("security", ""))
+    return EnableAgentOffer(wanted, user.has_perm(CHANGE_RULES), rules.set_by.get("security", ""))
 
 
 @require_any_permission(CHANGE_RULES)

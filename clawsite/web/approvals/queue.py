@@ -1,4 +1,4 @@
-"""The questions that wait for people: a live list, and one of them by itself. clawsite.web.approvals.decisions takes the answers."""
+"""Pending approval requests: a live list, and one request on a page. Decisions are in clawsite.web.approvals.decisions."""
 
 from typing import Any
 from uuid import UUID

@@ -77,7 +77,7 @@ def _build_exec_context(request: ApprovalRequest, slug: str) -> ExecContext:
 
 
 def _trial_context(trial: TrialResult, line: str) -> dict[str, Any]:
-    judgement = trial.judgement
+    judgement = trial.verdict
     analysis = judgement.analysis
     parts = [{"begin": each.begin, "end": each.end, "kind": each.kind, "note": each.note} for each in analysis.parts]
     return {

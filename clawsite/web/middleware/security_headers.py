@@ -47,7 +47,8 @@ def add_headers(request: HttpRequest, response: HttpResponseBase) -> HttpRespons
 def build_policy(request: HttpRequest) -> str:
     return (
         "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        f"connect-src 'self'{_socket_source(request)}; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+        f"connect-src 'self'{_socket_source(request)}; object-src 'none'; base-uri 'none'; "
+        "frame-ancestors 'none'; form-action 'self'"
     )
 
 

@@ -65,8 +65,8 @@ def show_call(request: PolicyRequest, pk: int) -> HttpResponse:
         "now": _evaluate_now(row, query, rules),
         "rules": rules,
         "since": _changes_since(row.policy_version, rules),
-        "words": look.words,
-        "arguments": pretty_json(row.arguments) if look.words else "",
+        "words": look.may_read_text,
+        "arguments": pretty_json(row.arguments) if look.may_read_text else "",
         "everything": ExplainQuery.from_query(query).address() if query else "",
         "this_tool": ExplainQuery.from_query(query, row.name).address() if query else "",
     }

@@ -64,7 +64,7 @@ def show_run(request: HttpRequest, pk: int) -> HttpResponse:
     report = run_reports.summarize_run(look)
     kept = run_reports.has_stored_events(look.run)
     own = look.run.session.owner_id == request.user.pk and look.run.session.deleted_at is None
-    seen = look.words and look.run.session.deleted_at is None
+    seen = look.may_read_text and look.run.session.deleted_at is None
     context = {
         "run": _run_row(report["run"]),
         "figures": _run_figures(report),

@@ -1,4 +1,4 @@
-"""Whether a program is on the allowlist and with which arguments, and what "allow always" stores. Only `settled` looks at files."""
+"""Match programs and arguments against the allowlist, and build what "always allow" stores. Only `resolve_entry` reads files."""
 
 import os
 import re
@@ -11,50 +11,50 @@ from tools_app.exec.gate.shell.words import Word
 from tools_app.exec.gate.types import AllowEntry, Executable, GateReason, Program
 
 GLOB_CHARACTERS = re.compile(r"[*?\[]")
-ANY_OPERANDS = "…"  # in a shape: any operands of a program that only reads
+ANY_OPERANDS = "…"  # in a shape: any operands of a read-only program
 
 
 def resolve_entry(entry: AllowEntry) -> AllowEntry:
-    """The entry with its path made real as far as it is literal, so that /bin/ls means /usr/bin/ls where it is the same file."""
+    """Resolve the literal part of the entry's path, so that /bin/ls means /usr/bin/ls if they are the same file."""
     pattern = entry.pattern.strip()
     if not pattern.startswith("/"):
         return replace(entry, pattern=pattern)
-    found = GLOB_CHARACTERS.search(pattern)
-    if found is None:
+    match = GLOB_CHARACTERS.search(pattern)
+    if match is None:
         return replace(entry, pattern=os.path.realpath(pattern))
-    directory, _, rest = pattern[: found.start()].rpartition("/")
-    return replace(entry, pattern=f"{os.path.realpath(directory or '/').rstrip('/')}/{rest}{pattern[found.start() :]}")
+    directory, _, rest = pattern[: match.start()].rpartition("/")
+    return replace(entry, pattern=f"{os.path.realpath(directory or '/').rstrip('/')}/{rest}{pattern[match.start() :]}")
 
 
 def find_misses(program: Program, allow: Iterable[AllowEntry]) -> tuple[GateReason, ...]:
-    """Why the allowlist does not let it start; empty when it does."""
-    found = program.executable
-    if found is None:
-        return (GateReason("not-found", f"{program.name} was not found on the fixed PATH, or it is not certain which file it is."),)
-    if found.distrust:
-        return (GateReason("not-trusted", f"{program.name}: {found.distrust}, so it may be another program tomorrow."),)
-    entries = [entry for entry in allow if matches(entry.pattern, found)]
+    """Why the allowlist does not admit the program; empty if it does."""
+    executable = program.executable
+    if executable is None:
+        return (GateReason("not-found", f"{program.name} was not found on the fixed PATH, or its file can't be determined."),)
+    if executable.distrust:
+        return (GateReason("not-trusted", f"{program.name}: {executable.distrust}, so it may be another program tomorrow."),)
+    entries = [entry for entry in allow if matches(entry.pattern, executable)]
     if not entries:
-        return (GateReason("not-allowlisted", f"{program.name} ({found.realpath}) is not on the allowlist."),)
+        return (GateReason("not-allowlisted", f"{program.name} ({executable.realpath}) is not on the allowlist."),)
     if program.shape is not None and any(entry.shape is not None and matches_shape(program, entry.shape) for entry in entries):
-        return program.standing  # a person has seen these very arguments, and not the files
+        return program.standing  # a person has seen these arguments, but not the files
     if all(entry.shape is not None for entry in entries):
-        return (GateReason("other-arguments", f"{program.name} is on the allowlist with other arguments only."),)
+        return (GateReason("other-arguments", f"{program.name} is only on the allowlist with other arguments."),)
     return (*program.standing, *program.doubts)
 
 
 def covers(entry: AllowEntry, program: Program) -> bool:
-    """Whether the entry means this program, and with these arguments where it names any."""
-    means = program.executable is not None and matches(entry.pattern, program.executable)
-    return means and (entry.shape is None or (program.shape is not None and matches_shape(program, entry.shape)))
+    """Whether the entry matches this program and, if it lists arguments, these arguments."""
+    matched = program.executable is not None and matches(entry.pattern, program.executable)
+    return matched and (entry.shape is None or (program.shape is not None and matches_shape(program, entry.shape)))
 
 
 def matches(pattern: str, executable: Executable) -> bool:
     if not pattern.startswith("/"):
-        # A bare name is not a pattern: `*` would be everything.
+        # A bare name is not a pattern: `*` would match everything.
         return bool(pattern) and pattern == executable.bare
     if os.path.basename(executable.realpath) in MULTI_CALL:
-        return False  # its path says nothing about which of its programs is meant
+        return False  # its path does not say which of its programs is meant
     return _compile_glob(pattern).fullmatch(executable.realpath) is not None
 
 
@@ -79,7 +79,7 @@ def _compile_glob(glob: str) -> re.Pattern[str]:
 
 
 def make_shape(bases: Sequence[str], words: Iterable[Word], *, certain: bool) -> tuple[str, ...] | None:
-    """The arguments as "allow always" stores them. Exactly these words; only of programs that read by all names, any operands."""
+    """The arguments as "always allow" stores them: exactly these words; for read-only programs, any operands."""
     texts = [word.text for word in words]
     if certain and canonical_names(*bases) <= READ_ONLY_PROGRAMS:
         chosen = [text for text in texts if text is not None and text.startswith("-")]

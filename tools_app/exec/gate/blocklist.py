@@ -1,7 +1,7 @@
-"""What no rule and no person can allow from here: commands whose only use is to ruin the machine or to get out of the guard.
+"""Commands that no rule and no person can allow: their only use is to destroy the machine or to escape supervision.
 
-Works on commands as parsed, with their words after quotes are gone, never on the text of the line; also inside substitutions, and
-behind programs that start others. Keep it short: a question is the answer to everything that is merely risky.
+Works on parsed commands with quotes resolved, never on the text of the line; also inside substitutions, and behind programs that
+start others. Keep it short: approval handles everything that is merely risky.
 """
 
 import os
@@ -28,11 +28,11 @@ CODE_RUNNERS = SHELLS | frozenset(INTERPRETERS) | {"eval", "source", ".", "deno"
 
 @dataclass(frozen=True, slots=True)
 class CommandWords:
-    """A command with everything that is literal about it; what is not known is its spelling's literal beginning."""
+    """A command with everything literal about it; for words that are expanded, their literal prefix."""
 
     name: str
     arguments: tuple[str, ...]
-    places: Callable[[str], list[str]]  # where a path leads
+    resolve: Callable[[str], list[str]]  # the real paths a path leads to
 
     def has(self, letters: str, *long: str) -> bool:
         for argument in self.arguments:
@@ -51,40 +51,40 @@ class CommandWords:
 class BlockRule:
     code: str
     words: str
-    names: frozenset[str]  # of the programs; empty: any
+    names: frozenset[str]  # of the programs; empty for any
     when: Callable[[CommandWords, ExecContext], bool]
 
 
-def _always(command: CommandWords, place: ExecContext) -> bool:
+def _always(command: CommandWords, context: ExecContext) -> bool:
     return not command.arguments or command.arguments[0] not in ("--version", "--help")
 
 
-def _hits_protected_path(command: CommandWords, place: ExecContext) -> bool:
-    """The root, a directory of the system, a home, or a directory that holds the workspace."""
+def _hits_protected_path(command: CommandWords, context: ExecContext) -> bool:
+    """The root, a system directory, a home, or a directory that contains the workspace."""
     home = os.path.expanduser("~")
     for operand in command.operands():
         if HOME_PATTERN.fullmatch(operand) or operand in ("$HOME", "$HOME/"):
             return True
-        for path in command.places(operand.removesuffix("*") or "."):
-            above = any(f"{workspace}/".startswith(f"{path}/") and path != str(workspace) for workspace in place.writable)
+        for path in command.resolve(operand.removesuffix("*") or "."):
+            above = any(f"{workspace}/".startswith(f"{path}/") and path != str(workspace) for workspace in context.writable)
             if path in SYSTEM_DIRECTORIES or path == home or above:
                 return True
     return False
 
 
-def _moves_protected_path(command: CommandWords, place: ExecContext) -> bool:
-    return _hits_protected_path(CommandWords(command.name, tuple(command.operands()[:-1]), command.places), place)
+def _moves_protected_path(command: CommandWords, context: ExecContext) -> bool:
+    return _hits_protected_path(CommandWords(command.name, tuple(command.operands()[:-1]), command.resolve), context)
 
 
-def _is_recursive(command: CommandWords, place: ExecContext) -> bool:
-    return command.has("rR", "--recursive") and _hits_protected_path(command, place)
+def _is_recursive(command: CommandWords, context: ExecContext) -> bool:
+    return command.has("rR", "--recursive") and _hits_protected_path(command, context)
 
 
-def _disables_preserve_root(command: CommandWords, place: ExecContext) -> bool:
+def _disables_preserve_root(command: CommandWords, context: ExecContext) -> bool:
     return any(argument.startswith("--no-preserve-r") for argument in command.arguments)
 
 
-def _writes_to_device(command: CommandWords, place: ExecContext) -> bool:
+def _writes_to_device(command: CommandWords, context: ExecContext) -> bool:
     return any(
         RAW_DEVICE_PATTERN.fullmatch(argument.removeprefix("of="))
         for argument in command.arguments
@@ -92,11 +92,11 @@ def _writes_to_device(command: CommandWords, place: ExecContext) -> bool:
     )
 
 
-def _deletes_files(command: CommandWords, place: ExecContext) -> bool:
+def _deletes_files(command: CommandWords, context: ExecContext) -> bool:
     return (
         any(word in command.arguments for word in ("-delete", "-exec", "-execdir"))
         and ("-delete" in command.arguments or "rm" in map(os.path.basename, command.arguments))
-        and _hits_protected_path(CommandWords(command.name, command.arguments[:1], command.places), place)
+        and _hits_protected_path(CommandWords(command.name, command.arguments[:1], command.resolve), context)
     )
 
 
@@ -180,53 +180,55 @@ BLOCK_RULES: tuple[BlockRule, ...] = (
 )
 
 
-def find_blocked(commands: Sequence[ShellCommand], writes: Sequence[Redirection], place: ExecContext) -> Iterator[GateReason]:
+def find_blocked(commands: Sequence[ShellCommand], writes: Sequence[Redirection], context: ExecContext) -> Iterator[GateReason]:
     for command in commands:
-        before = {each.name.text or "" for each in command.upstream} | command.within
-        feeding = {canonical_name(os.path.basename(name)) for name in before} & DOWNLOADERS
-        for words in _possible_commands(command, place):
-            for danger in BLOCK_RULES:
-                named = words.name in danger.names or (words.name.startswith("mkfs.") and "mkfs" in danger.names)
-                if named and danger.when(words, place):
-                    yield GateReason(danger.code, danger.words)
-            if feeding and canonical_name(words.name) in CODE_RUNNERS and _reads_code(words, command):
-                yield GateReason("runs-download", f"What {min(feeding)} loads from the network is run by {words.name}, unseen.")
+        sources = {each.name.text or "" for each in command.upstream} | command.within
+        downloaders = {canonical_name(os.path.basename(name)) for name in sources} & DOWNLOADERS
+        for candidate in _possible_commands(command, context):
+            for rule in BLOCK_RULES:
+                matches = candidate.name in rule.names or (candidate.name.startswith("mkfs.") and "mkfs" in rule.names)
+                if matches and rule.when(candidate, context):
+                    yield GateReason(rule.code, rule.words)
+            if downloaders and canonical_name(candidate.name) in CODE_RUNNERS and _reads_code(candidate, command):
+                yield GateReason(
+                    "runs-download", f"What {min(downloaders)} loads from the network is run by {candidate.name}, unseen."
+                )
     for write in writes:
         if write.target.text and any(
-            RAW_DEVICE_PATTERN.fullmatch(path) for path in (write.target.text, *real_paths(write.target.text, write.cwds, place))
+            RAW_DEVICE_PATTERN.fullmatch(path) for path in (write.target.text, *real_paths(write.target.text, write.cwds, context))
         ):
             yield GateReason("writes-device", "A redirection writes onto a disk or into the kernel.")
 
 
-def _reads_code(words: CommandWords, command: ShellCommand) -> bool:
-    """From its input, or from a substitution in its words. A script with a name only reads data there."""
+def _reads_code(command_words: CommandWords, command: ShellCommand) -> bool:
+    """Whether it reads code from its input or from a substitution in its arguments. A named script only reads data there."""
     if command.within & DOWNLOADERS:
         return True
     return (
-        not words.operands()
-        or words.operands()[0] in ("-", "/dev/stdin")
-        or (canonical_name(words.name) in SHELLS and words.has("s"))
+        not command_words.operands()
+        or command_words.operands()[0] in ("-", "/dev/stdin")
+        or (canonical_name(command_words.name) in SHELLS and command_words.has("s"))
     )
 
 
-def _possible_commands(command: ShellCommand, place: ExecContext) -> Iterator[CommandWords]:
-    """The command, and what it would start if it is a program that starts others: any of its words may be the name."""
+def _possible_commands(command: ShellCommand, context: ExecContext) -> Iterator[CommandWords]:
+    """The command, and what it could start if it is a wrapper: any of its words may be the name."""
 
-    def places(path: str) -> list[str]:
-        return real_paths(path, command.cwds or frozenset({str(place.cwd)}), place)
+    def resolve(path: str) -> list[str]:
+        return real_paths(path, command.cwds or frozenset({str(context.cwd)}), context)
 
     literal = [
         word.text if word.text is not None else _literal_prefix(word.lead, word.dynamic)
         for word in (command.name, *command.arguments)
     ]
     first = os.path.basename(literal[0])
-    starts = canonical_name(first) in WRAPPERS or first in ("command", "exec", "builtin", "busybox", "toybox", "eval")
-    for at in range(len(literal) if starts else 1):
-        yield CommandWords(os.path.basename(literal[at]), tuple(literal[at + 1 :]), places)
+    is_wrapper = canonical_name(first) in WRAPPERS or first in ("command", "exec", "builtin", "busybox", "toybox", "eval")
+    for at in range(len(literal) if is_wrapper else 1):
+        yield CommandWords(os.path.basename(literal[at]), tuple(literal[at + 1 :]), resolve)
 
 
 def _literal_prefix(lead: str, dynamic: str) -> str:
-    """Enough of a word that is expanded to see where it points."""
+    """Enough of an expanded word to see where it points."""
     if dynamic == "a ~ path":
         return "~"
     if dynamic == "the variable $HOME":

@@ -1,4 +1,4 @@
-"""What is harmless alone and not together with the rest of the line. Looks at the names of files, starts nothing."""
+"""Find parts that are harmless alone but not together with the rest of the line. Lists file names; starts nothing."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -7,8 +7,8 @@ from tools_app.exec.gate.programs.invocation import HARMLESS_FILES, ProgramCall,
 from tools_app.exec.gate.shell.findings import ShellCommand, WalkResult
 from tools_app.exec.gate.types import GateReason
 
-StartedProgram = tuple[ShellCommand, ProgramCall]  # a simple command, and one start of a program that it leads to
-LOG_SUFFIX = ".log"  # nobody runs it unless the line names it as a script
+StartedProgram = tuple[ShellCommand, ProgramCall]  # a simple command, and one program it starts
+LOG_SUFFIX = ".log"  # not executed unless the line names it as a script
 
 
 def find_combined_doubts(walked: WalkResult, started: Sequence[StartedProgram]) -> Iterable[GateReason]:
@@ -45,8 +45,8 @@ def _has_dashed_names(call: ProgramCall) -> bool:
 def _find_written_code(
     command: ShellCommand, call: ProgramCall, walked: WalkResult, started: Sequence[StartedProgram]
 ) -> Iterable[GateReason]:
-    """It runs code of the workspace, and the line puts content there. Which files it reads is for the code to say, so any may be
-    one of them; only its own output, said once, and logs are not."""
+    """The call runs code of the workspace, and the line writes content there. Only the code decides which files it reads, so any
+    may be one of them; exceptions are its own output, if not in a loop, and logs."""
     written = [
         (write.target.text or "", write.cwds, write.command is command and command.once)
         for write in walked.writes
@@ -56,13 +56,13 @@ def _find_written_code(
         own = other is call or (other.name == "tee" and _is_tee_of(other_command, command))
         written += [(path, other.cwds, own) for path in other.brings if path not in HARMLESS_FILES]
     for path, cwds, own in written:
-        made = real_paths(path, cwds, call.place) if path else []
-        named = any(script == each or script.startswith(f"{each}/") for script in call.scripts for each in made)
+        paths = real_paths(path, cwds, call.context) if path else []
+        named = any(script == each or script.startswith(f"{each}/") for script in call.scripts for each in paths)
         if named or not (own or path.endswith(LOG_SUFFIX)):
             what = f"{path} in the workspace" if path else "files of the workspace"
             yield GateReason("inline-code", f"{call.name}: it runs code of the workspace, and the same line writes {what}.")
 
 
 def _is_tee_of(tee: ShellCommand, command: ShellCommand) -> bool:
-    """It gets the output of this command and of no other one: like a redirection, with a copy."""
+    """Whether it reads the output of only this command: like a redirection, with a copy."""
     return tee.once and command.once and bool(tee.upstream) and all(each is command for each in tee.upstream)

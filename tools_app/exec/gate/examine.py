@@ -1,4 +1,4 @@
-"""Puts the findings about one line together: the walk, the second parser, the files, the argument rules, the blocklist."""
+"""Combine the findings about one line: the walk, the second parser, files, argument rules and the blocklist."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -17,25 +17,25 @@ from tools_app.exec.gate.shell.walk import MAX_COMMANDS, walk_tree
 from tools_app.exec.gate.shell.words import Word
 from tools_app.exec.gate.types import Analysis, ExecContext, GateReason, LinePart, Program
 
-MAX_WRAPPER_DEPTH = 4  # a program that starts one that starts one …
+MAX_WRAPPER_DEPTH = 4  # a program that starts a program that starts a program …
 
 
-def examine(line: str, place: ExecContext, tree: Node, opinion: SecondParserResult, spelling: tuple[GateReason, ...]) -> Analysis:
+def examine(line: str, context: ExecContext, tree: Node, second: SecondParserResult, spelling: tuple[GateReason, ...]) -> Analysis:
     if not tree.get("Stmts"):
         return Analysis(line, refused=(GateReason("blank", "The line holds nothing but comments."),))
     try:
-        walked = walk_tree(tree, place)
+        walked = walk_tree(tree, context)
     except TooManyCommands:
         doubt = GateReason("too-many", f"The line holds more than {MAX_COMMANDS} commands.")
-        return Analysis(line, doubts=(doubt,), unread=True)
+        return Analysis(line, doubts=(doubt,), unparsed=True)
     started: list[StartedProgram] = []
-    programs = [program for command in walked.commands for program in _find_programs(command, place, started)]
+    programs = [program for command in walked.commands for program in _find_programs(command, context, started)]
     calls = [call for _, call in started]
     doubts = [
         *spelling,
         *walked.doubts,
-        *_find_disagreement(walked, opinion),
-        *_find_write_doubts(walked, place),
+        *_find_disagreement(walked, second),
+        *_find_write_doubts(walked, context),
         *find_combined_doubts(walked, started),
     ]
     return Analysis(
@@ -43,9 +43,9 @@ def examine(line: str, place: ExecContext, tree: Node, opinion: SecondParserResu
         argv=_argv(walked, programs),
         programs=tuple(programs),
         executables=tuple(dict.fromkeys(program.executable for program in programs if program.executable)),
-        scripts=identify_scripts((path for call in calls for path in call.scripts), place),
+        scripts=identify_scripts((path for call in calls for path in call.scripts), context),
         doubts=tuple(dict.fromkeys(doubts)),
-        refused=tuple(dict.fromkeys([*walked.refused, *find_blocked(walked.commands, walked.writes, place)])),
+        refused=tuple(dict.fromkeys([*walked.refused, *find_blocked(walked.commands, walked.writes, context)])),
         parts=_to_parts(line, walked),
         writes=tuple(
             dict.fromkeys([*(w.target.text or "" for w in walked.writes), *(path for call in calls for path in call.writes)])
@@ -54,25 +54,25 @@ def examine(line: str, place: ExecContext, tree: Node, opinion: SecondParserResu
     )
 
 
-def _find_programs(command: ShellCommand, place: ExecContext, started: list[StartedProgram]) -> Iterable[Program]:
+def _find_programs(command: ShellCommand, context: ExecContext, started: list[StartedProgram]) -> Iterable[Program]:
     if command.builtin or command.name.text is None:
         return
-    waiting: list[tuple[Word, ...]] = [(command.name, *command.arguments)]
+    queue: list[tuple[Word, ...]] = [(command.name, *command.arguments)]
     rounds = 0
-    while waiting:
-        words = waiting.pop(0)
+    while queue:
+        words = queue.pop(0)
         name = words[0].text or ""
-        executable = find_executable(name, command.cwds, place)
+        executable = find_executable(name, command.cwds, context)
         bases = [os.path.basename(name)]
         if executable:
-            bases += [os.path.basename(executable.realpath), *list_names(executable, place)]
-        call = ProgramCall(bases[0], words[1:], command.cwds, place)
+            bases += [os.path.basename(executable.realpath), *list_names(executable, context)]
+        call = ProgramCall(bases[0], words[1:], command.cwds, context)
         apply_rules(call, *bases)
         rounds += 1
         if rounds > MAX_WRAPPER_DEPTH:
             call.doubt("it starts a program that starts another one, and so on")
             call.starts.clear()
-        waiting.extend(call.starts)
+        queue.extend(call.starts)
         started.append((command, call))
         yield Program(
             name=name,
@@ -85,18 +85,18 @@ def _find_programs(command: ShellCommand, place: ExecContext, started: list[Star
         )
 
 
-def _find_disagreement(walked: WalkResult, opinion: SecondParserResult) -> Iterable[GateReason]:
-    if opinion.trouble:
-        yield GateReason("second-opinion", f"Two parsers read every line, and {opinion.trouble}.")
+def _find_disagreement(walked: WalkResult, second: SecondParserResult) -> Iterable[GateReason]:
+    if second.trouble:
+        yield GateReason("second-opinion", f"Two parsers read every line, and {second.trouble}.")
     seen = {command.name.text for command in walked.commands if command.name.text is not None}
-    for name in sorted(opinion.names - seen):
+    for name in sorted(second.names - seen):
         yield GateReason("second-opinion", f"Two parsers read every line, and only one of them sees the command {name}.")
 
 
-def _find_write_doubts(walked: WalkResult, place: ExecContext) -> Iterable[GateReason]:
+def _find_write_doubts(walked: WalkResult, context: ExecContext) -> Iterable[GateReason]:
     for write in walked.writes:
-        if found := why_write_doubtful(write.target, write.cwds, place):
-            yield GateReason("write", f"A redirection writes: {found}.")
+        if doubt := why_write_doubtful(write.target, write.cwds, context):
+            yield GateReason("write", f"A redirection writes: {doubt}.")
 
 
 def _argv(walked: WalkResult, programs: Sequence[Program]) -> tuple[str, ...] | None:
@@ -107,11 +107,11 @@ def _argv(walked: WalkResult, programs: Sequence[Program]) -> tuple[str, ...] | 
 
 
 def _to_parts(line: str, walked: WalkResult) -> tuple[LinePart, ...]:
-    """In characters: parsers count bytes."""
+    """Convert offsets to characters: parsers count bytes."""
     raw = line.encode()
 
     def characters(offset: int) -> int:
         return min(offset, len(line)) if line.isascii() else len(raw[:offset].decode(errors="ignore"))
 
-    marks = {(begin, end): (kind, note) for begin, end, kind, note in walked.marks}  # the later mark of a word knows more
+    marks = {(begin, end): (kind, note) for begin, end, kind, note in walked.marks}  # the later mark of a word is more specific
     return tuple(LinePart(characters(begin), characters(end), kind, note) for (begin, end), (kind, note) in sorted(marks.items()))

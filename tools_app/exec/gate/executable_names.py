@@ -1,4 +1,4 @@
-"""Under which names of the lists a file can be called. A link to vim is vim, whatever it is called. Looks at directories only."""
+"""The known names under which a file can be called: a link to vim is vim, whatever its name. Reads directories only."""
 
 import os
 from collections.abc import Iterable
@@ -7,25 +7,25 @@ from functools import lru_cache
 from tools_app.exec.gate.programs.registry import MULTI_CALL, RULES, canonical_name, is_known
 from tools_app.exec.gate.types import ExecContext, Executable
 
-ALTERNATIVES_DIRECTORY = "/etc/alternatives"  # where Debian's links lead through; changing one changes no directory of programs
+ALTERNATIVES_DIRECTORY = "/etc/alternatives"  # Debian's links lead through it; changing one changes no program directory
 
 
-def list_names(executable: Executable, place: ExecContext) -> Iterable[str]:
-    """What else the file is called on the fixed PATH, by links of either kind.
+def list_names(executable: Executable, context: ExecContext) -> Iterable[str]:
+    """Other names of the file on the fixed PATH, through hard or symbolic links.
 
-    A name that the lists know is enough, where they know the file's name too: git is also called git-shell, and acts by its name.
+    If the lists know both the called name and the file's name, that is enough: git is also named git-shell and acts by its name.
     """
     called, file = (canonical_name(os.path.basename(path)) for path in (executable.name, executable.realpath))
     if (is_known(called) and is_known(file)) or file in MULTI_CALL:
         return ()
-    directories = tuple(dict.fromkeys(map(os.path.realpath, place.search)))
-    found = _names_by_file(directories, tuple(map(_read_mtime, (*directories, ALTERNATIVES_DIRECTORY))))
-    return found.get(_file_key(executable.identity), ())
+    directories = tuple(dict.fromkeys(map(os.path.realpath, context.search)))
+    names = _names_by_file(directories, tuple(map(_read_mtime, (*directories, ALTERNATIVES_DIRECTORY))))
+    return names.get(_file_key(executable.identity), ())
 
 
 @lru_cache(maxsize=8)
 def _names_by_file(directories: tuple[str, ...], _stamps: tuple[int, ...]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for directory in directories:
         try:
             with os.scandir(directory) as entries:
@@ -35,11 +35,11 @@ def _names_by_file(directories: tuple[str, ...], _stamps: tuple[int, ...]) -> di
         for path, name in listed:
             if name in RULES:
                 try:
-                    seen = os.stat(path)
+                    status = os.stat(path)
                 except OSError:
                     continue
-                found.setdefault(f"{seen.st_dev}:{seen.st_ino}", []).append(name)
-    return found
+                names.setdefault(f"{status.st_dev}:{status.st_ino}", []).append(name)
+    return names
 
 
 def _read_mtime(directory: str) -> int:
@@ -50,5 +50,5 @@ def _read_mtime(directory: str) -> int:
 
 
 def _file_key(identity: str) -> str:
-    """Device and inode, with which an identity begins."""
+    """Device and inode, which an identity starts with."""
     return ":".join(identity.split(":")[:2])

@@ -1,4 +1,4 @@
-"""The words of the exec gate: what is asked, what was found, what was decided. Plain values; no I/O, no rules."""
+"""Values of the exec gate: input, findings, verdict. No I/O, no rules."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ PartKind = Literal["program", "builtin", "argument", "operator", "redirect", "as
 
 
 def split_names(text: str) -> frozenset[str]:
-    """A set of names written as one text: these lists are long, and people have to read them."""
+    """Split a text into a set of names: these lists are long, and people have to read them."""
     return frozenset(text.split())
 
 
@@ -20,7 +20,7 @@ class AllowEntry:
     """One allowlisted program: a real path, a glob whose `*` does not cross `/`, or a bare name found through the fixed PATH."""
 
     pattern: str
-    shape: tuple[str, ...] | None = None  # None: any arguments that the argument rules call safe
+    shape: tuple[str, ...] | None = None  # None: any arguments that the argument rules consider safe
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +32,17 @@ class GateRules:
 
 @dataclass(frozen=True, slots=True)
 class ExecContext:
-    """Where the line would run. All paths are real ones, as the host sees them."""
+    """Where the line would run. All paths are resolved, as the host sees them."""
 
     cwd: Path
-    writable: tuple[Path, ...]  # the workspace first; writes elsewhere ask
+    writable: tuple[Path, ...]  # the workspace first; writing elsewhere needs approval
     search: tuple[Path, ...]  # the fixed PATH
-    mount_point: Path | None = None  # the name of the workspace inside a sandbox, such as /workspace
+    mount_point: Path | None = None  # path of the workspace inside a sandbox, such as /workspace
 
 
 @dataclass(frozen=True, slots=True)
 class GateReason:
-    """Why it is not simply allowed: a code for programs, words for people."""
+    """Why a line is not simply allowed: a code for programs, a sentence for people. Both enter the analysis hash."""
 
     code: str
     words: str
@@ -50,25 +50,25 @@ class GateReason:
 
 @dataclass(frozen=True, slots=True)
 class Executable:
-    name: str  # as the line writes it
+    name: str  # as written in the line
     path: str  # where it was found
     realpath: str
-    identity: str  # device:inode:size:mtime, and the SHA-256 where somebody else than root could change the file
-    bare: str = ""  # the name under which the fixed PATH leads to this very file
-    distrust: str = ""  # why it can never match the allowlist; empty when nothing speaks against it
+    identity: str  # device:inode:size:mtime, and the SHA-256 if anyone but root could change the file
+    bare: str = ""  # the name under which the fixed PATH finds this file
+    distrust: str = ""  # why it can never match the allowlist; empty if it can
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A file whose content the line would run, as far as the line or its program says which."""
+    """A file whose content the line would run, as far as the line or the program determines it."""
 
-    path: str  # real
-    identity: str  # the SHA-256 of its content; of large files device, inode, size and times; empty: it is not there
+    path: str  # resolved
+    identity: str  # SHA-256 of the content; for large files device, inode, size and times; empty if missing
 
 
 @dataclass(frozen=True, slots=True)
 class LinePart:
-    """A stretch of the line, in characters, and what it is."""
+    """A range of the line, in characters, and its kind."""
 
     begin: int
     end: int
@@ -78,32 +78,32 @@ class LinePart:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One start of a program, wherever in the line it stands."""
+    """One program start, anywhere in the line."""
 
     name: str
-    arguments: tuple[str | None, ...]  # None: known only when the line runs
+    arguments: tuple[str | None, ...]  # None: only known at run time
     executable: Executable | None
-    doubts: tuple[GateReason, ...] = ()  # about its arguments; an entry with this very shape lifts them
-    standing: tuple[GateReason, ...] = ()  # about files as they are now, which others can change; no entry lifts them
-    shape: tuple[str, ...] | None = None  # what "allow always" would store
-    never_always: str = ""  # why "allow always" is not offered for it
+    doubts: tuple[GateReason, ...] = ()  # about its arguments; lifted by an entry with exactly this shape
+    standing: tuple[GateReason, ...] = ()  # about files as they are now, which others can change; not lifted by any entry
+    shape: tuple[str, ...] | None = None  # what "always allow" would store
+    never_always: str = ""  # why "always allow" is not offered
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What a line would do, whatever the rules are."""
+    """What a line would do, regardless of the rules."""
 
     line: str
-    argv: tuple[str, ...] | None = None  # of a single, fully literal command: it can be started without a shell
+    argv: tuple[str, ...] | None = None  # of a single, fully literal command, which could start without a shell
     programs: tuple[Program, ...] = ()
     executables: tuple[Executable, ...] = ()
     scripts: tuple[Script, ...] = ()
     doubts: tuple[GateReason, ...] = ()
-    refused: tuple[GateReason, ...] = ()  # by the byte filter or the blocklist: no rule allows it
+    refused: tuple[GateReason, ...] = ()  # by the character filter or the blocklist: no rule can allow it
     parts: tuple[LinePart, ...] = ()
     writes: tuple[str, ...] = ()  # literal paths it writes to
     touches: tuple[str, ...] = ()  # other hints: "network", "other processes"
-    unread: bool = False  # it could not be taken apart, so the blocklist says nothing about it
+    unparsed: bool = False  # it could not be parsed, so the blocklist does not apply
 
 
 @dataclass(frozen=True, slots=True)

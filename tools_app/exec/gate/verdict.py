@@ -1,8 +1,8 @@
-"""The exec gate: what a command line would do, and whether it may. Any doubt asks; nothing here starts the line.
+"""The exec gate: what a command line would do, and whether it is allowed. Any doubt needs approval; nothing here runs the line.
 
-`analyse` takes the line apart (parsers, files), whatever the rules are; `judge` is pure and compares with the rules;
-`narrow_entry` says what "allow always" would store. The gate saves people questions; the sandbox is the boundary.
-What was analysed is what must run: `bash --norc --noprofile -c` with the same bytes.
+`analyze` parses the line and inspects files, regardless of the rules; `judge` is pure and compares the analysis with the rules;
+`make_grant_entries` returns what "always allow" would store. The gate saves approvals; the sandbox is the security boundary.
+The analyzed line is exactly what must run: `bash --norc --noprofile -c` with the same bytes.
 """
 
 import asyncio
@@ -53,36 +53,36 @@ __all__ = [
 ParsedLine = tuple[Node, SecondParserResult]
 
 MAX_CACHED_LINES = 256
-MAX_CACHED_LINE_BYTES = 4096  # the tree is a hundred times as large as its line
-_cache: OrderedDict[bytes, ParsedLine] = OrderedDict()  # by SHA-256 of the line; files are looked at anew each time
+MAX_CACHED_LINE_BYTES = 4096  # the tree is about a hundred times larger than its line
+_cache: OrderedDict[bytes, ParsedLine] = OrderedDict()  # by SHA-256 of the line; files are inspected every time
 
 
-async def analyze(line: str, place: ExecContext) -> Analysis:
-    """Take a line apart. Never raises: what goes wrong is a doubt."""
+async def analyze(line: str, context: ExecContext) -> Analysis:
+    """Analyze a line. Never raises: failures become doubts."""
     if refused := find_rejections(line):
         return Analysis(line, refused=refused)
     try:
-        tree, opinion = await _parse_cached(line)
-        return await asyncio.to_thread(examine, line, place, tree, opinion, find_spelling_doubts(line))
+        tree, second = await _parse_cached(line)
+        return await asyncio.to_thread(examine, line, context, tree, second, find_spelling_doubts(line))
     except ParseFailed as error:
         return Analysis(line, refused=(GateReason("unparsable", f"This is not a command line that can be read: {error}"),))
     except ParserUnavailable as error:
         return _unparsed_analysis(line, f"The line could not be read: {error}.")
     except RecursionError:
         return _unparsed_analysis(line, "The line is nested too deeply.")
-    except Exception as error:  # whatever it was, somebody has to look
+    except Exception as error:  # whatever it was, a person has to review it
         return _unparsed_analysis(line, f"The line could not be analysed ({type(error).__name__}).")
 
 
-def _unparsed_analysis(line: str, words: str) -> Analysis:
-    return Analysis(line, doubts=(GateReason("unread", words),), unread=True)
+def _unparsed_analysis(line: str, text: str) -> Analysis:
+    return Analysis(line, doubts=(GateReason("unread", text),), unparsed=True)
 
 
 async def _parse_cached(line: str) -> ParsedLine:
     key = hashlib.sha256(line.encode()).digest()
-    if found := _cache.get(key):
+    if cached := _cache.get(key):
         _cache.move_to_end(key)
-        return found
+        return cached
     parsed = (await parse_line(line), run_second_parser(line))
     if len(line) <= MAX_CACHED_LINE_BYTES:
         _cache[key] = parsed
@@ -92,46 +92,46 @@ async def _parse_cached(line: str) -> ParsedLine:
 
 
 def judge(analysis: Analysis, rules: GateRules) -> GateVerdict:
-    """Compare with the rules. What is refused stays refused; what is in doubt is asked, or denied where nobody may be asked."""
+    """Compare an analysis with the rules. Refusals stay refused; doubts need approval, or are denied if asking is off."""
     if analysis.refused:
         return GateVerdict("deny", analysis.refused, analysis)
     if rules.security == "deny":
-        return GateVerdict("deny", (GateReason("security-deny", "Running commands is switched off here."),), analysis)
+        return GateVerdict("deny", (GateReason("security-deny", "Running commands is disabled here."),), analysis)
     if rules.security == "full":
-        # Only what could not be read is in question: nobody knows whether the blocklist speaks of it.
-        reasons = analysis.doubts if analysis.unread else ()
+        # Only lines that could not be parsed are in doubt: the blocklist was not applied to them.
+        reasons = analysis.doubts if analysis.unparsed else ()
     else:
-        missed = [reason for program in analysis.programs for reason in find_misses(program, rules.allow)]
-        reasons = tuple(dict.fromkeys([*analysis.doubts, *missed]))
+        misses = [reason for program in analysis.programs for reason in find_misses(program, rules.allow)]
+        reasons = tuple(dict.fromkeys([*analysis.doubts, *misses]))
     if rules.ask == "always":
-        return GateVerdict("ask", (*reasons, GateReason("ask-always", "Every command is asked about here.")), analysis)
+        return GateVerdict("ask", (*reasons, GateReason("ask-always", "Every command here needs approval.")), analysis)
     if not reasons:
         return GateVerdict("allow", (), analysis)
     return GateVerdict("deny" if rules.ask == "off" else "ask", reasons, analysis)
 
 
 def hash_analysis(analysis: Analysis) -> str:
-    """Of what was found about a line. The same line has another one when files have changed that the findings come from."""
-    found = [analysis.refused, analysis.doubts, [(each.name, each.standing, each.doubts) for each in analysis.programs]]
-    return hashlib.sha256(orjson.dumps(found)).hexdigest()
+    """Hash the findings about a line. It changes if files change that the findings depend on."""
+    findings = [analysis.refused, analysis.doubts, [(each.name, each.standing, each.doubts) for each in analysis.programs]]
+    return hashlib.sha256(orjson.dumps(findings)).hexdigest()
 
 
 def make_grant_entries(analysis: Analysis) -> tuple[AllowEntry, ...] | GateReason:
-    """What "allow always" would store for this line, or why it is not offered."""
+    """What "always allow" would store for this line, or why it is not offered."""
     if analysis.refused or analysis.doubts:
         return (analysis.refused + analysis.doubts)[0]
     entries: list[AllowEntry] = []
     for program in analysis.programs:
-        found = program.executable
+        executable = program.executable
         if program.never_always:
-            return GateReason("never-always", f"{program.never_always}: allowing it always would allow anything.")
-        if found is None:
+            return GateReason("never-always", f"{program.never_always}: always allowing it would allow anything.")
+        if executable is None:
             return GateReason("not-found", f"{program.name} was not found.")
-        if found.distrust:
-            return GateReason("not-trusted", f"{program.name}: {found.distrust}.")
+        if executable.distrust:
+            return GateReason("not-trusted", f"{program.name}: {executable.distrust}.")
         if program.standing:
             return program.standing[0]
         if program.shape is None:
-            return GateReason("open-arguments", f"{program.name} has arguments that are known only when the line runs.")
-        entries.append(AllowEntry(found.realpath, program.shape))
-    return tuple(dict.fromkeys(entries)) or GateReason("nothing-to-allow", "The line starts no program.")
+            return GateReason("open-arguments", f"{program.name} has arguments that are only known at run time.")
+        entries.append(AllowEntry(executable.realpath, program.shape))
+    return tuple(dict.fromkeys(entries)) or GateReason("nothing-to-allow", "The line does not start a program.")

@@ -1,6 +1,6 @@
-"""Started commands as rows: begun, printed, told something, ended. Whoever holds the process writes here, everybody else reads.
+"""Rows of started commands: start, output, input, end. The worker that holds the process writes them; everyone else reads.
 
-Nothing here starts or kills a process: tools_app.exec.processes.keeper does, in the worker that has it.
+Nothing here starts or kills a process: tools_app.exec.processes.keeper does, in the worker that holds it.
 """
 
 import datetime as dt
@@ -28,28 +28,28 @@ log = logging.getLogger(__name__)
 
 Status = Command.Status
 InputKind = CommandInput.Kind
-MAX_IN_BACKGROUND = 8  # of one session at a time
-MAX_STORED_CHARACTERS = 1 << 20  # of what one command printed
-OUTPUT_LIFETIME = dt.timedelta(hours=24)  # after its end
+MAX_IN_BACKGROUND = 8  # per session
+MAX_STORED_CHARACTERS = 1 << 20  # per command
+OUTPUT_LIFETIME = dt.timedelta(hours=24)  # after the command ends
 CHANGED_MESSAGE = {"k": "command"}
 
 
 class StartCanceled(Exception):
-    """Somebody wants the run, its agent or everything stopped since the call began: the command must not get the word."""
+    """The run was stopped, or it, its agent or everything was frozen after the call began: the command must not start."""
 
 
 def record_start(command: UUID, plan: ExecPlan, *, worker: str, process: ProcessIdentity) -> Command:
-    """The row of a command that stands ready and gets the word next. In a transaction that commits before it does."""
+    """Create the row of a command that is ready to start. Call in a transaction that commits before the command runs."""
     try:
         freezes.check_not_frozen(plan.agent, plan.run)
     except freezes.RunFrozen as stop:
         raise StartCanceled(str(stop)) from None
-    # Read after that: it waits for whoever is just stopping something.
+    # Read afterwards: the check above waits for a stop in progress.
     run = Run.objects.only("session_id", "generation", "abort_requested_at").get(pk=plan.run)
     if run.abort_requested_at is not None:
         raise StartCanceled("somebody has asked for the end of this run")
     answer = Approval.objects.filter(run_id=plan.run, call_id=plan.call, plan_hash=plan.hash, status=Approval.Status.USED)
-    begun = Command.objects.create(
+    row = Command.objects.create(
         id=command,
         name=f"cmd-{Command.objects.filter(session_id=run.session_id).count() + 1}",  # one run of a session at a time
         session_id=run.session_id,
@@ -64,15 +64,15 @@ def record_start(command: UUID, plan: ExecPlan, *, worker: str, process: Process
         identity=asdict(process),
         started_at=clock.now(),
     )
-    _record_audit("command.started", begun)
-    return begun
+    _record_audit("command.started", row)
+    return row
 
 
 @transaction.atomic
 def record_end(
     command: UUID, to: Status, *, exit_code: int | None = None, signal: str = "", reason: str = "", printed: int = 0
 ) -> bool:
-    """The one function that ends a row. False: it had ended already, for its worker was taken for dead."""
+    """End a row; nothing else does. Return False if it had already ended, because its worker was considered dead."""
     running = Command.objects.filter(pk=command, status=Status.RUNNING)
     stamp = {"exit_code": exit_code, "signal": signal, "reason": reason[:200], "ended_at": clock.now()}
     if not running.update(status=to, **stamp):
@@ -88,12 +88,12 @@ def record_end(
 
 
 def _notify_session(command: Command) -> None:
-    """Nobody waits for a command in the background, so its end is told: to people at once, to the model in its next run."""
+    """Post the end of a background command: to people immediately, to the model in its next run."""
     session = command.session
     if session.deleted_at or session.generation != command.generation:
         return
     took = (command.ended_at - command.started_at) // dt.timedelta(milliseconds=1) if command.ended_at else 0
-    how = f"ended with exit code {command.exit_code}" if command.status == Status.EXITED else f"was ended: {command.reason}"
+    outcome = f"ended with exit code {command.exit_code}" if command.status == Status.EXITED else f"was ended: {command.reason}"
     facts = {
         "name": command.name,
         "status": command.status,
@@ -101,12 +101,12 @@ def _notify_session(command: Command) -> None:
         "signal": command.signal,
         "durationMs": took,
     }
-    words = f"Background command {command.name} {how}, after {took / 1000:.1f} s. `process` has what it printed."
-    add_notice(session, "command", words, runId=command.run.run_id, toolCallId=command.call_id, command=facts)
+    text = f"Background command {command.name} {outcome}, after {took / 1000:.1f} s. Use `process` to read its output."
+    add_notice(session, "command", text, runId=command.run.run_id, toolCallId=command.call_id, command=facts)
 
 
 def _record_audit(action: str, command: Command) -> None:
-    """Every start and every end passes here, in its transaction. The log file has no line of it, the audit log has."""
+    """Record every start and end, in its transaction: in the audit log with the command line, in the log file without it."""
     agent = command.plan["agent"]
     ended = {"status": command.status, "exit": command.exit_code, "signal": command.signal, "reason": command.reason}
     audit_log.record(
@@ -127,12 +127,12 @@ def _record_audit(action: str, command: Command) -> None:
 
 
 def put_in_background(command: UUID, shown: int) -> bool:
-    """Let its run go on without it; the agent has seen so much of its output. False: it has ended meanwhile."""
+    """Move a command to the background; its run continues. `shown`: how much output the agent has seen. False: it has ended."""
     return bool(Command.objects.filter(pk=command, status=Status.RUNNING).update(background=True, read_end=shown))
 
 
 def add_output(command: UUID, pieces: Sequence[tuple[int, str]], printed: int) -> None:
-    """Store what it printed, as (place, text) of at most WAITING each. The oldest goes once there is more than KEPT_CHARACTERS."""
+    """Store output as (offset, text) pieces of at most MAX_PENDING_CHARACTERS. Deletes what exceeds MAX_STORED_CHARACTERS."""
     rows = [CommandOutput(command_id=command, begin=begin, text=text) for begin, text in pieces]
     CommandOutput.objects.bulk_create(rows, ignore_conflicts=True)
     CommandOutput.objects.filter(command=command, begin__lt=printed - MAX_STORED_CHARACTERS - MAX_PENDING_CHARACTERS).delete()
@@ -142,14 +142,14 @@ def add_output(command: UUID, pieces: Sequence[tuple[int, str]], printed: int) -
 
 @transaction.atomic
 def send_input(command: Command, kind: InputKind, data: str = "") -> CommandInput:
-    """Have its worker write to it, or end it. `data` of a kill is the reason."""
-    told = CommandInput.objects.create(command=command, kind=kind, data=data, created_at=clock.now())
+    """Have the command's worker write to it or kill it. For a kill, `data` is the reason."""
+    input_row = CommandInput.objects.create(command=command, kind=kind, data=data, created_at=clock.now())
     _notify_worker(command.pk)
-    return told
+    return input_row
 
 
 def kill_all(commands: QuerySet[Command], reason: str) -> int:
-    """Have the workers end these. -> how many were running."""
+    """Have the workers kill these commands. Returns how many were running."""
     running = list(commands.filter(status=Status.RUNNING))
     for command in running:
         send_input(command, InputKind.KILL, reason)
@@ -160,12 +160,12 @@ def list_inputs(commands: Collection[UUID]) -> list[CommandInput]:
     return list(CommandInput.objects.filter(command__in=commands, done_at__isnull=True).order_by("id"))
 
 
-def mark_input_done(told: int, error: str = "") -> None:
-    CommandInput.objects.filter(pk=told, done_at__isnull=True).update(done_at=clock.now(), error=error[:200])
+def mark_input_done(pk: int, error: str = "") -> None:
+    CommandInput.objects.filter(pk=pk, done_at__isnull=True).update(done_at=clock.now(), error=error[:200])
 
 
 def find_unwanted(commands: Collection[UUID]) -> dict[UUID, str]:
-    """Which of these running commands nobody may have any more, and why."""
+    """Which of these commands must not keep running, and why."""
     reasons: dict[UUID, str] = {}
     stops = freezes.list_active()
     rows = Command.objects.filter(pk__in=commands).select_related("session", "session__owner")
@@ -185,19 +185,19 @@ def find_unwanted(commands: Collection[UUID]) -> dict[UUID, str]:
 
 
 def list_orphaned(worker: str, held: Collection[UUID]) -> list[Command]:
-    """Running ones whose worker is gone, or frozen for longer than a lease; and this worker's own that it does not hold."""
+    """Running commands whose worker is gone or unresponsive for longer than a lease, and own ones this worker does not hold."""
     ours = Q(worker=worker)
     lost = ~ours & ~Q(worker__in=workers.list_recent().values("pk")) | ours & ~Q(pk__in=held)
     return list(Command.objects.filter(lost, status=Status.RUNNING))
 
 
 def list_in_flight(run_pks: Collection[int]) -> list[Command]:
-    """What these runs were waiting for."""
+    """Foreground commands that these runs were waiting for."""
     return list(Command.objects.filter(run__in=run_pks, status=Status.RUNNING, background=False))
 
 
 def list_visible(session_id: str, run_pk: int) -> QuerySet[Command]:
-    """The background commands that a run's agent may know of: those of its session, since its last reset."""
+    """Background commands the agent of a run may see: those of its session since the last reset."""
     generation = Run.objects.filter(pk=run_pk).values("generation")
     return Command.objects.filter(session_id=session_id, generation__in=generation, background=True, cleared_at__isnull=True)
 
@@ -206,26 +206,26 @@ def count_in_background(session_id: str) -> int:
     return Command.objects.filter(session_id=session_id, background=True, status=Status.RUNNING).count()
 
 
-def read_output_since(command: Command, place: int) -> tuple[str, int]:
-    """What is kept of its output from a place on; -> text, and how many characters before it were dropped."""
-    pieces = command.output.filter(begin__gt=place - MAX_PENDING_CHARACTERS).order_by("begin").values_list("begin", "text")
+def read_output_since(command: Command, offset: int) -> tuple[str, int]:
+    """Return the stored output from an offset on, and how many characters before it were dropped."""
+    pieces = command.output.filter(begin__gt=offset - MAX_PENDING_CHARACTERS).order_by("begin").values_list("begin", "text")
     text, dropped = [], 0
     for begin, piece in pieces:
-        if begin + len(piece) <= place:
+        if begin + len(piece) <= offset:
             continue
-        dropped += max(0, begin - place)
-        text.append(piece[max(0, place - begin) :])
-        place = begin + len(piece)
-    return "".join(text), dropped + max(0, command.output_end - place)
+        dropped += max(0, begin - offset)
+        text.append(piece[max(0, offset - begin) :])
+        offset = begin + len(piece)
+    return "".join(text), dropped + max(0, command.output_end - offset)
 
 
-def mark_read(command: UUID, place: int) -> None:
-    Command.objects.filter(pk=command, read_end__lt=place).update(read_end=place)
+def mark_read(command: UUID, offset: int) -> None:
+    Command.objects.filter(pk=command, read_end__lt=offset).update(read_end=offset)
 
 
 @transaction.atomic
 def clear_output(command: Command) -> bool:
-    """Forget what an ended command printed. False: it still runs."""
+    """Delete the output of an ended command. False: it is still running."""
     ended = Command.objects.filter(pk=command.pk).exclude(status=Status.RUNNING)
     if not ended.update(cleared_at=clock.now()):
         return False
@@ -234,19 +234,19 @@ def clear_output(command: Command) -> bool:
 
 
 def delete_old_output() -> int:
-    """Delete what commands printed a day after they ended; their rows stay. Any number of workers may do so."""
+    """Delete output and input a day after their command ended; the rows of commands stay. Safe to run concurrently."""
     old = Command.objects.filter(ended_at__lt=clock.now() - OUTPUT_LIFETIME)
     CommandInput.objects.filter(command__in=old).exclude(data="").update(data="")
     return CommandOutput.objects.filter(command__in=old).delete()[0]
 
 
 def _notify_worker(command: UUID) -> None:
-    """To the worker that has it, and to whoever waits for its output. Both look by themselves too."""
+    """Notify the worker that holds it and everyone waiting for its output. Both also poll."""
     message = {**CHANGED_MESSAGE, "id": str(command)}
     transaction.on_commit(lambda: bus.publish(message))
 
 
 def _read_grants(command: Command) -> list[int]:
-    """The numbers of the grants that let it through, where nobody was asked."""
-    kept = ToolCall.objects.filter(run_id=command.run_id, call_id=command.call_id).values_list("verdict", flat=True).first()
-    return [grant["id"] for grant in (kept or {}).get(ADMISSION_KEY, {}).get("grants", [])]
+    """IDs of the grants that allowed it; empty if it was approved or allowed by the rules."""
+    verdict = ToolCall.objects.filter(run_id=command.run_id, call_id=command.call_id).values_list("verdict", flat=True).first()
+    return [grant["id"] for grant in (verdict or {}).get(ADMISSION_KEY, {}).get("grants", [])]

@@ -1,7 +1,7 @@
-"""What a worker does for the commands that run in it: reads them, obeys what they are told by rows, notes their end.
+"""Manage the commands that run in a worker: read their output, handle their input, record their end.
 
-A command lives in one worker and dies with it. Its output and everything that is said to it are rows, so that a later run, in
-another worker perhaps, can follow it and speak to it. Whether a command may run at all is decided before it comes here.
+A command runs in one worker and dies with it. Its output and input are rows, so a later run, possibly in another worker, can
+follow it and write to it. Whether a command may run is decided elsewhere.
 """
 
 import asyncio
@@ -31,24 +31,24 @@ from tools_app.models import Command, CommandInput
 
 log = logging.getLogger(__name__)
 
-FLUSH_SECONDS = 0.3  # between two writes of what a background command prints; the first is written at once
-RETRY_SECONDS = 1.0  # until an end that could not be written is tried again
+FLUSH_SECONDS = 0.3  # between two writes of a background command's output; the first is written immediately
+RETRY_SECONDS = 1.0  # before retrying to record an end
 
 WORKER_GONE_REASON = "the worker that had it is gone, and with it the process"
 NOT_STARTED_REASON = "it was not started"
 
 
 class RunLost(Exception):
-    """The run was lost before its command got the word. It did not run."""
+    """The worker lost the run before the command started. It did not run."""
 
 
 class PlanChanged(Exception):
-    """Something is not what it was when this was allowed; the words say what. It did not run."""
+    """Something has changed since the command was allowed; the message says what. It did not run."""
 
 
 @dataclass(eq=False)
 class RunningCommand:
-    """A command that runs in this worker. Its foreground reads `collector` and `printed`; in the background rows do."""
+    """A command running in this worker. The foreground reads `collector` and `printed`; in the background, output goes to rows."""
 
     id: UUID
     name: str
@@ -56,20 +56,20 @@ class RunningCommand:
     running: RunningProcess
     collector: OutputCollector = field(default_factory=OutputCollector)
     printed: OutputBuffer = field(default_factory=OutputBuffer)
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    has_output: asyncio.Event = field(default_factory=asyncio.Event)
     in_background: asyncio.Event = field(default_factory=asyncio.Event)
-    why: str = ""  # it was ended by us
-    over: "asyncio.Task[ProcessResult]" = field(init=False)  # when its end is in its row
+    kill_reason: str = ""  # why we killed it
+    finished: "asyncio.Task[ProcessResult]" = field(init=False)  # done once its end is recorded
     input_task: "asyncio.Task[None] | None" = None
-    heard: int = 0  # the last input that was typed into it
+    last_input: int = 0  # primary key of the last input handled
 
-    def kill(self, why: str) -> None:
-        self.why = self.why or why
+    def kill(self, reason: str) -> None:
+        self.kill_reason = self.kill_reason or reason
         self.running.kill()
 
 
 class CommandManager:
-    """One for each worker. `look` is called now and then, and soon after `changed` is set."""
+    """One per worker. `look` is called periodically, and soon after `changed` is set."""
 
     def __init__(self, worker: str) -> None:
         self.changed = asyncio.Event()
@@ -78,7 +78,7 @@ class CommandManager:
         self._starting: set[UUID] = set()
 
     async def begin(self) -> None:
-        """Be found by the tools of the runs that are started from here on; and see what this host can shut in."""
+        """Register this manager for the tools of runs started from here, and probe the host's sandbox level."""
         _current_manager.set(self)
         await asyncio.to_thread(probe_once)
 
@@ -90,22 +90,22 @@ class CommandManager:
             self.changed.set()
 
     async def start(self, plan: ExecPlan, *, may_act: Callable[[], bool]) -> RunningCommand:
-        """Start exactly this plan. Its row is committed before it gets the word, and the lease looked at last of all.
+        """Start exactly this plan. The row is committed before the command runs; the lease is checked last.
 
-        To make a sandbox takes as long as to swap a program of the workspace, so what the plan names is looked at when it stands.
+        Building a sandbox takes long enough to swap a program in the workspace, so the plan is checked again when it is ready.
         """
         command = uuid.uuid4()
-        begun: list[Command] = []
+        started: list[Command] = []
 
-        async def last_look(pid: int) -> None:
-            begun.append(await db.write(commands.record_start, command, plan, worker=self._worker, process=identity_of(pid)))
+        async def final_check(pid: int) -> None:
+            started.append(await db.write(commands.record_start, command, plan, worker=self._worker, process=identity_of(pid)))
             if changed := await find_changes(plan):
                 raise PlanChanged(changed)
             if not may_act():
                 raise RunLost
 
         sandbox = sandbox_from_plan(plan)
-        wanted = SpawnRequest(
+        request = SpawnRequest(
             line=plan.line,
             cwd=Path(plan.cwd),
             env=build_environment(sandbox.home, pty=plan.pty),
@@ -115,75 +115,75 @@ class CommandManager:
         )
         self._starting.add(command)
         try:
-            running = await spawn.start_process(wanted, last_look=last_look)
-            (row,) = begun
-            kept = self._running[command] = RunningCommand(command, row.name, plan, running)
-            kept.over = asyncio.create_task(self._follow(kept), name=f"command {command}")
+            running = await spawn.start_process(request, final_check=final_check)
+            (row,) = started
+            cmd = self._running[command] = RunningCommand(command, row.name, plan, running)
+            cmd.finished = asyncio.create_task(self._follow(cmd), name=f"command {command}")
         except BaseException:
-            if begun:
+            if started:
                 await asyncio.shield(asyncio.ensure_future(self._record_end(command, Status.KILLED, NOT_STARTED_REASON)))
             raise
         finally:
             self._starting.discard(command)
         if plan.background:
-            kept.in_background.set()
-        return kept
+            cmd.in_background.set()
+        return cmd
 
-    async def put_in_background(self, kept: RunningCommand) -> bool:
-        """Let its run go on, which has seen its output so far. False: it has ended meanwhile."""
-        if not await db.write(commands.put_in_background, kept.id, kept.printed.end):
+    async def put_in_background(self, cmd: RunningCommand) -> bool:
+        """Move a command to the background; its run, which has seen the output so far, continues. False: it has ended."""
+        if not await db.write(commands.put_in_background, cmd.id, cmd.printed.end):
             return False
-        kept.in_background.set()
+        cmd.in_background.set()
         return True
 
-    async def stop(self, kept: RunningCommand, why: str) -> None:
-        """End it, and come back when all of it is gone and its row says so, even if we are cancelled once more."""
-        kept.kill(why)
-        await asyncio.shield(kept.over)
+    async def stop(self, cmd: RunningCommand, reason: str) -> None:
+        """Kill it and wait until it is gone and its end is recorded, even if we are canceled again."""
+        cmd.kill(reason)
+        await asyncio.shield(cmd.finished)
 
     async def look(self) -> None:
-        """Obey what was said to the commands, and end those that nobody may have any more."""
+        """Handle pending inputs, and kill commands that must not keep running."""
         if not self._running:
             return
         held = dict(self._running)
-        for command, why in (await db.read(commands.find_unwanted, list(held))).items():
-            held[command].kill(why)
-        told: dict[UUID, list[CommandInput]] = {}
+        for command, reason in (await db.read(commands.find_unwanted, list(held))).items():
+            held[command].kill(reason)
+        pending: dict[UUID, list[CommandInput]] = {}
         for each in await db.read(commands.list_inputs, list(held)):
-            if each.kind == InputKind.KILL:  # does not wait for its turn behind a text that nobody reads
+            if each.kind == InputKind.KILL:  # skips the queue: the command may never read the text before it
                 held[each.command_id].kill(each.data or "it was asked to end")
-            told.setdefault(each.command_id, []).append(each)
-        for command, inputs in told.items():
-            kept = held[command]
-            if kept.input_task is None or kept.input_task.done():
-                kept.input_task = asyncio.create_task(self._handle_inputs(kept, inputs))
+            pending.setdefault(each.command_id, []).append(each)
+        for command, inputs in pending.items():
+            cmd = held[command]
+            if cmd.input_task is None or cmd.input_task.done():
+                cmd.input_task = asyncio.create_task(self._handle_inputs(cmd, inputs))
 
     async def end_commands_of_runs(self, run_pks: Sequence[int]) -> None:
-        """These runs were held by somebody who is lost: what they had started must be gone before they go on."""
+        """End what these runs had started before another worker continues them: their worker was lost."""
         for row in await db.read(commands.list_in_flight, run_pks):
-            if kept := self._running.get(row.pk):  # this very worker was held up for longer than its lease
-                await self.stop(kept, "its run was taken over")
+            if cmd := self._running.get(row.pk):  # this worker itself was blocked for longer than its lease
+                await self.stop(cmd, "its run was taken over")
             else:
                 await self._end_lost(row)
 
     async def sweep(self) -> None:
-        """End and note what workers left behind that are gone, or frozen for longer than their leases."""
+        """End commands left behind by workers that are gone or unresponsive for longer than their leases."""
         for row in await db.read(commands.list_orphaned, self._worker, [*self._running, *self._starting]):
-            if row.pk not in self._running and row.pk not in self._starting:  # not begun since we looked
+            if row.pk not in self._running and row.pk not in self._starting:  # not started since the query
                 await self._end_lost(row)
 
-    async def close(self, why: str = "the worker that had it was stopped") -> None:
-        """The worker ends: so does everything in it."""
-        left = list(self._running.values())
-        for kept in left:
-            kept.kill(why)
-        await asyncio.gather(*(kept.over for kept in left), return_exceptions=True)
+    async def close(self, reason: str = "the worker that had it was stopped") -> None:
+        """Kill everything that still runs, because the worker stops."""
+        remaining = list(self._running.values())
+        for cmd in remaining:
+            cmd.kill(reason)
+        await asyncio.gather(*(cmd.finished for cmd in remaining), return_exceptions=True)
 
     async def _end_lost(self, row: Command) -> None:
         gone = await asyncio.to_thread(
             end_process, ProcessIdentity(**row.identity), guarded=row.plan["level"] != SandboxLevel.BWRAP
         )
-        log.warning("command %s of worker %s is lost; its process %s", row.pk, row.worker, "is gone" if gone else "is out of reach")
+        log.warning("command %s of worker %s was lost; its process %s", row.pk, row.worker, "is gone" if gone else "is unreachable")
         await db.write(
             commands.record_end,
             row.pk,
@@ -191,96 +191,96 @@ class CommandManager:
             reason=WORKER_GONE_REASON if row.worker != self._worker else NOT_STARTED_REASON,
         )
 
-    async def _follow(self, kept: RunningCommand) -> ProcessResult:
-        """Read it to its end, and note the end."""
-        writing = asyncio.create_task(self._store_output(kept))
-        reading = asyncio.create_task(_read_output(kept))
-        ended = await kept.running.wait()
+    async def _follow(self, cmd: RunningCommand) -> ProcessResult:
+        """Read the output until the command ends, then record its end."""
+        writing = asyncio.create_task(self._store_output(cmd))
+        reading = asyncio.create_task(_read_output(cmd))
+        ended = await cmd.running.wait()
         writing.cancel()
-        for fault in await asyncio.gather(reading, writing, return_exceptions=True):
-            if isinstance(fault, Exception):
-                log.error("what command %s printed was not read to its end", kept.id, exc_info=fault)
-        if kept.in_background.is_set():
-            await self._flush(kept)
-        status, reason = _end_status(ended, kept.why)
-        await self._record_end(kept.id, status, reason, ended, kept.printed.end)
-        self._running.pop(kept.id, None)
-        if kept.input_task:
-            kept.input_task.cancel()
+        for error in await asyncio.gather(reading, writing, return_exceptions=True):
+            if isinstance(error, Exception):
+                log.error("could not read all output of command %s", cmd.id, exc_info=error)
+        if cmd.in_background.is_set():
+            await self._flush(cmd)
+        status, reason = _end_status(ended, cmd.kill_reason)
+        await self._record_end(cmd.id, status, reason, ended, cmd.printed.end)
+        self._running.pop(cmd.id, None)
+        if cmd.input_task:
+            cmd.input_task.cancel()
         return ended
 
     async def _record_end(
         self, command: UUID, to: Status, reason: str, ended: ProcessResult | None = None, printed: int = 0
     ) -> None:
-        """As often as it takes: a row that says running for ever would be a lie."""
+        """Retry until it succeeds: otherwise the row would stay `running` forever."""
         code, signal = (ended.exit_code, ended.signal or "") if ended else (None, "")
         while True:
             try:
                 await db.write(commands.record_end, command, to, exit_code=code, signal=signal, reason=reason, printed=printed)
                 return
             except ClawError as error:
-                log.warning("the end of command %s could not be written yet: %s", command, error)
+                log.warning("could not record the end of command %s, retrying: %s", command, error)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _store_output(self, kept: RunningCommand) -> None:
-        """Into rows, once it is in the background."""
-        await kept.in_background.wait()
+    async def _store_output(self, cmd: RunningCommand) -> None:
+        """Write output to rows while the command is in the background."""
+        await cmd.in_background.wait()
         while True:
-            await self._flush(kept)
-            kept.news.clear()
-            await kept.news.wait()
-            await self._flush(kept)
+            await self._flush(cmd)
+            cmd.has_output.clear()
+            await cmd.has_output.wait()
+            await self._flush(cmd)
             await asyncio.sleep(FLUSH_SECONDS)
 
-    async def _flush(self, kept: RunningCommand) -> None:
-        if not (pieces := kept.printed.take()):
+    async def _flush(self, cmd: RunningCommand) -> None:
+        if not (pieces := cmd.printed.take()):
             return
         try:
-            await db.write(commands.add_output, kept.id, pieces, kept.printed.end)
-        except ClawError as error:  # the gap is told to whoever reads it
-            log.warning("output of command %s is lost: %s", kept.id, error)
+            await db.write(commands.add_output, cmd.id, pieces, cmd.printed.end)
+        except ClawError as error:  # readers see the gap
+            log.warning("lost output of command %s: %s", cmd.id, error)
 
-    async def _handle_inputs(self, kept: RunningCommand, inputs: Sequence[CommandInput]) -> None:
-        """One after the other, in the order in which they were said."""
+    async def _handle_inputs(self, cmd: RunningCommand, inputs: Sequence[CommandInput]) -> None:
+        """Handle inputs in the order they were sent."""
         for each in inputs:
-            # What could not be noted as done, or was read before it was, comes once more: it is noted, and not typed again.
-            error = await self._send_input(kept, each) if each.pk > kept.heard else ""
+            # An input that could not be marked done, or was read before it was, appears again: it is marked, not typed twice.
+            error = await self._send_input(cmd, each) if each.pk > cmd.last_input else ""
             await db.write(commands.mark_input_done, each.pk, error)
-        self.changed.set()  # something may have been said meanwhile
+        self.changed.set()  # more input may have arrived
 
-    async def _send_input(self, kept: RunningCommand, told: CommandInput) -> str:
-        """-> what went wrong"""
-        kept.heard = told.pk
+    async def _send_input(self, cmd: RunningCommand, input_row: CommandInput) -> str:
+        """Return what went wrong; empty if nothing did."""
+        cmd.last_input = input_row.pk
         try:
-            match told.kind:
+            match input_row.kind:
                 case InputKind.WRITE:
-                    await kept.running.write(told.data.encode())
+                    await cmd.running.write(input_row.data.encode())
                 case InputKind.CLOSE:
-                    kept.running.close_stdin()
+                    cmd.running.close_stdin()
         except BrokenPipeError:
             return "it does not read its input any more"
-        except Exception as fault:
-            log.exception("input %d of command %s", told.pk, kept.id)
-            return type(fault).__name__
+        except Exception as error:
+            log.exception("could not pass input %d to command %s", input_row.pk, cmd.id)
+            return type(error).__name__
         return ""
 
 
-async def _read_output(kept: RunningCommand) -> None:
-    async for chunk in kept.running.output():
-        kept.collector.feed(chunk)
-        kept.printed.feed(chunk)
-        kept.news.set()
-    kept.printed.finish()
+async def _read_output(cmd: RunningCommand) -> None:
+    async for chunk in cmd.running.output():
+        cmd.collector.feed(chunk)
+        cmd.printed.feed(chunk)
+        cmd.has_output.set()
+    cmd.printed.finish()
 
 
-def _end_status(ended: ProcessResult, why: str) -> tuple[Status, str]:
+def _end_status(ended: ProcessResult, reason: str) -> tuple[Status, str]:
     match ended.by:
         case "timeout":
             return Status.TIMED_OUT, "it took longer than it may"
         case "disk":
             return Status.KILLED, "the disk of its workspace was nearly full"
         case "kill":
-            return Status.KILLED, why
+            return Status.KILLED, reason
         case _:
             return Status.EXITED, ""
 
@@ -289,5 +289,5 @@ _current_manager: ContextVar[CommandManager] = ContextVar("command keeper")
 
 
 def current_manager() -> CommandManager:
-    """That of the worker in whose run we are. LookupError: this is no worker."""
+    """The manager of the worker that runs us. Raises LookupError outside a worker."""
     return _current_manager.get()

@@ -1,6 +1,6 @@
-"""End a process by its identity: a command whose worker is frozen or lost, ended by the worker that goes on in its place.
+"""End a process by its identity: a command whose worker is unresponsive or lost, ended by the worker that replaces it.
 
-Only where its pid means something, on the same host since the same boot; and only that very process, never one that got its pid.
+Only on the same host since the same boot, where its PID is meaningful; and only that process, never a later one with the same PID.
 """
 
 import os
@@ -13,43 +13,43 @@ from pathlib import Path
 
 from clawsite.infra.process.identity import ProcessIdentity, identity_of, is_alive, is_of_this_boot
 
-GUARD_TIMEOUT_SECONDS = 3.0  # for a guard to end its tree
-END_TIMEOUT_SECONDS = 10.0  # after SIGKILL; more than a moment only where the kernel waits for a disk
+GUARD_TIMEOUT_SECONDS = 3.0  # for a guard to end its process tree
+END_TIMEOUT_SECONDS = 10.0  # after SIGKILL; takes long only while the kernel waits for a disk
 POLL_SECONDS = 0.01
 
 
 def end_process(process: ProcessIdentity, *, guarded: bool) -> bool:
-    """End it with everything it started. -> whether it is gone now; False too where nobody can tell. Blocking.
+    """End it with all its descendants. Returns whether it is gone; False also if that can't be known. Blocking.
 
-    `guarded`: what stands around the command is our guard, who has to end the tree himself; bubblewrap's dies with it.
+    `guarded`: the process is our guard, which has to end the tree itself; bubblewrap's tree dies with it.
     """
     if sys.platform != "linux" or not is_of_this_boot(process):
         return False
     try:
-        held = os.pidfd_open(process.pid)  # from here on nobody else can get this pid under our hands
+        pidfd = os.pidfd_open(process.pid)  # from here on, the PID can't be reused unnoticed
     except ProcessLookupError:
         return True
     try:
         if not is_alive(process):
             return True
-        # Those below bubblewrap die a moment after it: when the first of their namespace is gone, so are all others.
+        # Processes below bubblewrap die shortly after it: once the first of their namespace is gone, so are all others.
         tree = [process, *_list_children(process.pid)]
         if guarded:
-            _send_signal(held, signal.SIGTERM)
-            _send_signal(held, signal.SIGCONT)
+            _send_signal(pidfd, signal.SIGTERM)
+            _send_signal(pidfd, signal.SIGCONT)
             if _wait_until_gone(tree, GUARD_TIMEOUT_SECONDS):
                 return True
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)  # it leads a group of its own
-        _send_signal(held, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)  # it leads its own process group
+        _send_signal(pidfd, signal.SIGKILL)
         return _wait_until_gone(tree, END_TIMEOUT_SECONDS)
     finally:
-        os.close(held)
+        os.close(pidfd)
 
 
-def _send_signal(held: int, number: signal.Signals) -> None:
+def _send_signal(pidfd: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        signal.pidfd_send_signal(held, number)
+        signal.pidfd_send_signal(pidfd, number)
 
 
 def _list_children(pid: int) -> list[ProcessIdentity]:
@@ -60,9 +60,9 @@ def _list_children(pid: int) -> list[ProcessIdentity]:
 
 
 def _wait_until_gone(tree: Sequence[ProcessIdentity], seconds: float) -> bool:
-    give_up = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while any(process.started and is_alive(process) for process in tree):
-        if time.monotonic() > give_up:
+        if time.monotonic() > deadline:
             return False
         time.sleep(POLL_SECONDS)
     return True

@@ -1,7 +1,7 @@
-"""What a command printed, within bounds: the beginning and the end are kept, the middle is dropped and counted.
+"""Collect a command's output within bounds: keep the beginning and the end, drop and count the middle.
 
-The collector never waits and never grows: a command that prints gigabytes is read as fast as it writes. Whoever needs every
-byte reads `Running.output` alone, slowly if it likes: then the pipe is full and the command waits, until its time-out.
+The collector never blocks and never grows: a command that prints gigabytes is read as fast as it writes. To get every byte, read
+`RunningProcess.output` alone; a slow reader fills the pipe, and the command waits until its timeout.
 """
 
 import codecs
@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from tools_app.exec.sandbox.types import OutputChunk, OutputStream
 
 DEFAULT_MAX_BYTES = 100 * 1024  # bytes of both streams together
-STDERR_SHARE = 0.25  # of the limit, where stdout wants all of it
+STDERR_SHARE = 0.25  # of the limit, if stdout needs all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class CollectedOutput:
 
 
 class OutputCollector:
-    """Feed it chunks; ask any time for what there is."""
+    """Feed it chunks; read the collected output at any time."""
 
     def __init__(self, limit: int = DEFAULT_MAX_BYTES) -> None:
         self._limit = limit
@@ -43,7 +43,7 @@ class OutputCollector:
 
 @dataclass
 class _HeadAndTail:
-    """The first half of the limit and the last half. At most twice the limit is held."""
+    """The first and the last half of the limit. Holds at most twice the limit."""
 
     limit: int
     head: bytearray = field(default_factory=bytearray)
@@ -55,11 +55,11 @@ class _HeadAndTail:
         room = self.limit - len(self.head)
         self.head += data[:room]
         self.tail += data[room:]
-        if len(self.tail) > 2 * self.limit:  # not at every chunk: moving it costs
+        if len(self.tail) > 2 * self.limit:  # not on every chunk, because moving it is expensive
             del self.tail[: -self.limit]
 
     def text(self, limit: int) -> tuple[str, int]:
-        """All that fits, and how many bytes do not."""
+        """Return what fits, and how many bytes were cut."""
         if self.total <= limit:
             return bytes(self.head + self.tail).decode(errors="replace"), 0
         begin = _trim_partial_characters(bytes(self.head[: limit // 2]), at_end=True)
@@ -70,7 +70,7 @@ class _HeadAndTail:
 
 
 def _trim_partial_characters(data: bytes, *, at_end: bool) -> bytes:
-    """Without the part of a character at the side where it was cut. A character has at most four bytes."""
+    """Drop the partial character at the cut. A character has at most four bytes."""
     if at_end:
         for back in range(1, min(4, len(data)) + 1):
             lead = data[-back]
@@ -85,7 +85,7 @@ def _trim_partial_characters(data: bytes, *, at_end: bool) -> bytes:
 
 
 class StreamDecoder:
-    """The same as text while it comes; a character that is split between two chunks is shown whole, with the second."""
+    """Decode output while it arrives; a character split between two chunks is emitted with the second."""
 
     def __init__(self) -> None:
         make = codecs.getincrementaldecoder("utf-8")
@@ -98,12 +98,12 @@ class StreamDecoder:
         return self._decoders[stream].decode(b"", final=True)
 
 
-MAX_PENDING_CHARACTERS = 128 * 1024  # characters that wait to be taken, and so the longest piece
-TAIL_CHARACTERS = 8 * 1024  # characters of the end, always at hand
+MAX_PENDING_CHARACTERS = 128 * 1024  # characters waiting to be taken, so also the longest piece
+TAIL_CHARACTERS = 8 * 1024  # last characters, always available
 
 
 class OutputBuffer:
-    """Both streams as they come. `end` counts every character, also of what was dropped for want of a taker."""
+    """Both streams as they arrive. `end` counts every character, including dropped ones."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -115,16 +115,16 @@ class OutputBuffer:
         self._add(self._text.feed(chunk))
 
     def finish(self) -> None:
-        """Whatever is left of a character that was never completed."""
+        """Flush incomplete characters."""
         self._add(self._text.flush("stdout") + self._text.flush("stderr"))
 
     def take(self) -> list[tuple[int, str]]:
-        """What was printed since the last time, with its place; of much, the last WAITING characters."""
+        """Return output since the last call with its offset; at most the last MAX_PENDING_CHARACTERS."""
         taken, self._waiting = self._waiting, ""
         return [(self.end - len(taken), taken)] if taken else []
 
     def _add(self, text: str) -> None:
-        text = text.replace("\0", "\ufffd")  # no database stores it
+        text = text.replace("\0", "\ufffd")  # databases can't store NUL
         self.end += len(text)
         self._waiting = (self._waiting + text)[-MAX_PENDING_CHARACTERS:]
         self.tail = (self.tail + text)[-TAIL_CHARACTERS:]

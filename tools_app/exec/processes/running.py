@@ -1,7 +1,7 @@
-"""A command that runs: what it prints, what is typed to it, how it ends. Made by `spawn.start`, on the event loop.
+"""A running command: its output, its input and its end. Created by `spawn.start_process`, on the event loop.
 
-Back-pressure: what nobody takes from `output` stays in the pipe, and a full pipe makes the command wait, until its time-out at
-the latest. At most `QUEUED` chunks are held here. `wait` needs nobody to read.
+Back-pressure: unread output stays in the pipe, and a full pipe blocks the command, until its timeout at the latest. At most
+MAX_QUEUED_CHUNKS chunks are held here. `wait` does not require anyone to read.
 """
 
 import asyncio
@@ -21,18 +21,18 @@ from tools_app.exec.processes import terminal
 from tools_app.exec.processes.terminal_keys import encode_keys
 from tools_app.exec.sandbox.types import EndedBy, OutputChunk, OutputStream, ProcessResult, SandboxLevel, SpawnRequest
 
-CHUNK_BYTES = 64 * 1024  # what a pipe holds
+CHUNK_BYTES = 64 * 1024  # capacity of a pipe
 MAX_QUEUED_CHUNKS = 8
-CHECK_SECONDS = 0.5  # how often the disk is looked at
-GUARD_TIMEOUT_SECONDS = 3.0  # for a guard to end a tree, before it is killed itself
+CHECK_SECONDS = 0.5  # how often the free disk space is checked
+GUARD_TIMEOUT_SECONDS = 3.0  # for a guard to end its tree, before the guard itself is killed
 
 
 class NoTerminal(Exception):
-    """Keys and sizes are for commands that were started with a terminal."""
+    """Keys and sizes require a command that was started with a terminal."""
 
 
 class RunningProcess:
-    """`pid` is that of what stands around the command: its end is the end of everything."""
+    """`pid` is the outermost process, the guard or bubblewrap: when it ends, everything has ended."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class RunningProcess:
         self._watching = asyncio.create_task(self._watch())
 
     async def output(self) -> AsyncGenerator[OutputChunk, None]:
-        """What it prints, as it comes, until the end. One reader."""
+        """Yield output as it arrives, until the end. Single reader."""
         while True:
             get = asyncio.ensure_future(self._queue.get())
             try:
@@ -68,15 +68,15 @@ class RunningProcess:
                 return
 
     async def wait(self) -> ProcessResult:
-        """When the command and all it started are gone. Cancelling this leaves it running."""
+        """Wait until the command and all its descendants are gone. Canceling this leaves it running."""
         return await asyncio.shield(self._watching)
 
     def kill(self) -> None:
-        """End it, with everything it started, at once. What it had printed can still be read."""
+        """Kill it with all its descendants. Output printed before can still be read."""
         self._end("kill")
 
     async def write(self, data: bytes) -> None:
-        """To its stdin. BrokenPipeError: it does not read any more."""
+        """Write to its stdin. Raises BrokenPipeError if it no longer reads."""
         while data:
             if self._stdin is None:
                 raise BrokenPipeError("stdin is closed")
@@ -90,7 +90,7 @@ class RunningProcess:
                 raise BrokenPipeError(str(error)) from None
 
     async def send_keys(self, *names: str) -> None:
-        """Press keys on its terminal: "enter", "ctrl-c", "up" … UnknownKey for others; text is for `write`."""
+        """Press keys on its terminal: "enter", "ctrl-c", "up" … Raises UnknownKey for others; use `write` for text."""
         if not self._spawn.pty:
             raise NoTerminal
         await self.write(encode_keys(*names))
@@ -102,7 +102,7 @@ class RunningProcess:
             terminal.resize(self._stdin, rows, columns)
 
     def close_stdin(self) -> None:
-        """It reads the end of its input. On a terminal that is a key: ctrl-d."""
+        """Close its stdin. On a terminal, send ctrl-d instead."""
         if self._stdin is not None and not self._spawn.pty:
             os.close(self._stdin)
             self._stdin = None
@@ -111,7 +111,7 @@ class RunningProcess:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Nobody is interested any more."""
+        """Kill the command when leaving the context."""
         self.kill()
         await self.wait()
         self._all_read.cancel()
@@ -137,7 +137,7 @@ class RunningProcess:
             os.close(descriptor)
 
     async def _until_ready(self, descriptor: int, *, to_write: bool = False) -> None:
-        """Until there is something to read, or room to write; or it is gone."""
+        """Wait until there is something to read or room to write, or the process is gone."""
         loop = asyncio.get_running_loop()
         ready = loop.create_future()
         self._waiting.add(ready)
@@ -150,16 +150,16 @@ class RunningProcess:
             self._waiting.discard(ready)
 
     async def _watch(self) -> ProcessResult:
-        """See to the time-out and the disk, until it is gone; then tell."""
+        """Enforce the timeout and the disk reserve until the process is gone; then return the result."""
         ending = asyncio.create_task(self._until_gone())
         deadline = self._began + self._spawn.timeout_s
-        enough = self._disk_left() > self._spawn.limits.disk_reserve_bytes  # a full disk is not this command's doing
+        had_space = self._disk_left() > self._spawn.limits.disk_reserve_bytes  # if already full, not this command's fault
         while not ending.done():
             await asyncio.wait((ending,), timeout=max(0.0, min(CHECK_SECONDS, deadline - time.monotonic())))
             if time.monotonic() >= deadline and not ending.done():
                 self._end("timeout")
                 break
-            if enough and self._disk_left() < self._spawn.limits.disk_reserve_bytes:
+            if had_space and self._disk_left() < self._spawn.limits.disk_reserve_bytes:
                 self._end("disk")
         await ending
         took = int((time.monotonic() - self._began) * 1000)
@@ -184,7 +184,7 @@ class RunningProcess:
         if self._spawn.sandbox.level == SandboxLevel.BWRAP:
             self._process.kill()  # the first process in the sandbox dies with it, and all others with that one
             return
-        self._process.terminate()  # the guard knows them all
+        self._process.terminate()  # the guard knows the whole tree
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGCONT)
         asyncio.get_running_loop().call_later(GUARD_TIMEOUT_SECONDS, self._kill_guard)
@@ -197,19 +197,19 @@ class RunningProcess:
         if sys.platform != "linux":
             await asyncio.to_thread(self._process.wait)
             return
-        # When bubblewrap is killed, the first process of its namespace and with it all others die a moment later.
+        # When bubblewrap is killed, the first process of its namespace and all others die shortly after.
         await asyncio.gather(*(_wait_until_ended(descriptor) for descriptor in _open_process_tree(self.pid)))
         self._process.wait()
 
 
 def _open_process_tree(pid: int) -> list[int]:
-    """Descriptors of a process and of those that it started itself."""
-    held = [os.pidfd_open(pid)]
+    """Open pidfds of a process and its direct children."""
+    pidfds = [os.pidfd_open(pid)]
     with suppress(OSError):
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             with suppress(ProcessLookupError):
-                held.append(os.pidfd_open(int(child)))
-    return held
+                pidfds.append(os.pidfd_open(int(child)))
+    return pidfds
 
 
 async def _wait_until_ended(descriptor: int) -> None:

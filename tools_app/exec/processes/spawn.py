@@ -1,8 +1,8 @@
-"""Start one command, in its sandbox, so that nothing of it outlives this process.
+"""Start one command in its sandbox, so that nothing of it outlives this process.
 
-The command begins only when its walls stand and this process says so: whoever is killed before has run nothing. It must be started
-from the event loop's thread, since the kernel tells of a parent's death when the thread that forked dies.
-What the line means and whether it may run is decided before; here it is handed to bash as it is.
+The command starts only when its sandbox is ready and this process sends `go`: if killed before, nothing has run. Must be called
+from the event loop's thread, because the kernel signals a parent's death when the thread that forked ends.
+Whether the line may run is decided elsewhere; here it is passed to bash unchanged.
 """
 
 import asyncio
@@ -32,16 +32,16 @@ from tools_app.exec.sandbox.types import (
 __all__ = ["RunningProcess", "SpawnFailed", "SpawnRequest", "start_process"]
 
 START_TIMEOUT_SECONDS = 30.0  # a loaded machine takes tenths of a second
-MAX_ERROR_LENGTH = 2_000  # characters of what a sandbox says when it cannot be made
+MAX_ERROR_LENGTH = 2_000  # characters of the error output of a sandbox that failed to start
 
 FinalCheck = Callable[[int], Awaitable[None]]
 
 
-async def start_process(spawn: SpawnRequest, *, last_look: FinalCheck | None = None) -> RunningProcess:
-    """The command runs when this returns. SpawnFailed or SandboxUnavailable: nothing ran.
+async def start_process(spawn: SpawnRequest, *, final_check: FinalCheck | None = None) -> RunningProcess:
+    """Start the command; it is running when this returns. On SpawnFailed or SandboxUnavailable, nothing ran.
 
-    `last_look` is called with the process's id when it stands behind its walls and before it gets the word. What it raises is
-    raised here, and nothing ran.
+    `final_check` is called with the process ID once the sandbox is ready, before the command starts. If it raises, the exception
+    propagates and nothing ran.
     """
     with ExitStack() as opened:
         ours, theirs = socket.socketpair()
@@ -50,7 +50,7 @@ async def start_process(spawn: SpawnRequest, *, last_look: FinalCheck | None = N
             launch = prepare_launch(spawn, theirs.fileno(), opened)
             process, streams, stdin = _start_child(spawn, launch, opened)
         try:
-            await _release(process, ours, spawn, streams, opened, last_look)
+            await _release(process, ours, spawn, streams, opened, final_check)
         except BaseException:
             process.kill()
             process.wait()
@@ -62,7 +62,7 @@ async def start_process(spawn: SpawnRequest, *, last_look: FinalCheck | None = N
 
 
 def prepare_launch(spawn: SpawnRequest, talk: int, opened: ExitStack) -> SandboxLaunch:
-    """The command line for the level that was asked for. No other one is tried."""
+    """Build the command line for the requested sandbox level. Never falls back to another level."""
     program = build_argv(spawn)
     if any("\0" in word for word in (*program, *spawn.env, *spawn.env.values())):
         raise SpawnFailed(_("the command contains a NUL character"))
@@ -85,22 +85,22 @@ def build_argv(spawn: SpawnRequest) -> tuple[str, ...]:
 def _start_child(
     spawn: SpawnRequest, launch: SandboxLaunch, opened: ExitStack
 ) -> tuple["subprocess.Popen[bytes]", dict[OutputStream, int], int]:
-    """-> the process, what is read from it, where its stdin is written. All without blocking."""
+    """Start the process. Returns it with the descriptors to read from and the one for its stdin, all non-blocking."""
     directory = _open_working_directory(spawn, opened)
     if spawn.pty:
-        terminal, its_side = open_terminal()
-        given: Mapping[str, int] = {"stdin": its_side, "stdout": its_side, "stderr": its_side}
+        terminal, child_side = open_terminal()
+        stdio: Mapping[str, int] = {"stdin": child_side, "stdout": child_side, "stderr": child_side}
     else:
-        given = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        stdio = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     try:
         process = subprocess.Popen(  # noqa: S603  # what was approved
             launch.argv,
             env=dict(launch.env),
             cwd=directory,
             pass_fds=launch.descriptors,
-            start_new_session=True,  # Ctrl-C in the server's terminal is not meant for it
+            start_new_session=True,  # Ctrl-C in the server's terminal must not reach it
             bufsize=0,
-            **given,  # type: ignore[call-overload]
+            **stdio,  # type: ignore[call-overload]
         )
     except OSError as error:
         if spawn.pty:
@@ -108,35 +108,35 @@ def _start_child(
         raise SpawnFailed(_("the command was not started: %(reason)s") % {"reason": error.strerror}) from error
     finally:
         if spawn.pty:
-            os.close(its_side)
+            os.close(child_side)
     if spawn.pty:
         return process, {"stdout": terminal}, terminal
     descriptors = {}
     for name in ("stdin", "stdout", "stderr"):
         pipe = getattr(process, name)
-        descriptors[name] = os.dup(pipe.fileno())  # ours to close, not Popen's
+        descriptors[name] = os.dup(pipe.fileno())  # closed by us, not by Popen
         os.set_blocking(descriptors[name], False)
         pipe.close()
     return process, {"stdout": descriptors["stdout"], "stderr": descriptors["stderr"]}, descriptors["stdin"]
 
 
 def _open_working_directory(spawn: SpawnRequest, opened: ExitStack) -> str:
-    """The directory that was approved, held by a descriptor: what its name means may change until the child is there."""
+    """Open the approved directory and hold it by a descriptor, because its path may change before the child uses it."""
     if spawn.sandbox.level == SandboxLevel.BWRAP:
         shown = paths.list_visible_directories(spawn.sandbox)
         if not any(spawn.cwd.is_relative_to(path) for path in (*shown, Path("/tmp"))):  # noqa: S108
             raise SpawnFailed(_("the directory %(path)s is not in the sandbox") % {"path": spawn.cwd})
-        return "/"  # bubblewrap goes there inside, where no name leads out
+        return "/"  # bubblewrap changes into it inside the sandbox, where no path leads outside
     try:
-        held = os.open(spawn.cwd, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(spawn.cwd, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise SpawnFailed(_("could not enter %(path)s: %(reason)s") % {"path": spawn.cwd, "reason": error.strerror}) from error
-    opened.callback(os.close, held)
+    opened.callback(os.close, descriptor)
     if sys.platform != "linux":
         return str(spawn.cwd)
-    if os.readlink(f"/proc/self/fd/{held}") != str(spawn.cwd):
+    if os.readlink(f"/proc/self/fd/{descriptor}") != str(spawn.cwd):
         raise SpawnFailed(_("%(path)s has changed since the command was reviewed") % {"path": spawn.cwd})
-    return f"/proc/self/fd/{held}"
+    return f"/proc/self/fd/{descriptor}"
 
 
 async def _release(
@@ -145,9 +145,9 @@ async def _release(
     spawn: SpawnRequest,
     streams: Mapping[OutputStream, int],
     opened: ExitStack,
-    last_look: FinalCheck | None,
+    final_check: FinalCheck | None,
 ) -> None:
-    """Wait until the command stands behind its walls, put it into its group, and give it the word."""
+    """Wait until the sandbox is ready, put the command into its control group, and send `go`."""
     loop = asyncio.get_running_loop()
     ours.setblocking(False)
     try:
@@ -164,8 +164,8 @@ async def _release(
             cgroup.enter_group(_find_only_child(process.pid), spawn.limits, opened)
     except (OSError, ValueError) as error:
         raise SpawnFailed(_("the command was not started: %(reason)s") % {"reason": error}) from error
-    if last_look:
-        await last_look(process.pid)
+    if final_check:
+        await final_check(process.pid)
     try:
         ours.send(b"go\n")
     except OSError as error:
@@ -173,23 +173,23 @@ async def _release(
 
 
 def _find_only_child(process: int) -> int:
-    """The command that waits, inside what we started."""
+    """The waiting command, inside the process we started."""
     (child,) = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     return int(child)
 
 
 def _read_startup_error(process: "subprocess.Popen[bytes]", streams: Mapping[OutputStream, int]) -> str:
-    """What a sandbox that could not be made has said. It is about the host, not from the command."""
+    """Error output of a sandbox that failed to start. It describes the host; the command has not run."""
     descriptor = streams.get("stderr", streams["stdout"])
-    said = b""
-    while len(said) < MAX_ERROR_LENGTH and select.select([descriptor], [], [], 1.0)[0]:
+    output = b""
+    while len(output) < MAX_ERROR_LENGTH and select.select([descriptor], [], [], 1.0)[0]:
         try:
             piece = os.read(descriptor, MAX_ERROR_LENGTH)
         except OSError:
             break
         if not piece:
             break
-        said += piece
-    return said.decode(errors="replace").strip()[:MAX_ERROR_LENGTH] or _("exited immediately with code %(code)s") % {
+        output += piece
+    return output.decode(errors="replace").strip()[:MAX_ERROR_LENGTH] or _("exited immediately with code %(code)s") % {
         "code": process.poll()
     }

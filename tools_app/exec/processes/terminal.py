@@ -1,7 +1,7 @@
-"""A terminal for a command that wants one. Nobody but that command reads what is typed there, so it can trick nobody else.
+"""A pseudo-terminal for a command that needs one.
 
-(A program on a terminal that it shares with others can push keys into it. Here the command has the terminal to itself, and the
-filter of system calls refuses the pushing too.)
+A program can push keystrokes into a terminal it shares with others. Here the command has the terminal to itself, and the
+system call filter denies the push as well.
 """
 
 import fcntl
@@ -13,7 +13,7 @@ DEFAULT_ROWS, DEFAULT_COLUMNS = 24, 80
 
 
 def open_terminal() -> tuple[int, int]:
-    """-> (our side, which never blocks; the command's side, which is to be closed once it has it)."""
+    """Return (our side, non-blocking; the command's side, to be closed after the command has inherited it)."""
     ours, theirs = os.openpty()
     os.set_blocking(ours, False)
     resize(ours, DEFAULT_ROWS, DEFAULT_COLUMNS)

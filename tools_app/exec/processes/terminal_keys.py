@@ -1,4 +1,4 @@
-"""Keys of a terminal by name: what a program on it reads when somebody presses them."""
+"""Terminal keys by name, and the bytes a program reads when they are pressed."""
 
 import string
 
@@ -14,11 +14,11 @@ KEYS = _NAMED_KEYS | {f"ctrl-{letter}": chr(ord(letter) - 96) for letter in stri
 
 
 class UnknownKey(ValueError):
-    """No key has that name."""
+    """There is no key with that name."""
 
 
 def encode_keys(*names: str) -> bytes:
-    """The bytes of these keys, pressed one after the other."""
+    """The bytes of these keys, pressed in order."""
     unknown = [name for name in names if name.lower() not in KEYS]
     if unknown:
         raise UnknownKey(", ".join(unknown))

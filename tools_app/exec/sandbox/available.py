@@ -1,4 +1,4 @@
-"""Which sandbox commands get on this host. The answer is found once in each process, by trying; nobody falls back in silence."""
+"""The sandbox level available on this host. Probed once per process by trying it; never falls back silently."""
 
 from functools import cache
 
@@ -21,17 +21,17 @@ __all__ = [
 
 @cache
 def probe_once() -> ProbeResult:
-    """What the probe found. Blocking the first time: some tens of milliseconds."""
+    """The probe result. Blocks for some tens of milliseconds on the first call."""
     return probe()
 
 
-def require_level(wanted_min: SandboxLevel) -> SandboxLevel:
-    """The level commands get here, at least the wanted one. SandboxUnavailable says what is missing."""
-    found = probe_once()
-    if found.level >= wanted_min:
-        return found.level
-    reasons = "; ".join(str(shortfall) for shortfall in found.why_not_higher)
+def require_level(minimum: SandboxLevel) -> SandboxLevel:
+    """The level commands get on this host, at least the given one. SandboxUnavailable says what is missing."""
+    result = probe_once()
+    if result.level >= minimum:
+        return result.level
+    reasons = "; ".join(str(shortfall) for shortfall in result.why_not_higher)
     raise SandboxUnavailable(
         _("this requires sandbox level %(wanted)s, but this host has %(found)s (%(reasons)s)")
-        % {"wanted": wanted_min.word, "found": found.level.word, "reasons": reasons}
+        % {"wanted": minimum.label, "found": result.level.label, "reasons": reasons}
     )

@@ -1,6 +1,6 @@
-"""A command under bubblewrap: namespaces of its own, an empty root with little in it, no powers, limits, a filter of system calls.
+"""Run a command under bubblewrap: own namespaces, a nearly empty root, no capabilities, limits, a system call filter.
 
-This module only writes the command line. That it holds on this host is for `sandbox_probe` to show.
+This module only builds the command line. tools_app.exec.sandbox.probe verifies that the sandbox holds on this host.
 """
 
 import os
@@ -15,20 +15,18 @@ from tools_app.exec.sandbox.types import ProcessLimits, Sandbox, SandboxLaunch, 
 
 NAMESPACES = (
     "--unshare-user", "--unshare-all",
-    "--disable-userns",  # else a command makes a user namespace of its own and is root in it; needs --unshare-user by name
+    "--disable-userns",  # else a command could create a user namespace and be root in it; requires --unshare-user explicitly
 )  # fmt: skip
 DIE_WITH_PARENT = ("--die-with-parent",)
-# bubblewrap's own first process asks to die with its parent only after it has started the command: a worker that is killed in these
-# milliseconds would leave the command running. Ours has asked already when it begins, and waits for the worker's word.
+# bubblewrap's own init sets its parent-death signal only after it has started the command: a worker killed in those milliseconds
+# would leave the command running. Ours has set it before, and waits for the worker's `go`.
 AS_INIT = ("--as-pid-1",)
 NO_CAPABILITIES = ("--cap-drop", "ALL")
-NOBODY_UID = (
-    "65534"  # who a command of a server that runs as root believes to be; its files are opened as root, without root's powers
-)
+NOBODY_UID = "65534"  # the UID a command sees if the server runs as root; its files are opened as root, without root's capabilities
 
-# The first process in the sandbox: sets the limits (in here they count this command's processes only), says that it is ready,
-# waits for the word and runs the command. It ends with it, and the kernel ends all that is left.
-# stderr is put aside because bash would write there that its child was killed.
+# The first process in the sandbox: sets the limits (which count only this command's processes here), writes `ready`, waits for
+# `go` and runs the command. When it ends, the kernel kills everything left.
+# stderr is redirected because bash would report there that its child was killed.
 INIT_SCRIPT = r"""
 talk=$1 processes=$2; shift 2
 echo 1000 >/proc/self/oom_score_adj; unset SHLVL OLDPWD; export -n PWD
@@ -42,7 +40,7 @@ exit $?
 
 
 def prepare_launch(spawn: SpawnRequest, program: Iterable[str], talk: int, opened: ExitStack) -> SandboxLaunch:
-    """`opened` closes what was opened for it, once it is started."""
+    """Build the launch. `opened` closes its descriptors once the command has started."""
     bwrap, bash = find_program("bwrap"), find_program("bash")
     if not bwrap or not bash:
         raise SandboxUnavailable(_("%(program)s is not installed") % {"program": "bwrap" if bash else "bash"})
@@ -50,13 +48,13 @@ def prepare_launch(spawn: SpawnRequest, program: Iterable[str], talk: int, opene
     rules = make_memory_file("seccomp", seccomp.build_filter(), opened)
     options = [*build_arguments(spawn.sandbox, spawn.limits), "--chdir", str(spawn.cwd), "--clearenv"]
     if not spawn.pty:
-        # With a terminal the command gets a session of its own from setsid, below. Here it would make the first process the leader
-        # of one, and bash, when it starts as such, takes the terminal for itself.
+        # With a terminal, setsid (below) gives the command its session. A new session here would make the first process its leader,
+        # and bash, started as session leader, takes the terminal for itself.
         options.append("--new-session")
     for name, value in spawn.env.items():
         options += ["--setenv", name, value]
     options += ["--seccomp", str(rules)]
-    # By a descriptor: a command line is for everybody on the host to read.
+    # Passed by a descriptor: command lines are readable by everyone on the host.
     arguments = make_memory_file("bwrap", b"".join(os.fsencode(option) + b"\0" for option in options), opened)
     inside = [bash, "--norc", "--noprofile", "-c", INIT_SCRIPT, "sandbox", str(talk), *format_limits(spawn.limits)]
     if spawn.pty:
@@ -65,7 +63,7 @@ def prepare_launch(spawn: SpawnRequest, program: Iterable[str], talk: int, opene
 
 
 def build_arguments(sandbox: Sandbox, limits: ProcessLimits) -> list[str]:
-    """Everything but the environment and the command."""
+    """All options except the environment and the command."""
     options = [*NAMESPACES, *DIE_WITH_PARENT, *AS_INIT, *NO_CAPABILITIES, "--hostname", "sandbox"]
     if sandbox.network:
         options.append("--share-net")
@@ -80,30 +78,30 @@ def build_arguments(sandbox: Sandbox, limits: ProcessLimits) -> list[str]:
     for path in paths.list_visible_etc(network=sandbox.network):
         options += ["--ro-bind", os.path.realpath(path), path]
     small = ("--perms", "1777", "--size", str(limits.temporary_bytes), "--tmpfs")
-    # bubblewrap leaves /proc/sys open for root's files, and one of them names a program that the kernel runs as root.
+    # bubblewrap leaves /proc/sys writable for root, and one of its files names a program that the kernel runs as root.
     options += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
     options += ["--dev", "/dev", *small, "/dev/shm", "--remount-ro", "/dev", *small, "/tmp"]  # noqa: S108
-    # The same place under its other name; unless the agent's own directory lies there, which a link would hide.
+    # /var/tmp is /tmp, unless the agent's own directory is inside it, which a link would hide.
     inside = any(path.is_relative_to("/var/tmp") for path in paths.list_visible_directories(sandbox))  # noqa: S108
     options += ["--dir", "/var", *(["--dir", "/var/tmp"] if inside else ["--symlink", "/tmp", "/var/tmp"])]  # noqa: S108
     options += _mount_directories(sandbox)
-    return [*options, "--remount-ro", "/"]  # else it would be a second /tmp, of half the machine's memory
+    return [*options, "--remount-ro", "/"]  # otherwise a second /tmp, of half the machine's memory
 
 
 def _mount_directories(sandbox: Sandbox) -> list[str]:
-    """The agent's directories at their own paths, others over what is hidden or kept. From the outside in: the last one counts."""
+    """Mount the agent's directories at their own paths, then cover hidden and read-only ones. Outermost first: the last wins."""
     shown = paths.list_visible_directories(sandbox)
-    hidden, kept = paths.list_hidden_inside(sandbox), paths.list_read_only_inside(sandbox)
-    places = {*shown, *hidden, *kept}
-    # A directory that is a mount cannot be renamed. Those above must not be either: what lies there would be found elsewhere.
-    above = {way for path in (*hidden, *kept) for way in path.parents if shown.get(paths.find_innermost(way, places) or way)}
+    hidden, read_only = paths.list_hidden_inside(sandbox), paths.list_read_only_inside(sandbox)
+    mounts = {*shown, *hidden, *read_only}
+    # A mount point can't be renamed. Its parents must not be renamed either, or its content would appear at another path.
+    above = {way for path in (*hidden, *read_only) for way in path.parents if shown.get(paths.find_innermost(way, mounts) or way)}
     options, last = [], []
-    for path in sorted(places | above, key=lambda path: len(path.parts)):
+    for path in sorted(mounts | above, key=lambda path: len(path.parts)):
         if path in hidden:
             options += ["--tmpfs", str(path)]
             last += ["--remount-ro", str(path)]
         else:
-            writable = path not in kept and shown.get(path, True)
+            writable = path not in read_only and shown.get(path, True)
             options += ["--bind" if writable else "--ro-bind", str(path), str(path)]
     return options + last
 
@@ -115,7 +113,7 @@ def format_limits(limits: ProcessLimits) -> list[str]:
 
 
 def make_memory_file(name: str, content: bytes, opened: ExitStack) -> int:
-    """A descriptor from which a child reads this."""
+    """A descriptor from which a child can read this content."""
     descriptor = os.memfd_create(name)
     opened.callback(os.close, descriptor)
     os.write(descriptor, content)
@@ -124,7 +122,7 @@ def make_memory_file(name: str, content: bytes, opened: ExitStack) -> int:
 
 
 def _find_setsid() -> str:
-    """Makes the terminal the command's own: bubblewrap's new session has none, and Ctrl-C must reach nobody but the command."""
+    """Gives the command its own terminal: bubblewrap's new session has none, and Ctrl-C must only reach the command."""
     found = find_program("setsid")
     if not found:
         raise SandboxUnavailable(_("a terminal in the sandbox requires setsid (util-linux), which is not installed"))

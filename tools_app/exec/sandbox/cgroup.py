@@ -1,7 +1,7 @@
-"""A control group for one command: how many processes and how much memory all of it may have together.
+"""A control group for one command: limits its processes and memory in total.
 
-Needed where the server runs as root: the kernel does not count root's processes against a limit. Others have the limit, and
-seldom a control group they may write. Version 1 (one tree for each controller) and version 2 (one for all).
+Needed if the server runs as root, because the kernel does not count root's processes against RLIMIT_NPROC. Other accounts have
+that limit, and rarely a control group they can write. Supports version 1 (one tree per controller) and version 2 (one for all).
 """
 
 import itertools
@@ -19,7 +19,7 @@ _numbers = itertools.count(1)
 
 @cache
 def find_parents() -> dict[str, Path]:
-    """Where groups can be made, by controller; empty where they cannot."""
+    """Where groups can be created, by controller; empty where they can't."""
     if os.geteuid() != 0:
         return {}
     found = {}
@@ -30,7 +30,7 @@ def find_parents() -> dict[str, Path]:
             for controller in {"pids", "memory"} & set(controllers.split(",")):
                 found[controller] = CGROUP_ROOT / controllers / own
             if not controllers:
-                # Version 2 keeps processes out of groups that share out controllers: ours stand beside the server's.
+                # Version 2 allows no processes in groups that delegate controllers, so ours are siblings of the server's.
                 beside = (CGROUP_ROOT / own).parent if own else CGROUP_ROOT
                 shared = (beside / "cgroup.subtree_control").read_text().split()
                 found |= {
@@ -40,12 +40,12 @@ def find_parents() -> dict[str, Path]:
 
 
 def can_limit_processes() -> bool:
-    """Whether a fork bomb ends at the limit: by a group, or because we are not root."""
+    """Whether a fork bomb hits a limit: through a group, or because we are not root."""
     return os.geteuid() != 0 or "pids" in find_parents()
 
 
 def enter_group(process: int, limits: ProcessLimits, opened: ExitStack) -> None:
-    """Put a process into a new group, before it has any children. The group goes with `opened`. OSError: it was not done."""
+    """Move a process into a new group before it has children. `opened` removes the group. Raises OSError on failure."""
     directories = dict.fromkeys(find_parents().values())
     if not directories:
         return
@@ -62,7 +62,7 @@ def enter_group(process: int, limits: ProcessLimits, opened: ExitStack) -> None:
 
 
 def _write_limit(group: Path, file: str, value: int) -> None:
-    if (group / file).exists():  # another controller's, another version's
+    if (group / file).exists():  # absent for other controllers and versions
         (group / file).write_text(str(value))
 
 
@@ -72,7 +72,7 @@ def _remove(group: Path) -> None:
 
 
 def _remove_stale(directory: Path) -> None:
-    for left in directory.glob(f"{PREFIX}-*"):
-        owner = left.name.split("-")[2]
+    for stale in directory.glob(f"{PREFIX}-*"):
+        owner = stale.name.split("-")[2]
         if owner == str(os.getpid()) or not Path(f"/proc/{owner}").exists():
-            _remove(left)  # fails for one in use
+            _remove(stale)  # fails if in use

@@ -1,8 +1,8 @@
-"""Guard a command that is shut in by what the kernel offers to any process: `python -I -S confine.py ORDER_FD PROGRAM ARGUMENT…`.
+"""Confine a command by what the kernel offers any process: `python -I -S confine.py ORDER_FD PROGRAM ARGUMENT…`.
 
-This process is the guard of `clawsite.infra.process.guard`. Its child takes the order's limits, landlock's rules and the filter upon
-itself, says that it is ready, waits for the word, and turns into the program. Nothing is half done: where a step fails the program
-is not run, and stderr says why. Standard library only: this is the cost of every command at the levels below bubblewrap.
+This process is the guard of `clawsite.infra.process.guard`. Its child applies the limits, the landlock rules and the system call
+filter to itself, writes `ready`, waits for `go`, and executes the program. If a step fails, the program does not run, and stderr
+says why. Standard library only, because every command below the bubblewrap level pays for the imports.
 """
 
 import ctypes
@@ -17,14 +17,14 @@ NOT_STARTED_CODE = 125
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
 _PR_CAPBSET_DROP, _PR_SET_SECUREBITS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 28, 47, 4
-_NO_ROOT = 0b101111  # uid 0 gets no powers by being uid 0, and keeps none; locked
+_NO_ROOT = 0b101111  # UID 0 implies no capabilities and keeps none; locked
 _CAPABILITY_VERSION_3 = 0x20080522
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _CAPSET = (
     444,
     445,
     446,
     {"x86_64": 126, "aarch64": 91},
-)  # landlock's are the same everywhere
+)  # landlock's numbers are the same on all architectures
 _PATH_BENEATH = 1
 _TIOCSCTTY = 0x540E if sys.platform == "linux" else 0x20007461
 _CAPABILITIES = 64
@@ -34,7 +34,7 @@ def exec_confined(order: dict[str, Any], argv: list[str]) -> NoReturn:
     if order["terminal"]:
         import fcntl
 
-        fcntl.ioctl(0, _TIOCSCTTY, 0)  # the guard has given us a session of our own
+        fcntl.ioctl(0, _TIOCSCTTY, 0)  # the guard has given us our own session
     _set_limits(order["limits"])
     if order["landlock"]:
         _drop_capabilities()
@@ -42,22 +42,22 @@ def exec_confined(order: dict[str, Any], argv: list[str]) -> NoReturn:
     talk = order["talk"]
     os.write(talk, b"ready\n")
     if os.read(talk, 3) != b"go\n":
-        os._exit(NOT_STARTED_CODE)  # the worker is gone, or has thought better of it
+        os._exit(NOT_STARTED_CODE)  # the worker is gone, or has canceled the start
     os.close(talk)
     if order["seccomp"] is not None:
         _apply_seccomp(_read_all(order["seccomp"]))
-    os.execv(argv[0], argv)  # noqa: S606  # what was approved, by its own path
+    os.execv(argv[0], argv)  # noqa: S606  # what was approved, by its full path
 
 
 def _set_limits(limits: dict[str, int]) -> None:
     if sys.platform == "linux":
         with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")  # when memory runs out, commands go before services
+            file.write("1000")  # when memory runs out, commands are killed before services
     for name, value in limits.items():
         which = getattr(resource, name)
         hard = resource.getrlimit(which)[1]
         if name == "RLIMIT_NPROC":
-            value += _count_own_tasks()  # outside a user namespace the kernel counts all of the account's
+            value += _count_own_tasks()  # outside a user namespace the kernel counts all tasks of the account
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(which, (value, value))
 
@@ -68,13 +68,13 @@ def _count_own_tasks() -> int:
         try:
             if entry.name.isdigit() and entry.stat().st_uid == os.getuid():
                 count += len(os.listdir(f"/proc/{entry.name}/task"))
-        except OSError:  # ended meanwhile
+        except OSError:  # it has ended
             continue
     return count
 
 
 def _drop_capabilities() -> None:
-    """All capabilities, for good. A server that runs as root has them; its commands must not."""
+    """Drop all capabilities for good. A server that runs as root has them; its commands must not."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     if os.geteuid() != 0:
         return
@@ -87,11 +87,11 @@ def _drop_capabilities() -> None:
     _syscall(_CAPSET[os.uname().machine], header, none)
 
 
-def _apply_landlock(wanted: dict[str, Any]) -> None:
-    """`handled`: what is forbidden unless a rule allows it; `rules`: rights below a path."""
-    attributes = struct.pack("=QQQ", wanted["files"], wanted["network"], wanted["scoped"])[: wanted["size"]]
+def _apply_landlock(ruleset_spec: dict[str, Any]) -> None:
+    """`files`, `network`, `scoped`: what is denied unless a rule allows it; `rules`: rights below a path."""
+    attributes = struct.pack("=QQQ", ruleset_spec["files"], ruleset_spec["network"], ruleset_spec["scoped"])[: ruleset_spec["size"]]
     ruleset = _syscall(_CREATE_RULESET, attributes, len(attributes), 0)
-    for path, rights in wanted["rules"]:
+    for path, rights in ruleset_spec["rules"]:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         _syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
         os.close(descriptor)
@@ -119,25 +119,25 @@ def _prctl(*arguments: int | bytes) -> None:
 def _syscall(number: int, *arguments: int | bytes) -> int:
     library = ctypes.CDLL(None, use_errno=True)
     padded = [argument if isinstance(argument, bytes) else ctypes.c_long(argument) for argument in arguments]
-    answer = int(library.syscall(ctypes.c_long(number), *padded))
-    if answer < 0:
+    result = int(library.syscall(ctypes.c_long(number), *padded))
+    if result < 0:
         raise OSError(ctypes.get_errno(), f"system call {number}")
-    return answer
+    return result
 
 
 def main(order: dict[str, Any], argv: list[str]) -> int:
-    sys.path.append(order["guard"])  # last: nothing there may stand in for a module of the standard library
-    import guard  # type: ignore[import-not-found]  # clawsite.infra.process.guard, without the packages above it
+    sys.path.append(order["guard"])  # last, so that nothing there shadows the standard library
+    import guard  # type: ignore[import-not-found]  # clawsite.infra.process.guard, without its parent packages
 
-    def shut_in(argv: list[str]) -> None:
+    def run_confined(argv: list[str]) -> None:
         try:
             exec_confined(order, argv)
         except Exception as error:
             os.write(2, f"not started: {error}\n".encode(errors="replace"))
             os._exit(NOT_STARTED_CODE)
 
-    # No grace: the whole tree must be gone a second after the worker, and bubblewrap's commands get none either.
-    return int(guard.main(order["parent"], argv, grace=0, become=shut_in))
+    # No grace: the whole tree must be gone a second after the worker. Commands under bubblewrap get none either.
+    return int(guard.main(order["parent"], argv, grace=0, become=run_confined))
 
 
 if __name__ == "__main__":

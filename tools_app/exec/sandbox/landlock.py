@@ -1,9 +1,9 @@
-"""A command under landlock and a filter of system calls, for hosts without user namespaces; and one with nothing but limits.
+"""Run a command under landlock and a system call filter, for hosts without user namespaces; or with resource limits only.
 
-Landlock decides by path who may read and write; it hides nothing and mounts nothing. So here the names of files outside can
-be found out, their mode and owner changed where the account may, and processes of others seen in /proc. /tmp is closed; TMPDIR
-is a directory of the command's own. Sockets are refused altogether: landlock does not know who listens behind a socket's file.
-Both kinds are started by the guard, since there is no namespace that ends with its first process.
+Landlock controls reading and writing by path; it hides nothing and mounts nothing. So a command can discover the names of files
+outside, change their mode and owner if the account may, and see other processes in /proc. /tmp is closed; TMPDIR is the
+command's own directory. Sockets are denied entirely, because landlock does not know who listens behind a socket file.
+Both kinds are started by the guard, because there is no namespace that ends with its first process.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ _ALL_OF_VERSION = {
     2: (1 << 14) - 1,
     3: (1 << 15) - 1,
     5: (1 << 16) - 1,
-}  # files; since 2 refer, 3 truncate, 5 ioctl
+}  # files; refer since 2, truncate since 3, ioctl since 5
 _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
 _TCP = 0b11  # bind and connect, since 4
 _SCOPED = 0b11  # abstract sockets and signals stay inside, since 6
@@ -48,17 +48,17 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
 
 @cache
 def landlock_version() -> int:
-    """Of landlock in this kernel; 0: it has none, or it is switched off."""
+    """The landlock version of this kernel; 0 if it is missing or disabled."""
     if sys.platform != "linux":
         return 0
-    answer = int(
+    version = int(
         ctypes.CDLL(None).syscall(ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG))
     )
-    return max(0, answer)
+    return max(0, version)
 
 
 def prepare_launch(spawn: SpawnRequest, program: Iterable[str], talk: int, opened: ExitStack) -> SandboxLaunch:
-    """At level landlock or none, as the sandbox says. What was opened and made for it is closed and removed by `opened`."""
+    """Build the launch for the landlock level or none, as the sandbox says. `opened` closes and removes what it needs."""
     landlock, rules, env = None, None, dict(spawn.env)
     if spawn.sandbox.level == SandboxLevel.LANDLOCK:
         paths.check_sandbox(spawn.sandbox)
@@ -76,7 +76,7 @@ def prepare_launch(spawn: SpawnRequest, program: Iterable[str], talk: int, opene
         landlock = build_ruleset(spawn.sandbox, scratch)
         network = spawn.sandbox.network
         rules = _make_memory_file(seccomp.build_filter(internet=network, unix=False, truncate=landlock_version() >= 3), opened)
-    described = {
+    order = {
         "guard": str(Path(guard.__file__).parent),
         "parent": os.getpid(),
         "talk": talk,
@@ -85,13 +85,13 @@ def prepare_launch(spawn: SpawnRequest, program: Iterable[str], talk: int, opene
         "landlock": landlock,
         "seccomp": rules,
     }
-    orders = _make_memory_file(json.dumps(described).encode(), opened)
-    argv = [sys.executable, "-I", "-S", CONFINE_SCRIPT, str(orders), *program]
-    return SandboxLaunch(argv, env, (talk, orders) if rules is None else (talk, orders, rules))
+    order_fd = _make_memory_file(json.dumps(order).encode(), opened)
+    argv = [sys.executable, "-I", "-S", CONFINE_SCRIPT, str(order_fd), *program]
+    return SandboxLaunch(argv, env, (talk, order_fd) if rules is None else (talk, order_fd, rules))
 
 
 def build_ruleset(sandbox: Sandbox, scratch: Path) -> dict[str, Any]:
-    """The ruleset as `confine` takes it: everything landlock knows is forbidden, then some is allowed."""
+    """The ruleset for `confine`: deny everything landlock knows, then allow some."""
     files = _ALL_OF_VERSION[max(since for since in _ALL_OF_VERSION if since <= landlock_version())]
     everything = files & ~_MAKE_CHAR & ~_MAKE_BLOCK
     rights: dict[str, int] = dict.fromkeys(("/usr", *paths.IN_USR, "/proc"), _READ)
@@ -119,19 +119,19 @@ def limits_to_json(limits: ProcessLimits) -> dict[str, int]:
 
 
 def _make_scratch(opened: ExitStack) -> Path:
-    """The command's own temporary directory. Those of workers that were killed are removed on the way."""
-    above = Path(os.path.realpath(tempfile.gettempdir()))
-    for left in above.glob("clawsite-command-*"):
-        owner = left.name.split("-")[2]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and left.lstat().st_uid == os.getuid():
-            shutil.rmtree(left, ignore_errors=True)
-    made = Path(tempfile.mkdtemp(prefix=f"clawsite-command-{os.getpid()}-", dir=above))
-    opened.callback(shutil.rmtree, made, ignore_errors=True)
-    return made
+    """Create the command's own temporary directory. Also removes those of killed workers."""
+    parent = Path(os.path.realpath(tempfile.gettempdir()))
+    for stale in parent.glob("clawsite-command-*"):
+        owner = stale.name.split("-")[2]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and stale.lstat().st_uid == os.getuid():
+            shutil.rmtree(stale, ignore_errors=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f"clawsite-command-{os.getpid()}-", dir=parent))
+    opened.callback(shutil.rmtree, scratch, ignore_errors=True)
+    return scratch
 
 
 def _make_memory_file(content: bytes, opened: ExitStack) -> int:
-    """A descriptor from which a child reads this."""
+    """A descriptor from which a child can read this content."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("clawsite")
         opened.callback(os.close, descriptor)

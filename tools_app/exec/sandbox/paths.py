@@ -1,7 +1,7 @@
-"""Which parts of the host a command sees, at every level that shuts it in: programs and libraries, and little of /etc.
+"""The parts of the host that a sandboxed command sees: programs, libraries and a little of /etc.
 
-Written as what is shown. /etc has passwords and keys of other services in it, and when the server runs as root a command's files
-are opened as root, so nothing there is shown by default.
+An allowlist. /etc contains passwords and keys of other services, and if the server runs as root, a command's files are opened as
+root, so nothing there is visible by default.
 """
 
 import os
@@ -25,18 +25,18 @@ NETWORK_ETC_ENTRIES = ("resolv.conf",)
 
 
 def list_visible_etc(*, network: bool) -> list[str]:
-    """Those that are there. A link is named as it is: `resolv.conf` often leads to /run."""
+    """Existing entries of the list. Links keep their path: `resolv.conf` often points to /run."""
     names = ETC_ENTRIES + (NETWORK_ETC_ENTRIES if network else ())
     return [path for name in names for path in sorted(glob(f"/etc/{name}")) if os.path.exists(path)]
 
 
 def list_visible_system(*, network: bool) -> list[Path]:
-    """All of that, by real paths."""
+    """All visible system paths, resolved."""
     return [Path(os.path.realpath(path)) for path in (USR, *IN_USR, *list_visible_etc(network=network))]
 
 
 def check_sandbox(sandbox: Sandbox) -> None:
-    """Refuse a workspace that would show what must not be shown, or let be written what must not be."""
+    """Reject a workspace that would expose hidden files or make protected files writable."""
     for path in (sandbox.workspace, sandbox.private_home):
         if path is None:
             continue
@@ -50,14 +50,14 @@ def check_sandbox(sandbox: Sandbox) -> None:
             raise SandboxUnavailable(_("%(path)s is part of this server’s code and can’t be a workspace") % {"path": path})
     mounted = (*list_visible_directories(sandbox), *(Path(os.path.realpath(path)) for path in (USR, *IN_USR)))
     for path in list_hidden_inside(sandbox):
-        # A mount over a file is gone when the server replaces the file, and nothing can be mounted over one that is still to come.
+        # A mount over a file is lost when the server replaces the file, and a file that doesn't exist yet can't be mounted over.
         if not path.is_dir() or not find_innermost(path, mounted):
-            words = _("%(path)s is visible to commands and can’t be hidden; move it")
-            raise SandboxUnavailable(words % {"path": path})
+            message = _("%(path)s is visible to commands and can’t be hidden; move it")
+            raise SandboxUnavailable(message % {"path": path})
 
 
 def list_visible_directories(sandbox: Sandbox) -> dict[Path, bool]:
-    """The directories of the agent that a command sees, and whether it may write there."""
+    """The agent's directories that a command sees, and whether it may write there."""
     shown = {sandbox.private_home: True} if sandbox.private_home else {}
     if sandbox.access != "none":
         shown[sandbox.workspace] = sandbox.access == "rw"
@@ -65,19 +65,19 @@ def list_visible_directories(sandbox: Sandbox) -> dict[Path, bool]:
 
 
 def list_hidden_inside(sandbox: Sandbox) -> list[Path]:
-    """What is hidden and yet lies inside what is shown. Landlock cannot take it out again, mounts can."""
+    """Hidden paths inside visible directories. Mounts can hide them again, landlock can't."""
     shown = [*list_visible_directories(sandbox), *list_visible_system(network=sandbox.network)]
     real = [Path(os.path.realpath(path)) for path in sandbox.hidden]
     return [path for path in real if find_innermost(path.parent, (*shown, *real)) in shown]
 
 
 def list_read_only_inside(sandbox: Sandbox) -> list[Path]:
-    """What may not be written and yet lies inside a directory that may. The same holds for it."""
+    """Read-only paths inside writable directories. Mounts can protect them, landlock can't."""
     shown = list_visible_directories(sandbox)
-    places = (*shown, *sandbox.hidden, *sandbox.unwritable)
-    return [path for path in sandbox.unwritable if shown.get(find_innermost(path.parent, places) or path)]
+    directories = (*shown, *sandbox.hidden, *sandbox.unwritable)
+    return [path for path in sandbox.unwritable if shown.get(find_innermost(path.parent, directories) or path)]
 
 
-def find_innermost(path: Path, places: Iterable[Path]) -> Path | None:
-    """That of the places in which the path lies most closely; it may be one itself."""
-    return max((place for place in places if path.is_relative_to(place)), key=lambda place: len(place.parts), default=None)
+def find_innermost(path: Path, directories: Iterable[Path]) -> Path | None:
+    """The innermost of the directories that contains the path; it may be the path itself."""
+    return max((each for each in directories if path.is_relative_to(each)), key=lambda each: len(each.parts), default=None)

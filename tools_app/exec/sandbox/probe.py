@@ -1,8 +1,7 @@
-"""Find out how well this host can shut a command in, by doing it: the real command line, and attempts that must fail.
+"""Find out how well this host can sandbox a command, by trying: the real command line, and attempts that must fail.
 
-That a program is installed proves nothing. Some systems let a user namespace be made and then take its powers away; a container
-may have an old bubblewrap with other options; a kernel may have landlock switched off. None of the attempts changes anything,
-whatever comes of it.
+An installed program proves nothing. Some systems allow user namespaces but strip their capabilities; a container may have an old
+bubblewrap with other options; a kernel may have landlock disabled. No attempt changes anything, whatever its outcome.
 """
 
 import os
@@ -24,9 +23,9 @@ from tools_app.exec.environment import build_environment, find_program
 from tools_app.exec.sandbox import bwrap, cgroup, landlock
 from tools_app.exec.sandbox.types import Sandbox, SandboxLaunch, SandboxLevel, SpawnRequest
 
-TIMEOUT_SECONDS = 20.0  # it takes some tens of milliseconds; a machine that is starting up may be busy
+TIMEOUT_SECONDS = 20.0  # it takes some tens of milliseconds, but the machine may be busy starting up
 
-# Each line names what went through. The first two must, the others must not; every attempt is harmless where it succeeds.
+# Each line names what succeeded. The first two must succeed, the others must fail; every attempt is harmless if it succeeds.
 PROBE_SCRIPT = r"""
 exec 2>/dev/null
 echo ran
@@ -48,24 +47,24 @@ ATTEMPT_LABELS: dict[str, str | Promise] = {
     "signalled": _("a command could send signals to other processes"),
     "nested": _("a command could create namespaces"),
 }
-# Before landlock's version 6 (Linux 6.12) signals cannot be kept in; that is said beside the level, and does not deny it.
+# Before landlock version 6 (Linux 6.12) signals can't be confined; that is reported as a weakness and does not rule out the level.
 TOLERATED = {SandboxLevel.LANDLOCK: {"signalled"}}
 
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """Something that does not hold here: in words for people, and what the system said."""
+    """A requirement this host does not meet: a description for people, and the system's error."""
 
-    words: str | Promise
+    label: str | Promise
     detail: str = ""
 
     def __str__(self) -> str:
-        return f"{self.words}: {self.detail}" if self.detail else str(self.words)
+        return f"{self.label}: {self.detail}" if self.detail else str(self.label)
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The best level that was shown to hold; why not a higher one; and what this level does not hold here."""
+    """The best level that was verified, why not a higher one, and the weaknesses of this level on this host."""
 
     level: SandboxLevel
     why_not_higher: tuple[Shortfall, ...] = ()
@@ -73,7 +72,7 @@ class ProbeResult:
 
 
 def probe() -> ProbeResult:
-    """Blocking, some tens of milliseconds. Tries the levels from the best one down."""
+    """Try the levels from the best one down. Blocks for some tens of milliseconds."""
     if sys.platform != "linux":
         return ProbeResult(
             SandboxLevel.NONE, (Shortfall(_("sandboxes require Linux; on this system, commands run with resource limits only")),)
@@ -81,31 +80,31 @@ def probe() -> ProbeResult:
     reasons: list[Shortfall] = []
     for level in (SandboxLevel.BWRAP, SandboxLevel.LANDLOCK):
         missing = _find_missing(level)
-        through: set[str] = set()
+        passed: set[str] = set()
         if not missing:
             try:
-                through = run_attempts(level)
-                missing = _find_failures(level, through)
+                passed = run_attempts(level)
+                missing = _find_failures(level, passed)
             except (OSError, ClawError, ImportError, RuntimeError, subprocess.SubprocessError) as error:
                 missing = [Shortfall(_("could not be started"), str(error))]
         if not missing:
-            return ProbeResult(level, tuple(reasons), tuple(_find_weaknesses(through)))
-        reasons += [Shortfall(f"{level.word}: {shortfall.words}", shortfall.detail) for shortfall in missing]
+            return ProbeResult(level, tuple(reasons), tuple(_find_weaknesses(passed)))
+        reasons += [Shortfall(f"{level.label}: {shortfall.label}", shortfall.detail) for shortfall in missing]
     return ProbeResult(SandboxLevel.NONE, tuple(reasons), tuple(_find_weaknesses(set())))
 
 
 def run_attempts(level: SandboxLevel) -> set[str]:
-    """Run the attempts at a level, in directories of their own and against a port that listens; -> what went through."""
+    """Run the attempts at a level, in temporary directories and against a listening port. Returns what succeeded."""
     with ExitStack() as opened:
-        above = Path(os.path.realpath(opened.enter_context(tempfile.TemporaryDirectory(prefix="clawsite-probe-"))))
-        (above / "inside").mkdir()
-        (above / "outside").mkdir()
-        (above / "outside" / "secret").write_text("not for commands\n")
+        parent = Path(os.path.realpath(opened.enter_context(tempfile.TemporaryDirectory(prefix="clawsite-probe-"))))
+        (parent / "inside").mkdir()
+        (parent / "outside").mkdir()
+        (parent / "outside" / "secret").write_text("not for commands\n")
         listener = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
-        sandbox = Sandbox(level, above / "inside", "rw", network=False, hidden=(above / "outside",))
-        spawn = SpawnRequest("", above / "inside", build_environment(sandbox.home), sandbox, TIMEOUT_SECONDS)
-        told = (str(above), str(listener.getsockname()[1]), str(os.getpid()))
-        program = (find_program("bash") or "bash", "--norc", "--noprofile", "-c", PROBE_SCRIPT, "probe", *told)
+        sandbox = Sandbox(level, parent / "inside", "rw", network=False, hidden=(parent / "outside",))
+        spawn = SpawnRequest("", parent / "inside", build_environment(sandbox.home), sandbox, TIMEOUT_SECONDS)
+        arguments = (str(parent), str(listener.getsockname()[1]), str(os.getpid()))
+        program = (find_program("bash") or "bash", "--norc", "--noprofile", "-c", PROBE_SCRIPT, "probe", *arguments)
         ours, theirs = socket.socketpair()
         opened.callback(ours.close)
         make: Callable[..., SandboxLaunch] = bwrap.prepare_launch if level == SandboxLevel.BWRAP else landlock.prepare_launch
@@ -132,14 +131,14 @@ def _read_attempts(process: "subprocess.Popen[bytes]", ours: socket.socket) -> s
     try:
         if select.select([ours], [], [], TIMEOUT_SECONDS)[0] and ours.recv(16) == b"ready\n":
             ours.send(b"go\n")
-        ours.close()  # whoever still waits for the word ends
-        said, complained = process.communicate(timeout=TIMEOUT_SECONDS)
+        ours.close()  # anything still waiting for `go` ends
+        output, errors = process.communicate(timeout=TIMEOUT_SECONDS)
     finally:
         process.kill()
-    through = set(said.decode(errors="replace").split())
-    if "ran" not in through:
-        raise OSError(complained.decode(errors="replace").strip()[:500] or f"it ended with code {process.returncode}")
-    return through
+    passed = set(output.decode(errors="replace").split())
+    if "ran" not in passed:
+        raise OSError(errors.decode(errors="replace").strip()[:500] or f"it ended with code {process.returncode}")
+    return passed
 
 
 def _find_missing(level: SandboxLevel) -> list[Shortfall]:
@@ -148,16 +147,16 @@ def _find_missing(level: SandboxLevel) -> list[Shortfall]:
     return [Shortfall(_("not installed"), name) for name in ("bwrap", "bash") if not find_program(name)]
 
 
-def _find_failures(level: SandboxLevel, through: set[str]) -> list[Shortfall]:
-    """What denies the level."""
-    if lacking := REQUIRED - through:
-        return [Shortfall(_("commands do not work in it"), ", ".join(sorted(lacking)))]
+def _find_failures(level: SandboxLevel, passed: set[str]) -> list[Shortfall]:
+    """Failures that rule out the level."""
+    if missing := REQUIRED - passed:
+        return [Shortfall(_("commands do not work in it"), ", ".join(sorted(missing)))]
     tolerated = TOLERATED.get(level, set()) if landlock.landlock_version() < landlock.SIGNALS_SINCE else set()
-    return [Shortfall(ATTEMPT_LABELS.get(name, name)) for name in sorted(through - REQUIRED - tolerated)]
+    return [Shortfall(ATTEMPT_LABELS.get(name, name)) for name in sorted(passed - REQUIRED - tolerated)]
 
 
-def _find_weaknesses(through: set[str]) -> list[Shortfall]:
-    found = [Shortfall(ATTEMPT_LABELS[name]) for name in sorted(through & ATTEMPT_LABELS.keys())]
+def _find_weaknesses(passed: set[str]) -> list[Shortfall]:
+    found = [Shortfall(ATTEMPT_LABELS[name]) for name in sorted(passed & ATTEMPT_LABELS.keys())]
     if not cgroup.can_limit_processes():
         found.append(
             Shortfall(_("the server runs as root and can’t create control groups, so the number of processes is not limited"))

@@ -1,8 +1,8 @@
-"""The list of system calls a command may not make, as a program for the kernel. Everything else is allowed.
+"""The system calls a command may not make, as a BPF program for the kernel. Everything else is allowed.
 
-A list of what is forbidden, not of what is permitted: compilers, interpreters and databases use most of the calls there are.
-What is here reaches beyond the sandbox, has a record of holes in the kernel, or makes namespaces in which one is root again.
-Code for other instruction sets of the same machine (32-bit programs) is killed, since numbers mean other calls there.
+A blocklist, because compilers, interpreters and databases use most of the existing calls. Listed are calls that reach beyond the
+sandbox, have a history of kernel vulnerabilities, or create namespaces in which the caller is root again.
+Code for other instruction sets of the same machine (32-bit programs) is killed, because call numbers differ there.
 """
 
 import tempfile
@@ -15,7 +15,7 @@ DENIED_SYSCALLS = (
     # namespaces and mounts
     "unshare", "setns", "mount", "umount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree", "fsopen",
     "fsconfig", "fsmount", "fspick", "mount_setattr", "open_by_handle_at",
-    # large and lively parts of the kernel that no ordinary program needs
+    # large, fast-changing parts of the kernel that ordinary programs don't need
     "bpf", "io_uring_setup", "io_uring_enter", "io_uring_register", "perf_event_open", "userfaultfd", "add_key",
     "request_key", "keyctl", "fanotify_init", "lookup_dcookie", "modify_ldt", "vm86", "vm86old", "nfsservctl",
     # the machine itself
@@ -28,7 +28,7 @@ _NEW_NAMESPACES = (
     0x00000080 | 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 )  # CLONE_NEW*
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # would type into a terminal
-_LOW_HALF = 0xFFFFFFFF  # the kernel looks at 32 bits of these, so must we: CVE-2019-10063
+_LOW_HALF = 0xFFFFFFFF  # the kernel reads 32 bits of these, so must the filter: CVE-2019-10063
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
@@ -37,36 +37,36 @@ LAST_FAMILY = 64  # the kernel has 46
 
 @cache
 def build_filter(*, internet: bool = True, unix: bool = True, truncate: bool = True) -> bytes:
-    """As the kernel takes it.
+    """Build the filter in the format the kernel takes.
 
-    Addresses other than the internet's and this host's (vsock reaches the hypervisor from any namespace) are always refused.
-    `internet`, `unix`: whether sockets of these kinds can be made, for levels that cannot hide a network or a socket's file.
+    Address families other than internet and local ones are always denied (vsock reaches the hypervisor from any namespace).
+    `internet`, `unix`: whether such sockets can be created, for levels that can't hide a network or a socket file.
     """
-    import pyseccomp  # not at the top: it looks for libseccomp, which a host without sandboxes may lack
+    import pyseccomp  # imported late: it looks for libseccomp, which a host without sandboxes may lack
 
-    def refuse(error: int, name: str, *arguments: Any) -> None:
+    def deny(error: int, name: str, *arguments: Any) -> None:
         try:
-            found.add_rule(pyseccomp.ERRNO(error), name, *arguments)
+            rules.add_rule(pyseccomp.ERRNO(error), name, *arguments)
         except OSError:
             if pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, name) >= 0:
-                raise  # it exists here, so it must be refused
+                raise  # it exists here, so it must be denied
 
     def low_half(argument: int, value: int) -> Any:
         return pyseccomp.Arg(argument, pyseccomp.MASKED_EQ, _LOW_HALF, value)
 
-    found = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     for name in DENIED_SYSCALLS if truncate else (*DENIED_SYSCALLS, "truncate", "truncate64"):
-        refuse(_EPERM, name)
+        deny(_EPERM, name)
     for flag in (1 << bit for bit in range(32) if _NEW_NAMESPACES >> bit & 1):
-        refuse(_EPERM, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
-    refuse(_ENOSYS, "clone3")  # its flags are in memory, out of a filter's sight; libraries then use clone
+        deny(_EPERM, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
+    deny(_ENOSYS, "clone3")  # its flags are in memory, invisible to a filter; libraries fall back to clone
     for request in (_TIOCSTI, _TIOCLINUX):
-        refuse(_EPERM, "ioctl", low_half(1, request))
+        deny(_EPERM, "ioctl", low_half(1, request))
     allowed = {_AF_UNIX} if unix else set()
     allowed |= {_AF_INET, _AF_INET6, _AF_NETLINK} if internet else set()
     for family in set(range(LAST_FAMILY)) - allowed:
-        refuse(_EAFNOSUPPORT, "socket", low_half(0, family))
+        deny(_EAFNOSUPPORT, "socket", low_half(0, family))
     with tempfile.TemporaryFile() as file:
-        found.export_bpf(file)
+        rules.export_bpf(file)
         file.seek(0)
         return file.read()

@@ -1,4 +1,4 @@
-"""What is asked of a command's process and what is told about it: pure values, no system calls, no framework."""
+"""Values that describe a command's sandbox, start and end. No system calls, no framework."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,59 +15,59 @@ MIB = 1024 * 1024
 
 
 class SandboxLevel(IntEnum):
-    """How well a command is shut in. They are in order: a policy names the least one it accepts."""
+    """How well a command is confined, in ascending order: a policy names the minimum it accepts."""
 
     NONE = 0
     LANDLOCK = 1
     BWRAP = 2
 
     @property
-    def word(self) -> str:
+    def label(self) -> str:
         return ("none", "landlock", "bubblewrap")[self]
 
 
 class SandboxUnavailable(Unavailable):
-    """This host cannot shut a command in as well as it was asked for. Nothing was run."""
+    """This host can't confine a command as required. Nothing was run."""
 
 
 class SpawnFailed(Unavailable):
-    """The command was not started; the message says why. Not one byte of its line was read by a shell."""
+    """The command was not started; the message says why. No shell has read any of its line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """What one command gets to see. Nothing else of the host is there, at the level it names."""
+    """What one command can see. At the given level, nothing else of the host exists for it."""
 
     level: SandboxLevel
-    workspace: Path  # mounted at its own path, so that what the file tools call a file, a command calls the same
+    workspace: Path  # mounted at its own path, so that commands and file tools use the same paths
     access: Access
-    network: bool  # the host's network, with everything that listens on 127.0.0.1; off: none at all
-    hidden: tuple[Path, ...]  # never seen, even if it lies inside what is shown: the state directory, the database
-    private_home: Path | None = None  # a directory that outlives the command; None: an empty one that goes with it
-    unwritable: tuple[Path, ...] = ()  # never written, even if it lies inside the workspace: the project's own code
+    network: bool  # the host's network, including everything listening on 127.0.0.1; off means none at all
+    hidden: tuple[Path, ...]  # never visible, even inside visible directories: the state directory, the database
+    private_home: Path | None = None  # a directory that outlives the command; None for an empty one that is removed with it
+    unwritable: tuple[Path, ...] = ()  # never writable, even inside the workspace: the project's own code
 
     @property
     def home(self) -> Path:
-        """What HOME should say."""
+        """Value for HOME."""
         return self.private_home or Path("/tmp")  # noqa: S108  # the command's own, not the host's
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """Bounds on what one command can use up. Of processes and memory see `sandbox_probe` for where they hold."""
+    """Resource limits of one command. tools_app.exec.sandbox.probe reports where those for processes and memory hold."""
 
     processes: int = 512
     open_files: int = 1024
     file_bytes: int = 256 * MIB
-    temporary_bytes: int = 256 * MIB  # /tmp and /dev/shm, each; they live in memory
-    memory_bytes: int = 4096 * MIB  # of data in each process; in a control group of all together
+    temporary_bytes: int = 256 * MIB  # /tmp and /dev/shm, each; in memory
+    memory_bytes: int = 4096 * MIB  # data of each process; in a control group, of all together
     cpu_s: int = 3600  # of each process
-    disk_reserve_bytes: int = 256 * MIB  # a command is ended when the disk of its workspace has less left
+    disk_reserve_bytes: int = 256 * MIB  # a command is ended if the disk of its workspace has less left
 
 
 @dataclass(frozen=True, slots=True)
 class SpawnRequest:
-    """One command, exactly. `line` is read by bash as it is; `argv`, where given, is run without any shell instead."""
+    """One command, exactly. bash reads `line` unchanged; `argv`, if given, runs without a shell instead."""
 
     line: str
     cwd: Path
@@ -81,16 +81,16 @@ class SpawnRequest:
 
 @dataclass(frozen=True, slots=True)
 class SandboxLaunch:
-    """What the system is told to start. It has one end of `talk` and waits for the word to go on."""
+    """The process to start. It holds one end of `talk` and waits for `go`."""
 
     argv: list[str]
     env: Mapping[str, str]
-    descriptors: tuple[int, ...]  # passed on; everything else is closed
+    descriptors: tuple[int, ...]  # inherited; everything else is closed
 
 
 @dataclass(frozen=True, slots=True)
 class OutputChunk:
-    stream: OutputStream  # on a terminal all is stdout
+    stream: OutputStream  # on a terminal, everything is stdout
     data: bytes
 
 
@@ -99,9 +99,9 @@ EndedBy = Literal["itself", "timeout", "kill", "disk"]
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """How it came out. A command that somebody ended has no exit code.
+    """How a command ended. One that was killed by us has no exit code.
 
-    Of one that a signal ended by itself the shell's code is all we know, 128 + the signal, and `signal` is read from it.
+    For one that died from a signal, only the shell's code is known, 128 + the signal number; `signal` is derived from it.
     """
 
     exit_code: int | None

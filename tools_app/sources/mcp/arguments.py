@@ -1,4 +1,4 @@
-"""A model's arguments against a tidied input schema, with words the model can act on. No Django."""
+"""Validate a model's arguments against a cleaned input schema, with errors the model can act on. No Django."""
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -13,13 +13,13 @@ MAX_ERROR_LENGTH = 200
 
 
 def make_schema_check(schema: dict[str, Any]) -> Check:
-    """The check of a tool. jsonschema takes 0.3 s to import, so it is loaded with the first call."""
+    """Return the check of a tool. jsonschema takes 0.3 s to import, so it is loaded on the first call."""
 
     @cache
     def validator() -> "Validator":
         from jsonschema import Draft202012Validator
 
-        return Draft202012Validator(schema)  # tidied: nothing in it refers to anything
+        return Draft202012Validator(schema)  # cleaned: it contains no references
 
     def check(arguments: dict[str, Any]) -> dict[str, Any]:
         faults: list[tuple[str, str]] = []

@@ -1,7 +1,7 @@
-"""One server as this process knows it: connected, asked for its tools now and then, started again when it fails.
+"""The connection to one MCP server: connect, list its tools periodically, restart it when it fails.
 
-The only importer of the `mcp` package beside the two transports: it takes 2 s to import, so nothing loads this module before a
-server is enabled. A connection never raises into the worker; a call that cannot be made fails in words for the model.
+Only this module and the two transports import the `mcp` package: it takes 2 s to import, so nothing loads this module before
+a server is enabled. A connection never raises into the worker; a call that can't be made raises ToolFailed.
 """
 
 import asyncio
@@ -45,10 +45,10 @@ log = logging.getLogger(__name__)
 START_TIMEOUT_SECONDS = 60.0  # a first `npx` or `uvx` downloads its package
 LIST_TIMEOUT_SECONDS = 30.0
 HEALTH_INTERVAL_SECONDS = 60.0
-MIN_LIST_INTERVAL = 1.0  # between two listings, however often the server says that they changed
+MIN_LIST_INTERVAL = 1.0  # between two listings, however often the server announces changes
 MAX_RETRY_PAUSE = 60.0  # between two attempts
-READY_TIMEOUT_SECONDS = 10.0  # of a call that meets a server which is just starting
-MIN_UPDATE_INTERVAL = 0.5  # between two updates of a call: each is a row
+READY_TIMEOUT_SECONDS = 10.0  # how long a call waits for a starting server
+MIN_UPDATE_INTERVAL = 0.5  # between two updates of a call: each one is stored
 MAX_ERROR_LENGTH = 300
 CALL_RESULT_ADAPTER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
 
@@ -60,17 +60,17 @@ class ServerFailure(Exception):
 
 
 class McpConnection:
-    """Lives as one task from `open` to `close`. `report` stores what is seen; it must not raise."""
+    """Runs as one task from `open` to `close`. `report` stores the status; it must not raise."""
 
     def __init__(self, settings: McpServerSettings, report: ReportStatus) -> None:
         self.settings = settings
         self._report = report
         self._client: Client | None = None
         self._ready = asyncio.Event()
-        self._refresh_event = asyncio.Event()  # at the list of tools, now
+        self._refresh_event = asyncio.Event()  # set to list the tools immediately
         self._failures = 0
         self._error = ""
-        self._stored: list[Tool] | None = None  # the server's list, as it told it, that was reported and stored last
+        self._stored: list[Tool] | None = None  # the server's list as last reported and stored
         self._secrets = SecretResolver()
         self._task: asyncio.Task[None] | None = None
 
@@ -82,7 +82,7 @@ class McpConnection:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    # Staying connected
+    # Connecting
 
     async def _run(self) -> None:
         while True:
@@ -106,7 +106,7 @@ class McpConnection:
             await asyncio.sleep(min(MAX_RETRY_PAUSE, 2 ** min(self._failures - 1, 10)) * random.uniform(0.8, 1.2))  # noqa: S311  # no secret
 
     async def _connect(self) -> None:
-        """Be connected until something fails; always ends with an exception."""
+        """Stay connected until something fails; always ends with an exception."""
         try:
             async with asyncio.timeout(START_TIMEOUT_SECONDS) as limit, self._transport() as (transport, program):
                 try:
@@ -125,85 +125,85 @@ class McpConnection:
 
     @asynccontextmanager
     async def _transport(self) -> AsyncGenerator[tuple[Any, ServerProcess | None], None]:
-        wanted, secrets = self.settings, self._secrets
-        if wanted.transport == "http":
-            yield open_http_transport(secrets.text(wanted.url), secrets.mapping(wanted.headers)), None
+        settings, secrets = self.settings, self._secrets
+        if settings.transport == "http":
+            yield open_http_transport(secrets.text(settings.url), secrets.mapping(settings.headers)), None
             return
-        argv = secrets.texts([wanted.command, *wanted.args])
-        env = inherited_environment() | secrets.mapping(wanted.env)
-        program = await start_server(ServerLaunch(wanted.name, argv, env, secrets.redacted))
+        argv = secrets.texts([settings.command, *settings.args])
+        env = inherited_environment() | secrets.mapping(settings.env)
+        program = await start_server(ServerLaunch(settings.name, argv, env, secrets.redacted))
         yield open_stdio_transport(program), program
 
     def _client_on(self, transport: Any) -> Client:
-        # Newer servers are found by a question that some older ones cannot bear: after a failure they are greeted the old way.
+        # Some older servers fail on the probe for newer protocol versions, so every second attempt uses the legacy handshake.
         mode = "auto" if self._failures % 2 == 0 else "legacy"
-        us = Implementation(name="clawsite", version=version())
-        return Client(transport, mode=mode, cache=None, client_info=us, message_handler=self._handle_message)
+        client_info = Implementation(name="clawsite", version=version())
+        return Client(transport, mode=mode, cache=None, client_info=client_info, message_handler=self._handle_message)
 
     async def _handle_message(self, message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._refresh_event.set()
 
     async def _watch(self, client: Client, program: ServerProcess | None) -> None:
-        """Ask for the tools again now and then, at once when they changed or when a call went wrong."""
+        """List the tools periodically, and immediately after a change or a failed call."""
         ended = asyncio.create_task(program.over.wait()) if program else None
-        told = asyncio.create_task(self._subscribe(client))
+        subscription = asyncio.create_task(self._subscribe(client))
         try:
             while True:
-                asked = asyncio.create_task(self._refresh_event.wait())
-                news = [asked, ended] if ended else [asked]
-                await asyncio.wait(news, timeout=HEALTH_INTERVAL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-                asked.cancel()
+                refresh = asyncio.create_task(self._refresh_event.wait())
+                waits = [refresh, ended] if ended else [refresh]
+                await asyncio.wait(waits, timeout=HEALTH_INTERVAL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                refresh.cancel()
                 if program and program.over.is_set():
                     raise ServerFailure(program.why)
                 await asyncio.sleep(MIN_LIST_INTERVAL)
                 self._refresh_event.clear()
                 await self._refresh_tools(client)
         finally:
-            for task in (told, *([ended] if ended else [])):
+            for task in (subscription, *([ended] if ended else [])):
                 task.cancel()
 
     async def _subscribe(self, client: Client) -> None:
-        """Newer servers tell of changes only those who ask for it."""
+        """Subscribe to tool list changes; newer servers notify only subscribers."""
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
-        with contextlib.suppress(Exception):  # without it changes are seen at the next look
+        with contextlib.suppress(Exception):  # without it, changes are seen at the next listing
             async with client.listen(tools_list_changed=True) as changes:
-                self._refresh_event.set()  # what changed since the first look was told to nobody
+                self._refresh_event.set()  # changes since the first listing were not announced
                 async for _change in changes:
                     self._refresh_event.set()
 
     async def _refresh_tools(self, client: Client) -> None:
-        told = await self._list(client)
+        listed = await self._list(client)
         self._error = ""
-        if told == self._stored:
+        if listed == self._stored:
             await self._report("ready")
             return
-        listing = await asyncio.to_thread(_build_listing, self.settings.name, told)  # 200 tools with large schemas take a second
+        listing = await asyncio.to_thread(_build_listing, self.settings.name, listed)  # 200 tools with large schemas take 1 s
         if await self._report("ready", listing=listing):
-            self._stored = told
+            self._stored = listed
 
     async def _list(self, client: Client) -> list[Tool]:
-        told: list[Tool] = []
+        listed: list[Tool] = []
         cursor = None
         async with asyncio.timeout(LIST_TIMEOUT_SECONDS):
-            while len(told) <= MAX_TOOLS:
+            while len(listed) <= MAX_TOOLS:
                 page = await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-                told += page.tools
+                listed += page.tools
                 cursor = page.next_cursor
                 if not cursor or not page.tools:
                     break
-        return told
+        return listed
 
     # Calling
 
     async def call(self, tool: str, arguments: dict[str, Any], call: CallContext) -> ToolResult:
-        """Cancelling the caller, by abort or time-out, tells the server to stop."""
+        """Call a tool. Cancelling the caller, by abort or timeout, tells the server to stop."""
         client = await self._ready_client()
-        secrets = self._secrets  # those it has now, whatever it is started with next
+        secrets = self._secrets  # those of this connection, in case it restarts
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
         try:
-            # Not `call_tool`, which would also check the answer by expressions that the server chose.
+            # Not `call_tool`, which would also validate the answer with patterns chosen by the server.
             answer = await client.session.send_request(
                 request, CALL_RESULT_ADAPTER, progress_callback=_make_progress_callback(call, secrets)
             )
@@ -211,9 +211,9 @@ class McpConnection:
             self._refresh_event.set()
             raise ToolFailed(self._call_failed(error)) from error
         if isinstance(answer, InputRequiredResult):
-            raise ToolFailed(f"MCP server `{self.settings.name}` wants to ask a person something, which is not possible here.")
-        told = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return await asyncio.to_thread(build_tool_result, told, self.settings.name, secrets.without)  # it may have megabytes
+            raise ToolFailed(f"MCP server `{self.settings.name}` requires user input, which is not supported here.")
+        message = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return await asyncio.to_thread(build_tool_result, message, self.settings.name, secrets.without)  # it may be megabytes
 
     async def _ready_client(self) -> Client:
         if self._failures < 2:
@@ -222,25 +222,25 @@ class McpConnection:
                     await self._ready.wait()
         if self._client is None:
             down = f"MCP server `{self.settings.name}` is not running" + (f" ({self._error})" if self._error else "")
-            raise ToolFailed(f"{down}. It is started again by itself: go on without it, or try later.")
+            raise ToolFailed(f"{down}. It restarts automatically: continue without it, or try later.")
         return self._client
 
     def _call_failed(self, error: Exception) -> str:
         name = self.settings.name
         if isinstance(error, MCPError) and error.code != CONNECTION_CLOSED:
-            return f"MCP server `{name}` answered with an error: {self._describe_error(error)}"
-        broke = f"the connection to MCP server `{name}` broke during the call ({self._describe_error(error)})"
-        return f"{broke}. Whether it had an effect is not known."
+            return f"MCP server `{name}` returned an error: {self._describe_error(error)}"
+        lost = f"the connection to MCP server `{name}` was lost during the call ({self._describe_error(error)})"
+        return f"{lost}. The call may or may not have taken effect."
 
     def _describe_error(self, error: BaseException) -> str:
-        """In words for people and models. First without secrets, then cut: half a secret would not be found."""
+        """Describe the error for people and models. Remove secrets before truncating: half a secret would not be recognized."""
         return clean_label(self._secrets.redacted(_describe_exception(error)), MAX_ERROR_LENGTH)
 
 
 def _make_progress_callback(call: CallContext, secrets: SecretResolver) -> ProgressFnT:
     shown = -MIN_UPDATE_INTERVAL
 
-    async def tell(progress: float, total: float | None, message: str | None) -> None:
+    async def report(progress: float, total: float | None, message: str | None) -> None:
         nonlocal shown
         if time.monotonic() - shown < MIN_UPDATE_INTERVAL:
             return
@@ -248,15 +248,15 @@ def _make_progress_callback(call: CallContext, secrets: SecretResolver) -> Progr
         count = f"{progress:g}/{total:g}" if total else f"{progress:g}"
         call.update(text_result(f"{count} {clean_label(secrets.without(message or ''), MAX_ERROR_LENGTH)}".strip()))
 
-    return tell
+    return report
 
 
-def _build_listing(server: str, told: list[Tool]) -> ToolListing:
-    return build_listing(server, [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in told])
+def _build_listing(server: str, listed: list[Tool]) -> ToolListing:
+    return build_listing(server, [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in listed])
 
 
 def _explain_failure(error: Exception, program: ServerProcess | None) -> Exception:
-    """Why a program failed is mostly in its last words."""
+    """Add the program's last line on stderr, which usually says why it failed."""
     if program and (program.over.is_set() or program.last_stderr):
         why = program.why or _describe_exception(error)
         return ServerFailure(f"{why}: {program.last_stderr}" if program.last_stderr else why)
@@ -264,7 +264,7 @@ def _explain_failure(error: Exception, program: ServerProcess | None) -> Excepti
 
 
 def _describe_exception(error: BaseException) -> str:
-    """What happened, of a failure that may be wrapped in groups by the SDK's task groups. Not yet fit to be shown."""
+    """Describe a failure, unwrapping the exception groups of the SDK's task groups. May still contain secrets."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     if isinstance(error, ServerFailure | MissingVariable | MCPError):

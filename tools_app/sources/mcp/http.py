@@ -1,6 +1,6 @@
-"""A server at an address: the SDK's streamable HTTP, with a bound on what one answer may weigh.
+"""Connect to an MCP server by URL: the SDK's streamable HTTP, with a limit on the size of one response.
 
-The address is the operator's choice, so hosts of the own network are as good as any.
+The operator chooses the URL, so hosts on the internal network are allowed.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
-MAX_RESPONSE_BYTES = 16 * 1024 * 1024  # bytes of one JSON answer, and of one event of a stream
+MAX_RESPONSE_BYTES = 16 * 1024 * 1024  # for one JSON response, and for one event of a stream
 CONNECT_TIMEOUT_SECONDS = 30.0
 
 
 class ResponseTooLarge(httpx2.StreamError):
-    """The SDK tells it to the waiting call as an error."""
+    """The SDK reports it to the waiting call as an error."""
 
 
 class _SizeLimitedStream(httpx2.AsyncByteStream):
@@ -26,11 +26,11 @@ class _SizeLimitedStream(httpx2.AsyncByteStream):
         self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        weight = 0
+        size = 0
         async for piece in self._stream:
-            weight += len(piece)
-            if weight > MAX_RESPONSE_BYTES:
-                raise ResponseTooLarge(f"the answer is larger than {MAX_RESPONSE_BYTES // 1024 // 1024} MB")
+            size += len(piece)
+            if size > MAX_RESPONSE_BYTES:
+                raise ResponseTooLarge(f"the response is larger than {MAX_RESPONSE_BYTES // 1024 // 1024} MB")
             yield piece
 
     async def aclose(self) -> None:
@@ -38,9 +38,9 @@ class _SizeLimitedStream(httpx2.AsyncByteStream):
 
 
 async def _limit_size(response: httpx2.Response) -> None:
-    """Streams of events may go on for ever; the SDK bounds each event."""
+    """Limit the size of a response. Event streams have no overall limit; the SDK limits each event."""
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise ResponseTooLarge("the answer is compressed, though nobody asked for it: its size cannot be told")
+        raise ResponseTooLarge("the response is compressed although not requested, so its size can't be checked")
     is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
     if not is_stream and isinstance(response.stream, httpx2.AsyncByteStream):
         response.stream = _SizeLimitedStream(response.stream)
@@ -48,13 +48,13 @@ async def _limit_size(response: httpx2.Response) -> None:
 
 @cache
 def _ssl_context() -> ssl.SSLContext:
-    """Reading all certificates takes 150 ms, at every attempt to reach a server that is down."""
+    """Cache the context: loading all certificates takes 150 ms per connection attempt."""
     return httpx2.create_ssl_context()
 
 
 @asynccontextmanager
 async def open_http_transport(url: str, headers: Mapping[str, str]) -> AsyncGenerator[TransportStreams, None]:
-    # No limit on reading: a call has its own, and a stream of events is silent for as long as nothing happens.
+    # No read timeout: calls have their own, and an event stream is silent while nothing happens.
     timeout = httpx2.Timeout(CONNECT_TIMEOUT_SECONDS, read=None)
     headers = {**headers, "accept-encoding": "identity"}
     trusted = await asyncio.to_thread(_ssl_context)

@@ -1,4 +1,4 @@
-"""The tools that a server listed, as they are kept in its row: cleaned, bounded, and with a note of what was left out. Pure."""
+"""Turn a server's tool list into the stored form: cleaned, limited, with notes on what was left out. Pure."""
 
 import hashlib
 import json
@@ -19,43 +19,43 @@ HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 @dataclass(frozen=True, slots=True)
 class ToolListing:
-    """`tools` is what the row keeps; `notes` say, for the operator, what was left out and why."""
+    """`tools` is what the row stores; `notes` tell the operator what was left out and why."""
 
     tools: list[dict[str, Any]]
     notes: list[str]
 
     @property
     def digest(self) -> str:
-        """Changes when anything does that the row keeps."""
+        """Changes when anything stored in the row changes."""
         return hashlib.sha256(json.dumps([self.tools, self.notes], sort_keys=True).encode()).hexdigest()[:16]
 
 
-def build_listing(server: str, told: Iterable[dict[str, Any]]) -> ToolListing:
-    """From the server's own list, in wire form."""
+def build_listing(server: str, tools_listed: Iterable[dict[str, Any]]) -> ToolListing:
+    """Build the listing from the server's list in wire form."""
     tools: dict[str, dict[str, Any]] = {}
     notes: list[str] = []
-    for number, tool in enumerate(told):
+    for number, tool in enumerate(tools_listed):
         shown = clean_label(str(tool.get("name", "")), 60)
         if number >= MAX_TOOLS:
             notes.append(f"only the first {MAX_TOOLS} tools are used")
             break
         try:
-            kept = _clean_tool(tool)
+            cleaned = _clean_tool(tool)
         except UnusableSchema as unusable:
             notes.append(f"{shown}: {unusable}")
             continue
-        name = make_tool_name(server, kept["name"])
+        name = make_tool_name(server, cleaned["name"])
         if name in tools:
-            notes.append(f"{shown}: its name is {name} here, as that of {clean_label(tools[name]['name'], 60)}")
+            notes.append(f"{shown}: its name becomes {name}, which is already used by {clean_label(tools[name]['name'], 60)}")
         else:
-            tools[name] = kept
+            tools[name] = cleaned
     return ToolListing(list(tools.values()), notes[:MAX_NOTES])
 
 
 def _clean_tool(tool: dict[str, Any]) -> dict[str, Any]:
     name = tool.get("name")
     if not isinstance(name, str) or not name or len(name) > MAX_NAME_LENGTH or has_hidden_characters(name):
-        raise UnusableSchema(f"its name is empty, longer than {MAX_NAME_LENGTH} or has characters that cannot be seen")
+        raise UnusableSchema(f"its name is empty, longer than {MAX_NAME_LENGTH} characters or has invisible characters")
     hints = tool.get("annotations") or {}
     title = tool.get("title") or hints.get("title") or ""
     return {
@@ -68,7 +68,7 @@ def _clean_tool(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_included(name: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
-    """Whether the operator's patterns leave a tool: exclude first, and an empty include means all."""
+    """Whether the operator's patterns include a tool: exclude wins, and an empty include means all."""
     include = list(include)
     if any(fnmatchcase(name, pattern) for pattern in exclude):
         return False

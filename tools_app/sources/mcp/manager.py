@@ -1,6 +1,6 @@
-"""The MCP servers of this process: a connection each, shared by all runs, kept in step with the rows.
+"""Manage this process's MCP connections: one per server, shared by all runs, synchronized with the database.
 
-Workers have one manager. It loads nothing of the SDK before a server is enabled.
+Each worker has one manager. The SDK is not imported before a server is enabled.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class McpManager:
         _managers.append(self)
 
     async def look(self) -> None:
-        """Bring the connections in step with the rows: new, changed, gone."""
+        """Synchronize the connections with the rows: open new ones, replace changed ones, close removed ones."""
         wanted = {each.name: each for each in await db.read(servers.list_enabled)}
         stale = [name for name, open_ in self._connections.items() if open_.settings != wanted.get(name)]
         if stale:
@@ -46,7 +46,7 @@ class McpManager:
     async def call(self, server: str, tool: str, arguments: dict[str, Any], call: CallContext) -> ToolResult:
         connection = self._connections.get(server)
         if connection is None:
-            raise ToolFailed(f"MCP server `{server}` is switched off or just being changed. Go on without it, or try later.")
+            raise ToolFailed(f"MCP server `{server}` is disabled or being reconfigured. Continue without it, or try later.")
         return await connection.call(tool, arguments, call)
 
 
@@ -59,17 +59,17 @@ async def call_tool(server: str, tool: str, arguments: dict[str, Any], call: Cal
 
 async def _open_connection(settings: McpServerSettings) -> "McpConnection":
     module = await asyncio.to_thread(importlib.import_module, "tools_app.sources.mcp.connection")
-    connection: McpConnection = module.Connection(settings, partial(_store_status, settings))
+    connection: McpConnection = module.McpConnection(settings, partial(_store_status, settings))
     connection.open()
     return connection
 
 
 async def _store_status(settings: McpServerSettings, status: str, **seen: Any) -> bool:
-    """Write down what a connection saw; -> whether it was. A database that is away does not end a connection."""
+    """Store a connection's status and return whether it was stored. An unavailable database doesn't end the connection."""
     try:
         return await db.write(servers.record_status, settings.name, settings.revision, status, **seen)
     except ClawError as error:
-        log.warning("what MCP server %s said could not be stored: %s", settings.name, error)
+        log.warning("could not store status of MCP server %s: %s", settings.name, error)
     except Exception:
-        log.exception("what MCP server %s said could not be stored", settings.name)
+        log.exception("could not store status of MCP server %s", settings.name)
     return False

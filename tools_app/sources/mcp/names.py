@@ -1,4 +1,4 @@
-"""Names of servers and of their tools. Pure.
+"""Names of MCP servers and their tools. Pure.
 
 A tool is offered as `<server>__<tool>`. A server's name never contains or ends in anything that could make its tools look
 like another server's: `weather__*` in a policy means the server `weather` and nothing else.
@@ -22,17 +22,17 @@ def is_server_name(name: str) -> bool:
 
 
 def tool_prefix(server: str) -> str:
-    """What the names of the server's tools begin with; the same for `my-server` and `my_server`."""
+    """The prefix of the server's tool names; the same for `my-server` and `my_server`."""
     return server.replace("-", "_") + SEPARATOR
 
 
 def make_tool_name(server: str, tool: str) -> str:
-    """The name the model calls it by: lower case, anything but letters, digits and _ as _; a long one ends in a mark of its own."""
+    """Return the name the model uses: lowercase, other characters replaced by _; a long name ends in a hash."""
     name = tool_prefix(server) + re.sub(r"[^a-z0-9_]", "_", tool.lower())
     if len(name) > MAX_TOOL_NAME:
         name = f"{name[: MAX_TOOL_NAME - 9]}_{hashlib.sha256(tool.encode()).hexdigest()[:8]}"
     if not TOOL_NAME.fullmatch(name):
-        raise ValueError(f"{server!r} is no server name")
+        raise ValueError(f"invalid server name {server!r}")
     return name
 
 
@@ -40,6 +40,6 @@ TRUNCATION_MARK = " […]"
 
 
 def clean_label(text: str, limit: int) -> str:
-    """The text without characters that a person would not see but a model would read, at most `limit` long."""
-    kept = remove_hidden(clean_text(text[: 4 * limit]))[0].strip()  # the rest of a megabyte is not even looked at
-    return kept if len(kept) <= limit else kept[: limit - len(TRUNCATION_MARK)].rstrip() + TRUNCATION_MARK
+    """Return the text without hidden characters, truncated to `limit`."""
+    cleaned = remove_hidden(clean_text(text[: 4 * limit]))[0].strip()  # don't scan the rest of a megabyte
+    return cleaned if len(cleaned) <= limit else cleaned[: limit - len(TRUNCATION_MARK)].rstrip() + TRUNCATION_MARK

@@ -1,6 +1,6 @@
-"""Secrets of MCP servers stay in the worker's environment. A row names them, `${NAME}`, and they are put in at the last moment.
+"""Resolve the secrets of MCP servers. They stay in the worker's environment; a row refers to them as `${NAME}`.
 
-Nothing here is stored or shown; a text that looks like a secret itself is refused before it can be.
+Nothing here is stored or shown; a value that looks like a secret is rejected before it can be stored.
 """
 
 import os
@@ -13,9 +13,9 @@ REFERENCE_PATTERN = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET_NAME_PATTERN = re.compile(
     r"(?:(?:api|access|private)[_-]?key|authorization|cookie|credentials?|passw(?:or)?d|passphrase|secret|token)$", re.IGNORECASE
 )
-# Ours. An MCP server that got one of these could do whatever Clawsite can.
+# Clawsite's own: an MCP server with one of these could do whatever Clawsite can.
 FORBIDDEN_VARIABLES = re.compile(r"CLAWSITE_.*|DATABASE_URL|REDIS_URL")
-# What a program needs to run at all; every other variable of the worker stays with the worker.
+# What a program needs to run; no other variable of the worker is passed on.
 INHERITED_VARIABLES = (
     "PATH",
     "HOME",
@@ -33,11 +33,11 @@ INHERITED_VARIABLES = (
 
 
 class MissingVariable(Exception):
-    """A text names a variable that the worker does not have."""
+    """A setting refers to a variable that the worker doesn't have."""
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Whether a value, less its references, is a secret in plain sight: by its own look or by the name it stands under."""
+    """Whether a value, without its references, is a literal secret, judged by its format or its name."""
     rest = REFERENCE_PATTERN.sub("", value).strip()
     if redact(f"{name}={rest}") != f"{name}={rest}" or redact(rest) != rest:
         return True
@@ -45,12 +45,12 @@ def looks_secret(name: str, value: str) -> bool:
 
 
 def find_forbidden(text: str) -> str:
-    """The first reference to a variable of ours; empty if there is none."""
+    """Return the first reference to one of Clawsite's own variables, or an empty string."""
     return next((name for name in REFERENCE_PATTERN.findall(text) if FORBIDDEN_VARIABLES.fullmatch(name.upper())), "")
 
 
 class SecretResolver:
-    """Puts values in place of references, and remembers them, so that they can be kept out of logs, errors and results."""
+    """Replaces references with their values, and remembers the values to redact them from logs, errors and results."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ
@@ -66,11 +66,11 @@ class SecretResolver:
         return {name: self.text(value) for name, value in values.items()}
 
     def redacted(self, text: str) -> str:
-        """For people and logs: also without whatever looks like a secret."""
+        """For people and logs: also redact anything that looks like a secret."""
         return redact(self.without(text))
 
     def without(self, text: str) -> str:
-        """For results: without these values. The longest first, because one may contain another."""
+        """For results: remove only these values. Longest first, because one may contain another."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, REPLACEMENT)
         return text
@@ -79,7 +79,7 @@ class SecretResolver:
         value = "" if FORBIDDEN_VARIABLES.fullmatch(name.upper()) else self._environ.get(name, "")
         if not value:
             raise MissingVariable(f"the worker has no environment variable {name}")
-        if len(value) >= 6:  # a shorter one would blank ordinary words
+        if len(value) >= 6:  # replacing a shorter one would blank ordinary words
             self.secrets.add(value)
         return value
 

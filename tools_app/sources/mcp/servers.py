@@ -1,6 +1,6 @@
-"""The rows of MCP servers: what a worker reads and writes of them, and what may stand in them.
+"""MCP server rows: what workers read and write, and validation.
 
-What operators do to them is in tools_app.policy_store.source_changes.
+Operators' changes are in tools_app.policy_store.source_changes.
 """
 
 from collections.abc import Iterable
@@ -23,16 +23,16 @@ from tools_app.sources.mcp.listing import ToolListing
 from tools_app.sources.mcp.names import is_server_name, tool_prefix
 from tools_app.sources.mcp.secrets import FORBIDDEN_VARIABLES, find_forbidden, looks_secret
 
-CHANGED_MESSAGE = {"k": "sources"}  # told on the bus: workers look at the rows of servers and plugins
+CHANGED_MESSAGE = {"k": "sources"}  # bus message: workers reload servers and plugins
 MAX_ERROR = 500
-# What leads to another program or address: its tools are not those seen before.
+# Changing one of these means another program or address, so the known tools no longer apply.
 CONNECTION_FIELDS = ("transport", "command", "args", "url")
 SETTING_FIELDS = (*CONNECTION_FIELDS, "enabled", "env", "headers", "include", "exclude", "timeout_seconds")
 
 
 @dataclass(frozen=True, slots=True)
 class McpServerSettings:
-    """What a connection needs to know, as of one revision of the row."""
+    """The settings a connection needs, from one revision of the row."""
 
     name: str
     revision: int
@@ -45,14 +45,14 @@ class McpServerSettings:
 
 
 def list_enabled() -> list[McpServerSettings]:
-    """The servers that a worker shall be connected to."""
-    columns = [field.name for field in fields(McpServerSettings)]  # and not the lists of tools: this is asked every few seconds
+    """Return the servers that workers should connect to."""
+    columns = [field.name for field in fields(McpServerSettings)]  # without the tool lists: this is queried every few seconds
     return [McpServerSettings(**row) for row in McpServer.objects.filter(enabled=True).values(*columns)]
 
 
 @transaction.atomic
 def restart_servers(servers: Iterable[McpServer]) -> None:
-    """Have every worker drop its connection and make a new one."""
+    """Make every worker reconnect to these servers."""
     keys = [server.pk for server in servers]
     McpServer.objects.filter(pk__in=keys, enabled=True).update(
         revision=F("revision") + 1, status=McpServer.Status.STARTING, error=""
@@ -63,10 +63,10 @@ def restart_servers(servers: Iterable[McpServer]) -> None:
 def record_status(
     name: str, revision: int, status: str, *, error: str = "", listing: ToolListing | None = None, restarted: bool = False
 ) -> bool:
-    """What a worker saw. Nothing is written about a revision that is not the newest; -> whether it was."""
+    """Store a status reported by a worker and return whether it was stored. Reports about old revisions are ignored."""
     rows = McpServer.objects.filter(name=name, revision=revision, enabled=True)
     seen: dict[str, Any] = {"status": status, "error": make_storable(error)[:MAX_ERROR], "checked_at": clock.now()}
-    # The list is written where it differs only: it may have hundreds of kilobytes.
+    # Write the list only if it changed: it may be hundreds of kilobytes.
     if listing is not None and not rows.filter(listing=listing.digest).exists():
         seen |= {"tools": make_storable(listing.tools), "listing": listing.digest, "notes": make_storable(listing.notes)}
     if restarted:
@@ -79,7 +79,7 @@ def notify_workers() -> None:
 
 
 def check_server(server: McpServer) -> None:
-    """InvalidRequest where a setting could not mean what its writer intended."""
+    """Raise InvalidRequest if a setting is invalid."""
     _check_name(server)
     if server.transport == McpServer.Transport.STDIO:
         if not server.command.strip():

@@ -1,7 +1,7 @@
-"""A server as a program: one JSON message a line on its stdin and stdout, whatever it says on stderr into our log.
+"""Run an MCP server as a program: one JSON message per line on stdin and stdout; stderr goes to our log.
 
-The SDK has such a transport too. This one adds bounds: on the length of a line, on what is not MCP, on what is logged; and it
-starts the program under a guard, so that its whole tree ends with the worker, by whatever the worker dies.
+Unlike the SDK's transport, this one limits the length of a line, invalid lines, and what is logged; and it starts the program
+under a guard, so that its whole process tree ends when the worker dies for any reason.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ from clawsite.infra.process import guard
 log = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 16 * 1024 * 1024  # bytes: a screenshot or two
-MAX_INVALID_LINES = 200  # lines on stdout that are no messages
-MAX_LOGGED_LINES, MAX_LOGGED_LINE_LENGTH = 100, 500  # of stderr: lines in a minute, characters of each
+MAX_INVALID_LINES = 200  # stdout lines that are not messages
+MAX_LOGGED_LINES, MAX_LOGGED_LINE_LENGTH = 100, 500  # stderr: lines per minute, characters per line
 END_TIMEOUT_SECONDS = 2.0  # for the program to end after its stdin was closed
-KILL_TIMEOUT_SECONDS = guard.GRACE_SECONDS + 2.0  # for the guard to end it
+KILL_TIMEOUT_SECONDS = guard.GRACE_SECONDS + 2.0  # for the guard to kill it
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLaunch:
-    """What is run, and how its words are made safe to log. `env` is all it gets."""
+    """The command to run, its full environment, and the function that redacts its output for the log."""
 
     name: str
     argv: Sequence[str]
@@ -39,11 +39,11 @@ class ServerLaunch:
 
 
 class ServerEnded(Exception):
-    """The program has ended, or said what nobody can understand. The message is for the operator."""
+    """The program ended or doesn't speak MCP. The message is for the operator."""
 
 
 class ServerProcess:
-    """A running server. `over` is set as soon as nothing more will come from it, and `why` says so in words."""
+    """A running server. `over` is set when no more output will come, and `why` gives the reason."""
 
     def __init__(self, launch: ServerLaunch, process: asyncio.subprocess.Process) -> None:
         self._launch, self._process = launch, process
@@ -52,25 +52,25 @@ class ServerProcess:
         self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
         self.over = asyncio.Event()
         self.why = ""
-        self.last_stderr = ""  # on stderr, as they came: mostly what is wrong
+        self.last_stderr = ""  # last line on stderr, unredacted: usually says what is wrong
 
     def end(self, why: str) -> None:
         self.why = self.why or why
         self.over.set()
 
-    async def listen(self, heard: "anyio.abc.ObjectSendStream[SessionMessage | Exception]") -> None:
-        rubbish = 0
+    async def listen(self, incoming: "anyio.abc.ObjectSendStream[SessionMessage | Exception]") -> None:
+        invalid = 0
         try:
-            async with heard:
+            async with incoming:
                 while line := await self._stdout.readline():
                     try:
                         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                     except (ValidationError, ValueError):
-                        rubbish += bool(line.strip())
-                        if rubbish > MAX_INVALID_LINES:
-                            raise ServerEnded("it writes to stdout what is not MCP") from None
+                        invalid += bool(line.strip())
+                        if invalid > MAX_INVALID_LINES:
+                            raise ServerEnded("it writes non-MCP output to stdout") from None
                         continue
-                    await heard.send(SessionMessage(message))
+                    await incoming.send(SessionMessage(message))
         except ServerEnded as ended:
             self.end(str(ended))
         except ValueError:  # from readline
@@ -80,35 +80,35 @@ class ServerProcess:
         finally:
             self.end("it ended")
 
-    async def write_messages(self, said: "anyio.abc.ObjectReceiveStream[SessionMessage]") -> None:
+    async def write_messages(self, outgoing: "anyio.abc.ObjectReceiveStream[SessionMessage]") -> None:
         try:
-            async with said:
-                async for each in said:
+            async with outgoing:
+                async for each in outgoing:
                     self._stdin.write(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
                     await self._stdin.drain()
         except (ConnectionError, RuntimeError, anyio.ClosedResourceError):
             self.end("it closed its stdin")
 
     async def log_stderr(self) -> None:
-        """Put stderr into the log, as much of it as a person would read."""
-        since, told, left_out = time.monotonic(), 0, 0
+        """Log stderr, limited to a readable amount."""
+        since, logged, left_out = time.monotonic(), 0, 0
         while piece := await self._stderr.read(64 * 1024):
             for line in piece.decode(errors="replace").splitlines():
-                if not (words := line.strip()[: 4 * MAX_LOGGED_LINE_LENGTH]):
+                if not (text := line.strip()[: 4 * MAX_LOGGED_LINE_LENGTH]):
                     continue
-                self.last_stderr = words
+                self.last_stderr = text
                 if time.monotonic() - since > 60:
-                    since, told = time.monotonic(), 0
-                told += 1
-                if told <= MAX_LOGGED_LINES:
-                    log.info("MCP server %s says: %s", self._launch.name, self._launch.redacted(words)[:MAX_LOGGED_LINE_LENGTH])
+                    since, logged = time.monotonic(), 0
+                logged += 1
+                if logged <= MAX_LOGGED_LINES:
+                    log.info("MCP server %s stderr: %s", self._launch.name, self._launch.redacted(text)[:MAX_LOGGED_LINE_LENGTH])
                 else:
                     left_out += 1
         if left_out:
-            log.info("MCP server %s said %d more lines", self._launch.name, left_out)
+            log.info("MCP server %s: %d more stderr lines not logged", self._launch.name, left_out)
 
     async def stop(self) -> None:
-        """Close its stdin, as the protocol wants; then have it ended with its whole tree."""
+        """Close its stdin, as the protocol requires; then terminate its whole process tree."""
         process = self._process
         try:
             self._stdin.close()
@@ -116,16 +116,16 @@ class ServerProcess:
                 process.terminate()
                 if not await self._has_ended_within(KILL_TIMEOUT_SECONDS):
                     process.kill()
-        except BaseException:  # cancelled once too often: the guard does the rest
+        except BaseException:  # cancelled again: the guard does the rest
             with suppress(ProcessLookupError):
                 process.terminate()
             raise
         finally:
-            # Nothing public closes the pipes of a program whose output nobody reads any more.
+            # There is no public way to close the pipes of a program whose output is no longer read.
             process._transport.close()  # type: ignore[attr-defined]  # the stubs hide it
 
     async def _has_ended_within(self, seconds: float) -> bool:
-        """By looking: `wait` also waits until all its output was read."""
+        """Poll, because `wait` also waits until all output was read."""
         deadline = time.monotonic() + seconds
         while self._process.returncode is None and time.monotonic() < deadline:  # noqa: ASYNC110  # asyncio has no event for it
             await asyncio.sleep(0.01)
@@ -133,7 +133,7 @@ class ServerProcess:
 
 
 async def start_server(launch: ServerLaunch) -> ServerProcess:
-    """OSError where not even the guard can be started; a program that does not exist ends at once, with words on stderr."""
+    """Start the server. Raise OSError if the guard can't start; a missing program ends immediately with a message on stderr."""
     process = await asyncio.create_subprocess_exec(
         *guard.guarded_command(*launch.argv),
         env=dict(launch.env),
@@ -148,13 +148,13 @@ async def start_server(launch: ServerLaunch) -> ServerProcess:
 
 @asynccontextmanager
 async def open_stdio_transport(program: ServerProcess) -> AsyncGenerator[TransportStreams, None]:
-    """The program as a transport of the SDK. Leaving ends the program, also when the caller is cancelled."""
-    heard, to_read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    to_write, said = anyio.create_memory_object_stream[SessionMessage](0)
+    """Expose the program as an SDK transport. Leaving the context stops the program, even if the caller is cancelled."""
+    incoming, to_read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    to_write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(program.listen, heard)
-            tasks.start_soon(program.write_messages, said)
+            tasks.start_soon(program.listen, incoming)
+            tasks.start_soon(program.write_messages, outgoing)
             tasks.start_soon(program.log_stderr)
             try:
                 yield to_read, to_write
@@ -163,5 +163,5 @@ async def open_stdio_transport(program: ServerProcess) -> AsyncGenerator[Transpo
                     await program.stop()
                 tasks.cancel_scope.cancel()
     finally:
-        for stream in (heard, to_read, to_write, said):
+        for stream in (incoming, to_read, to_write, outgoing):
             stream.close()

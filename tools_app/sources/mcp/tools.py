@@ -1,4 +1,4 @@
-"""The tools of a server as factories like any other: made from its row, without a connection and without the SDK."""
+"""Create tool factories from a server's row, without a connection and without the SDK."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,10 +12,9 @@ from tools_app.sources.mcp.names import make_tool_name
 
 
 def make_factories(server: McpServer) -> Iterator[ToolFactory]:
-    """What the operator's patterns leave of the tools that were last seen.
+    """Yield factories for the last seen tools that the operator's patterns include.
 
-    A server's hints about itself, `readOnlyHint` and `idempotentHint`, are not believed: its calls run one at a time, and none
-    is repeated.
+    The server's `readOnlyHint` and `idempotentHint` are not trusted: its calls run one at a time and are never retried.
     """
     for tool in server.tools:
         if is_included(tool["name"], server.include, server.exclude):
@@ -23,7 +22,7 @@ def make_factories(server: McpServer) -> Iterator[ToolFactory]:
 
 
 def _make_factory(server: McpServer, tool: dict[str, Any]) -> ToolFactory:
-    # Taken out of the row here: the factory outlives it.
+    # Copied, because the factory outlives the row.
     server_name, name = server.name, tool["name"]
 
     async def perform(arguments: dict[str, Any], call: CallContext) -> ToolResult:

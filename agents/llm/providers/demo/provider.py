@@ -55,7 +55,7 @@ def _count_prompt_words(request: ModelRequest) -> int:
     for message in request.messages:
         match message:
             case UserMessage():
-                texts.append(message.words)
+                texts.append(message.full_text)
             case AssistantMessage(text=text) | ToolResultMessage(text=text):
                 texts.append(text)
     return sum(len(WORD_PATTERN.findall(text)) for text in texts)

@@ -1,4 +1,4 @@
-"""What the demo model answers: phrases it recognises, the tool each one needs, and how a result is told. Pure.
+"""The demo model's answers: phrases it recognizes, the tool each one needs, and how results are described. Pure.
 
 English and Simplified Chinese. It sees only the conversation and the names of the tools offered, like any model.
 """
@@ -21,7 +21,7 @@ MAX_LINES = 60
 MAX_CHARACTERS = 4000
 REGEX_CHARACTERS = re.compile(r"([.^$*+?{}\[\]\\|()])")
 MAX_COUNT = 100  # at most: 50 s
-COUNTING_PACE = 33  # times slower than words: two numbers a second leave time to press Stop
+COUNTING_PACE = 33  # times slower than text: two numbers per second leave time to press Stop
 LANGUAGES = {"py": "python", "js": "javascript", "ts": "typescript", "md": "markdown", "sh": "bash", "yml": "yaml"}
 
 
@@ -34,9 +34,9 @@ class DemoReply:
     pace: int = 1  # how many times slower than usual the text is streamed
 
 
-# The first phrase that fits decides, so the more particular come first.
+# The first match wins, so more specific phrases come first.
 PHRASES = (
-    # Only at the beginning of what is said: the rest of the line is the command, as it is.
+    # Only at the start of the message: the rest of the line is the command, verbatim.
     ("exec", r"^\s*(?:please\s+)?(?:run|execute)\s+(?:the\s+)?(?:command\s*:?\s+)?(?P<command>\S.*)$"),
     ("exec", r"^\s*请?(?:帮我)?(?:运行|执行)(?:一下)?(?:命令)?\s*[:：]?\s*(?P<command>\S.*)$"),
     ("edit", rf"\b(?:replace|change)\s+(?P<old>.+?)\s+(?:with|to|by)\s+(?P<new>.+?)\s+in\s+{FILE_PATTERN}"),
@@ -94,7 +94,7 @@ def next_reply(messages: Sequence[Message], tools: Sequence[str]) -> DemoReply:
         return DemoReply(words.thought_attached, words.attached.format(names=brought))
     if not tool:
         return DemoReply(words.thought_plain, words.introduction)
-    if tool == "count":  # the one thing it does by itself
+    if tool == "count":  # the only request that needs no tool
         return DemoReply(words.thought_count, " ".join(str(number) for number in range(1, wanted["to"] + 1)), pace=COUNTING_PACE)
     if tool not in tools:
         offered = ", ".join(f"`{name}`" for name in tools) or words.none
@@ -103,12 +103,12 @@ def next_reply(messages: Sequence[Message], tools: Sequence[str]) -> DemoReply:
 
 
 def parse_request(text: str) -> tuple[str, dict[str, Any]]:
-    """The tool that plain words ask for, or `count`, and its arguments; no tool when they ask for none."""
+    """Return the requested tool, or `count`, and its arguments; an empty name if nothing is requested."""
     whole = text
-    # Bounded, because the phrases take quadratic time on text made for it.
+    # Bounded, because the patterns take quadratic time on malicious text.
     text = re.sub(r"(\s{2})\s+", r"\1", text[:MAX_REQUEST_LENGTH])
     for tool, pattern in COMPILED_PHRASES:
-        # A command that was cut or tidied would be another one.
+        # A shortened or normalized command would be a different one.
         found = pattern.search(text) if tool != "exec" else pattern.search(whole) if len(whole) <= MAX_REQUEST_LENGTH else None
         if found is None:
             continue
@@ -137,7 +137,7 @@ def parse_request(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _unquote_command(text: str) -> str:
-    """A command in backticks or quotes that stand around all of it; otherwise every character counts."""
+    """Remove backticks or quotes around the whole command; otherwise keep every character."""
     text = text.strip()
     begin, end = text[0], text[-1]
     around = len(text) > 2 and (begin, end) in (("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"), ("「", "」"))

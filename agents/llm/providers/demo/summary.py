@@ -1,4 +1,4 @@
-"""How the demo model summarises: it lists what the user said and which tools were used. Pure, and honest about being a script."""
+"""The demo model's summaries: a list of user messages and tools used, which says that it comes from a script. Pure."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ MAX_ITEMS, MAX_ITEM_LENGTH = 20, 120
 
 
 def summary_reply(messages: Sequence[Message]) -> DemoReply:
-    record = "\n\n".join(message.words for message in messages if isinstance(message, UserMessage))
+    record = "\n\n".join(message.full_text for message in messages if isinstance(message, UserMessage))
     words = choose_phrases(" ".join(USER_MESSAGE.findall(record)) or record)
     before = record.partition(summary_prompt.PREVIOUS_SUMMARY_HEADING)[2].partition("\n[User]")[0]
     said = [line[:MAX_ITEM_LENGTH] for line in dict.fromkeys([*LIST_ITEM.findall(before), *USER_MESSAGE.findall(record)])][

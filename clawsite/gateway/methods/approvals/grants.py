@@ -1,4 +1,4 @@
-"""Grants over the socket: what may run without a question, and taking one back. As on the page of grants."""
+"""Methods for grants: list and revoke them, as on the grants page."""
 
 from typing import Any, Literal
 
@@ -8,17 +8,17 @@ from typing_extensions import TypedDict
 from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.sessions.listing import limit_to_reply
+from clawsite.gateway.protocol.params import Id, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Conflict, Forbidden, NotFound
 from tools_app.approvals import grants
 from tools_app.models import Grant
 
-REQUIRED_SCOPES = (Scope.APPROVALS, Scope.ADMIN)  # and a right of the account, as on the page
-MAX_COMMAND_LENGTH = 512  # characters of a command that OpenClaw's clients take
-MAX_ID_DIGITS = 18  # digits that every database takes
+REQUIRED_SCOPES = (Scope.APPROVALS, Scope.ADMIN)  # and a permission of the account, as on the page
+MAX_COMMAND_LENGTH = 512  # characters that OpenClaw's clients accept
+MAX_ID_DIGITS = 18  # digits that every database accepts
 
 
 class ListParams(Params):
@@ -26,10 +26,10 @@ class ListParams(Params):
 
 
 class GrantOut(TypedDict):
-    """OpenClaw's clients show the cron job that a grant is for; here `cronJobName` says where it counts: `scope` and `subject`.
+    """A grant. OpenClaw's clients show a grant's cron job; here `cronJobName` has its `scope` and `subject`.
 
-    `command` may be shortened: what counts is `line`, or the programs in `entries`. A grant that came of no question has `by-hand`
-    for it, and one for every agent has `*`.
+    `command` may be shortened; the grant applies to `line`, or to the programs in `entries`. A grant without an approval request
+    has `by-hand` as `mintedByApprovalId`, and one for every agent has `*` as `agentId`.
     """
 
     grantId: str
@@ -54,32 +54,32 @@ class GrantOut(TypedDict):
 
 
 class ListAnswer(TypedDict):
-    """At most as many as a reply holds, which are 768 KiB."""
+    """At most as many as fit into a response of 768 KiB."""
 
     grants: list[GrantOut]
 
 
 @method("exec.approval.grants.list", scope=REQUIRED_SCOPES, limited=LimitedTokenRule.HARMLESS)
 async def list_(call: Call, params: ListParams) -> ListAnswer:
-    """What may run without a question, the last one given first. For who may approve, or look at grants."""
+    """List grants, newest first. For users who may approve commands or view grants."""
     return await db.read(_list_grants, call.user, params.limit)
 
 
 def _list_grants(user: User, limit: int) -> ListAnswer:
     if not (user.has_perm("accounts.approve_commands") or user.has_perm("tools_app.view_grant")):
-        raise Forbidden("this account may not look at grants")
-    found = Grant.objects.filter(grants.is_active_filter()).select_related("owner").order_by("-created_at", "-id")[:limit]
-    return ListAnswer(grants=limit_to_reply([_to_wire(grant) for grant in found]))
+        raise Forbidden("this account can't view grants")
+    active = Grant.objects.filter(grants.is_active_filter()).select_related("owner").order_by("-created_at", "-id")[:limit]
+    return ListAnswer(grants=limit_to_reply([_to_wire(grant) for grant in active]))
 
 
 def _to_wire(grant: Grant) -> GrantOut:
-    where = f"{grant.scope} {grant.subject}".strip()
+    scope = f"{grant.scope} {grant.subject}".strip()
     return GrantOut(
         grantId=str(grant.pk),
         mintedByApprovalId=str(grant.approval_id or "by-hand"),
         agentId=grant.agent or "*",
-        cronJobId=where,
-        cronJobName=where[:200],
+        cronJobId=scope,
+        cronJobName=scope[:200],
         command=str(grant)[:MAX_COMMAND_LENGTH],
         cwd=grant.subject if grant.scope == Grant.Scope.DIRECTORY else None,
         createdAtMs=clock.to_ms(grant.created_at),
@@ -107,7 +107,7 @@ class RevokeAnswer(TypedDict):
 
 @method("exec.approval.grants.revoke", scope=REQUIRED_SCOPES, limited=LimitedTokenRule.HARMLESS)
 async def revoke(call: Call, params: RevokeParams) -> RevokeAnswer:
-    """Take a grant back: the next command like it is asked about, what runs goes on. For who may approve, or change grants."""
+    """Revoke a grant: the next matching command needs approval; running ones continue. For approvers, or who may change grants."""
     return await db.write(_revoke, call.user, params.grant_id, alone=True)
 
 

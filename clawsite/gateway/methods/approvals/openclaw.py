@@ -1,4 +1,4 @@
-"""Questions about commands in the words of OpenClaw's newer clients: one of them, its answer, and those that are closed."""
+"""Approval requests in the form of OpenClaw's newer clients: get one, decide it, and list closed ones."""
 
 import contextlib
 from datetime import datetime
@@ -11,20 +11,20 @@ from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
-from clawsite.gateway.methods.approvals.requests import Answer, ById, decide
+from clawsite.gateway.methods.approvals.requests import ById
 from clawsite.gateway.methods.sessions.listing import limit_to_reply
 from clawsite.gateway.protocol.approval_snapshots import ApprovalSnapshot, snapshot_for
-from clawsite.gateway.protocol.approvals import openclaw_errors
+from clawsite.gateway.protocol.approvals import Answer, decide, openclaw_errors
+from clawsite.gateway.protocol.params import Id, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest, NotFound
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 from tools_app.models.approval import ApprovalQuerySet
 
-ApprovalKind = Annotated[Literal["exec", "plugin", "system-agent"], Field(description="Only commands are asked about here: exec")]
+ApprovalKind = Annotated[Literal["exec", "plugin", "system-agent"], Field(description="Only commands need approval here: exec")]
 
 
 class GetAnswer(TypedDict):
@@ -33,18 +33,18 @@ class GetAnswer(TypedDict):
 
 @method("approval.get", scope=Scope.APPROVALS, limited=LimitedTokenRule.HARMLESS)
 async def get(call: Call, params: ById) -> GetAnswer:
-    """One question, open or closed, without the plan behind it: exec.approval.get has that."""
+    """Return an approval request, pending or closed, without its plan, which exec.approval.get returns."""
     return GetAnswer(approval=await db.read(_find_snapshot, call.user, params.id))
 
 
 class ResolveParams(ById, Answer):
-    """As in exec.approval.resolve, with the `kind` of the question."""
+    """As in exec.approval.resolve, with the `kind` of the request."""
 
     kind: ApprovalKind
 
 
 class ResolveAnswer(TypedDict):
-    """`applied` is false when the question has this answer already, and while somebody else must agree: then it is pending."""
+    """`applied` is false if the request already has this decision, or is still pending because another approver must agree."""
 
     applied: bool
     approval: ApprovalSnapshot
@@ -52,17 +52,17 @@ class ResolveAnswer(TypedDict):
 
 @method("approval.resolve", scope=Scope.APPROVALS, limited=LimitedTokenRule.REFUSED)
 async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
-    """Answer a question. The first answer counts; another one gets CONFLICT and is told whose it was. The same again is fine."""
+    """Decide an approval request. The first decision counts; a different one gets CONFLICT with who decided. Idempotent."""
     return await db.write(_resolve, call.user, params, alone=True)
 
 
 def _resolve(user: User, params: ResolveParams) -> ResolveAnswer:
     if params.kind != "exec":
         with openclaw_errors():
-            raise NotFound(f"nobody is asked about anything of the kind {params.kind}")
+            raise NotFound(f"unknown approval kind: {params.kind}")
     is_new = decide(user, params.id, params)
-    told = _find_snapshot(user, params.id)
-    return ResolveAnswer(applied=is_new and told["status"] != "pending", approval=told)
+    snapshot = _find_snapshot(user, params.id)
+    return ResolveAnswer(applied=is_new and snapshot["status"] != "pending", approval=snapshot)
 
 
 def _find_snapshot(user: User, approval_id: str) -> ApprovalSnapshot:
@@ -71,7 +71,7 @@ def _find_snapshot(user: User, approval_id: str) -> ApprovalSnapshot:
 
 
 class HistoryParams(Params):
-    """`cursor` is the `nextCursor` of the page before."""
+    """`cursor` is the `nextCursor` of the previous page."""
 
     cursor: Id | None = None
     limit: int = Field(50, ge=1, le=100)
@@ -79,7 +79,7 @@ class HistoryParams(Params):
 
 
 class HistoryAnswer(TypedDict):
-    """A reply holds at most 768 KiB; there is no `nextCursor` at the end."""
+    """A response has at most 768 KiB; the last page has no `nextCursor`."""
 
     items: list[ApprovalSnapshot]
     nextCursor: NotRequired[str]
@@ -87,7 +87,7 @@ class HistoryAnswer(TypedDict):
 
 @method("approval.history", scope=Scope.APPROVALS, limited=LimitedTokenRule.HARMLESS)
 async def history(call: Call, params: HistoryParams) -> HistoryAnswer:
-    """The questions that are closed, the last one first: answered, expired, or void because nothing was left to decide."""
+    """List closed approval requests, latest first: decided, expired or canceled."""
     return await db.read(_list_history, call.user, params)
 
 
@@ -105,8 +105,8 @@ def _list_history(user: User, params: HistoryParams) -> HistoryAnswer:
 
 
 def _parse_cursor(closed: ApprovalQuerySet, cursor: str) -> tuple[datetime | None, UUID]:
-    """Behind which the next page begins: the moment of the last one that was told, which never changes, and its id."""
+    """Return where the next page starts: the decision time of the last request on the page, which never changes, and its ID."""
     with contextlib.suppress(ValueError):
-        if found := closed.filter(pk=UUID(cursor)).values_list("decided_at", "pk").first():
-            return found
-    raise InvalidRequest("this cursor is none of this list; send the nextCursor of the page before, or none to begin anew")
+        if row := closed.filter(pk=UUID(cursor)).values_list("decided_at", "pk").first():
+            return row
+    raise InvalidRequest("invalid cursor: send the nextCursor of the previous page, or none to start from the beginning")

@@ -1,31 +1,36 @@
-"""Questions about commands over the socket: which are open, the answer to one, and asking one from outside."""
+"""Methods for approval requests: list pending ones, decide one, and request approval for an external command."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, NotRequired
+from typing import Any, ClassVar, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.delivery.approval_feed import wait_for_decision
 from clawsite.gateway.methods.recent_password import require_recent_password
-from clawsite.gateway.protocol.approvals import ApprovalRecord, find_record, list_open_records, openclaw_errors, to_record
+from clawsite.gateway.protocol.approvals import (
+    Answer,
+    ApprovalRecord,
+    decide_and_read,
+    find_record,
+    list_open_records,
+    openclaw_errors,
+    to_record,
+)
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Nothing, Params, method
-from clawsite.gateway.server.session_address import Id, Key
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Nothing, method
 from clawsite.infra import db
-from clawsite.infra.errors import Conflict, Forbidden
+from clawsite.infra.errors import Forbidden
 from tools_app.approvals import external, rule_document
 from tools_app.approvals import requests as approval_requests
-from tools_app.approvals.grants import GrantTerms
 
-Reason = Annotated[str, Field(max_length=approval_requests.MAX_REASON_LENGTH)]
 MAX_LISTED = 200
-# Who answers questions need not be allowed to read chats, or to write in them. Which questions are seen, the account decides.
+# Approvers need not be able to read or write sessions. Which requests they see depends on the account.
 VIEW_SCOPES = (Scope.READ, Scope.APPROVALS)
 REQUEST_SCOPES = (Scope.WRITE, Scope.APPROVALS)
-NOT_DELIVERED = "everybody who may approve is asked, on the page and on every connection"
+NOT_DELIVERED = "all approvers are notified, on the page and on every connection"
 
 
 class ListParams(Params):
@@ -34,7 +39,7 @@ class ListParams(Params):
 
 @method("exec.approval.list", scope=VIEW_SCOPES)
 async def list_(call: Call, params: ListParams) -> list[ApprovalRecord]:
-    """The open questions, oldest first: all of them for who may approve, those of one's own sessions for everybody else."""
+    """List pending approval requests, oldest first: all for approvers, those of their own sessions for other users."""
     return await db.read(list_open_records, call.user, limit=params.limit)
 
 
@@ -44,34 +49,12 @@ class ById(Params):
 
 @method("exec.approval.get", scope=VIEW_SCOPES)
 async def get(call: Call, params: ById) -> ApprovalRecord:
-    """One question, open or closed."""
+    """Return an approval request, pending or closed."""
     return await db.read(find_record, call.user, params.id)
 
 
-class ForHowLong(Params):
-    """At least one of `seconds` (60 to 28800) and `uses` (1 to 100); in this session, for the agent, or in the directory."""
-
-    seconds: int | None = None
-    uses: int | None = None
-    scope: Literal["session", "agent", "directory"] = "session"
-
-
-class Answer(Params):
-    """`planHash` is that of the plan you saw: with it, an answer to anything else is refused. `for` goes with allow-for."""
-
-    refused: ClassVar[Mapping[str, str]] = {
-        "reviewer": "who is signed in decides, nobody in another's name",
-        "grantExpiresInDays": "use allow-for and `for`; what is allowed always lasts 90 days",
-    }
-
-    decision: Literal["allow-once", "allow-for", "allow-always", "deny"]
-    reason: Reason = ""
-    plan_hash: str | None = Field(None, max_length=64)
-    for_: ForHowLong | None = Field(None, alias="for")
-
-
 class ResolveParams(ById, Answer):
-    """`planHash` is that of the plan you saw: with it, an answer to anything else is refused. `for` goes with allow-for."""
+    """`planHash` is that of the plan you saw; a decision about any other plan is rejected. `for` is used with allow-for."""
 
 
 class ResolveAnswer(TypedDict):
@@ -81,36 +64,13 @@ class ResolveAnswer(TypedDict):
 
 @method("exec.approval.resolve", scope=Scope.APPROVALS, limited=LimitedTokenRule.REFUSED)
 async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
-    """Answer a question. The first answer counts; another one gets CONFLICT and is told whose it was. The same again is fine."""
+    """Decide an approval request. The first decision counts; a different one gets CONFLICT with who decided. Idempotent."""
     return ResolveAnswer(ok=True, approval=await db.write(decide_and_read, call.user, params.id, params, alone=True))
-
-
-def decide_and_read(user: User, approval_id: str, answer: Answer) -> ApprovalRecord:
-    """The question after an answer that counted, or that was the one it has already."""
-    decide(user, approval_id, answer)
-    return find_record(user, approval_id)
-
-
-def decide(user: User, approval_id: str, answer: Answer) -> bool:
-    """Answer a question; False when it has this answer of this person already."""
-    wish = GrantTerms(answer.for_.scope, answer.for_.seconds, answer.for_.uses) if answer.for_ else None
-    decision, seen = answer.decision, answer.plan_hash
-    try:
-        with openclaw_errors():
-            approval_requests.resolve_approval(
-                approval_id, by=user, decision=decision, reason=answer.reason, wish=wish, seen_hash=seen
-            )
-    except Conflict as late:
-        told = late.details or {}
-        if (told.get("decision"), told.get("decidedBy")) != (decision, user.get_username()):
-            raise
-        return False
-    return True
 
 
 @method("exec.approval.extend", scope=Scope.APPROVALS, limited=LimitedTokenRule.HARMLESS)
 async def extend(call: Call, params: ById) -> ResolveAnswer:
-    """Leave a question open for as long again, from now on."""
+    """Extend an approval request by its original duration, from now on."""
     return await db.write(_extend, call.user, params.id, alone=True)
 
 
@@ -121,7 +81,7 @@ def _extend(user: Any, approval_id: str) -> ResolveAnswer:
 
 @method("exec.approval.drop", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def drop(call: Call, params: ById) -> ResolveAnswer:
-    """Give up a command that waits in a session you write in; its agent goes on without it."""
+    """Skip a pending command in a session you can write in; the agent continues without it."""
     return await db.write(_drop, call.user, params.id, alone=True)
 
 
@@ -132,26 +92,26 @@ def _drop(user: Any, approval_id: str) -> ResolveAnswer:
 
 @method("exec.approval.waitDecision", scope=VIEW_SCOPES)
 async def wait(call: Call, params: ById) -> ApprovalRecord:
-    """The question once it is closed: answered, expired or void."""
+    """Wait until an approval request is closed: decided, expired or canceled."""
     return await wait_for_decision(call.runtime.approval_waits, call.user, params.id)
 
 
 class RequestParams(Params):
-    """A command that you will run yourself. `id` makes it idempotent. `host`, `security`, `ask`, `resolvedPath`, `sessionKey`,
-    `runId` and `toolCallId` are the asker's own words, and decide nothing.
+    """A command that you will run yourself. `id` makes the request idempotent. `host`, `security`, `ask`, `resolvedPath`,
+    `sessionKey`, `runId` and `toolCallId` are for information only.
     """
 
     refused: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(
-            ("commandArgv", "systemRunPlan", "env", "commandSpans"), "people are shown the command line, so give it whole"
+            ("commandArgv", "systemRunPlan", "env", "commandSpans"), "approvers see the command line, so send it in full"
         ),
         **dict.fromkeys(("turnSourceChannel", "turnSourceTo", "turnSourceAccountId", "turnSourceThreadId"), NOT_DELIVERED),
         **dict.fromkeys(("approvalReviewerDeviceIds", "requireDeliveryRoute", "deliverToApprovalClientsOnly"), NOT_DELIVERED),
         **dict.fromkeys(
-            ("scope", "unavailableDecisions", "suppressDelivery"), "exec rules say who is asked and what may be answered"
+            ("scope", "unavailableDecisions", "suppressDelivery"), "exec rules determine the approvers and possible decisions"
         ),
-        "warningText": "only the gate warns of a command",
-        "nodeId": "exec on nodes is asked for by the agent",
+        "warningText": "only the server adds warnings to a command",
+        "nodeId": "agents request approval for exec on nodes",
     }
 
     id: Id | None = None
@@ -171,7 +131,7 @@ class RequestParams(Params):
 
 
 class RequestAnswer(TypedDict):
-    """`decision` is null when nobody answered in time. With `twoPhase` the first answer has `status` accepted and no decision."""
+    """`decision` is null if the request expired or was canceled. With `twoPhase` the first response has `status` accepted."""
 
     id: str
     createdAtMs: int
@@ -183,8 +143,8 @@ class RequestAnswer(TypedDict):
 
 @method("exec.approval.request", scope=REQUEST_SCOPES, limited=LimitedTokenRule.HARMLESS)
 async def request(call: Call, params: RequestParams) -> RequestAnswer | AnswerWithFollowUp[RequestAnswer]:
-    """Ask people about a command of your own. Answered when they have decided; nothing is run here."""
-    asked = await db.write(
+    """Request approval for your own command. The response is sent after the decision; the command is not run here."""
+    approval = await db.write(
         external.request_external_approval,
         by=call.user,
         name=params.id or "",
@@ -194,14 +154,14 @@ async def request(call: Call, params: RequestParams) -> RequestAnswer | AnswerWi
         seconds=params.timeout_ms / 1000,
         alone=True,
     )
-    record = await db.read(find_record, call.user, str(asked.pk))
+    record = await db.read(find_record, call.user, str(approval.pk))
     first = RequestAnswer(id=record["id"], createdAtMs=record["createdAtMs"], expiresAtMs=record["expiresAtMs"])
 
     async def final() -> RequestAnswer:
-        told = await wait_for_decision(call.runtime.approval_waits, call.user, record["id"])
-        allowed = told["status"] in ("approved", "used")
-        decision = told.get("decision") if allowed or told["status"] == "denied" else None
-        return {**first, "decision": decision, "reason": told.get("reason", "")}
+        closed = await wait_for_decision(call.runtime.approval_waits, call.user, record["id"])
+        allowed = closed["status"] in ("approved", "used")
+        decision = closed.get("decision") if allowed or closed["status"] == "denied" else None
+        return {**first, "decision": decision, "reason": closed.get("reason", "")}
 
     if params.two_phase:
         return AnswerWithFollowUp({**first, "status": "accepted"}, final)
@@ -219,7 +179,7 @@ class RulesAnswer(TypedDict):
 
 @method("exec.approvals.get", scope=Scope.ADMIN, limited=LimitedTokenRule.HARMLESS)
 async def get_rules(call: Call, params: Nothing) -> RulesAnswer:
-    """The exec rules of the installation and of agents, with their allow lists, as OpenClaw writes them."""
+    """Return the exec rules of the server and of agents, with their allowlists, in OpenClaw's form."""
     return await db.read(_read_rules)
 
 
@@ -230,9 +190,9 @@ class SetRulesParams(Params):
 
 @method("exec.approvals.set", scope=Scope.ADMIN, limited=LimitedTokenRule.REFUSED)
 async def set_rules(call: Call, params: SetRulesParams) -> RulesAnswer:
-    """Replace them. Only by a person who is signed in with a browser; CONFLICT when somebody changed them since `baseHash`."""
+    """Replace the exec rules. Only for a user signed in with a browser; CONFLICT if the rules have changed since `baseHash`."""
     if call.authority.credential.kind != "cookie":
-        raise Forbidden("exec rules are changed by a person who is signed in with a browser, never with a token")
+        raise Forbidden("exec rules can only be changed in a signed-in browser, not with a token")
     await require_recent_password(call)
     await db.write(rule_document.replace_rules, params.file, base_hash=params.base_hash, by=call.user, alone=True)
     return await db.read(_read_rules)

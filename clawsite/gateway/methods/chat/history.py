@@ -1,23 +1,23 @@
-"""Reading a chat back: a page of its messages with what is going on now, or what was said since."""
+"""Read a session's messages: a page with the current state, or the messages since a cursor."""
 
 from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, NotRequired, cast
 
 from pydantic import AliasChoices, Field
-from typing_extensions import TypedDict
 
 from clawsite.gateway.delivery.catch_up import Epoch, LogPosition, Missed, list_open_approvals, read_missed_events
 from clawsite.gateway.methods.chat.rendering import render_messages
-from clawsite.gateway.methods.sessions.lifecycle import to_row
 from clawsite.gateway.protocol import openclaw
 from clawsite.gateway.protocol.approvals import add_approvals, add_enable_offers
 from clawsite.gateway.protocol.openclaw import InFlightRun, PendingInputs
+from clawsite.gateway.protocol.params import Cursor, Id, IdempotencyKey
+from clawsite.gateway.protocol.runs import ActiveRun, Queued
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.protocol.session_events import Message, SessionMessage
-from clawsite.gateway.protocol.sessions import SessionRow
+from clawsite.gateway.protocol.sessions import SessionRow, to_row
 from clawsite.gateway.server.registry import Call, method
-from clawsite.gateway.server.session_address import Cursor, Id, IdempotencyKey, ToSession
+from clawsite.gateway.server.session_address import ToSession
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import find_session_or_none
@@ -30,16 +30,16 @@ DeltaCursor = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class HistoryParams(ToSession):
-    """`before` and `after` a position, `around` a message (OpenClaw: `messageId`). A number as `cursor` asks for the events after
-    it instead, and `epoch` came with it; a text as `cursor` is a `deltaCursor`, and asks for what was said since.
+    """`before` and `after` a position, `around` a message (OpenClaw: `messageId`). A numeric `cursor` requests the events after it
+    instead, with its `epoch`; a string `cursor` is a `deltaCursor` and requests the messages since.
 
-    With `maxChars` longer texts are cut, and marked as `truncated`; with `maxBytes` there are fewer messages, though never none.
-    `inputRunIds` asks what became of one's own messages.
+    With `maxChars` longer texts are shortened and marked as `truncated`; `maxBytes` reduces the number of messages, to no less
+    than one. `inputRunIds` requests the status of your own messages.
     """
 
     refused: ClassVar[Mapping[str, str]] = {
-        "offset": "new messages would shift it; go on with before and nextCursor",
-        "pendingBefore": "what waits is in queued, all of it",
+        "offset": "new messages would shift it; continue with before and nextCursor",
+        "pendingBefore": "queued has all pending messages",
     }
 
     limit: int = Field(200, ge=1, le=1000)
@@ -51,44 +51,19 @@ class HistoryParams(ToSession):
     max_chars: int | None = Field(None, ge=1, le=500_000)
     max_bytes: int | None = Field(None, ge=1)
     epoch: Epoch | None = None
-    html: bool = False  # text blocks also have `html`, as many of the newest as fit; for the others ask chat.render
-    notices: bool = False  # with messages of role `notice`: resets, compactions, runs that failed or were stopped
+    html: bool = False  # text blocks also have `html`, as many of the newest as fit; use chat.render for the others
+    notices: bool = False  # include messages of role `notice`: resets, compactions, failed and stopped runs
 
     @property
     def room(self) -> int:
         return min(self.max_bytes or MAX_REPLY_BYTES, MAX_REPLY_BYTES)
 
 
-class Queued(TypedDict):
-    runId: str
-    text: str
-    truncated: NotRequired[bool]
-    acceptedAt: int
-    sender: str
-    attachments: NotRequired[list[dict[str, Any]]]
-    operation: NotRequired[Literal["compact"]]  # no message waits, but a summary
-
-
-class ActiveRun(TypedDict):
-    """The run that has the session's turn, and the answer it is writing: `text` holds everything up to `seq`."""
-
-    runId: str
-    status: Literal["running", "waiting"]
-    waitingFor: str | None
-    seq: int
-    cursor: int
-    messageId: str | None
-    text: str
-    thinking: str
-    startedAt: int | None
-    operation: NotRequired[Literal["compact"]]  # it is summarising the conversation just now
-
-
 class HistoryAnswer(Missed):
-    """`cursor` was the head of the session's events before the messages were read: events after it may be news.
+    """`cursor` was the last event before the messages were read: events after it may be new.
 
-    The newest page has a `deltaCursor`. Given back as `cursor` it is answered with `kind`: `delta` has every message since, each
-    as `session.message` tells it, and `reset` means that the page has to be read again.
+    The newest page has a `deltaCursor`. If it is sent back as `cursor`, the response has a `kind`: `delta` has every message since,
+    in the form of `session.message`, and `reset` means that the page must be reloaded.
     """
 
     sessionKey: str
@@ -102,7 +77,7 @@ class HistoryAnswer(Missed):
     verboseLevel: NotRequired[str]
     kind: NotRequired[Literal["delta", "reset"]]
     deltaCursor: NotRequired[str]
-    inFlightRun: NotRequired[InFlightRun]  # the same as activeRun, in the form of OpenClaw's clients; so is the next one
+    inFlightRun: NotRequired[InFlightRun]  # this and the next: activeRun and queued in the form of OpenClaw's clients
     pendingInputs: NotRequired[PendingInputs]
     inputReceipts: NotRequired[list[Receipt]]
     sessionInfo: NotRequired[SessionRow | None]
@@ -110,13 +85,13 @@ class HistoryAnswer(Missed):
 
 @method("chat.history", scope=Scope.READ)
 async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
-    """The newest messages of a session, oldest first, with what is queued and what is being written now.
+    """Return a session's newest messages, oldest first, with queued messages and the answer being written.
 
-    A reply holds at most 768 KiB; `nextCursor` is then the `before` of the next older page, `newerCursor` the `after` of the next
-    newer one. With a number as `cursor` it answers like sessions.history. A session that does not exist yet is empty.
+    A response has at most 768 KiB; `nextCursor` is then the `before` of the next older page, `newerCursor` the `after` of the next
+    newer one. With a numeric `cursor` the response is like that of sessions.history. A session that does not exist yet is empty.
     """
-    if sum(place is not None for place in (params.before, params.after, params.around, params.cursor)) > 1:
-        raise InvalidRequest("give at most one of before, after, around and cursor")
+    if sum(position is not None for position in (params.before, params.after, params.around, params.cursor)) > 1:
+        raise InvalidRequest("set at most one of before, after, around and cursor")
     session = await db.read(find_session_or_none, call.user, params.address)
     if session:
         answer = HistoryAnswer(sessionKey=session.key_for(call.user.pk), sessionId=str(session.generation_id))
@@ -138,8 +113,8 @@ async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
     answer["approvals"] = await list_open_approvals(call.user, session)
     if session is None:
         return {**answer, "messages": [], "cursor": 0, "nextCursor": None, "queued": [], "activeRun": None}
-    wanted = partial(read_history, session, limit=params.limit, notices=params.notices, room=params.room)
-    page = await db.read(wanted, before=params.before, after=params.after, around=params.around)
+    query = partial(read_history, session, limit=params.limit, notices=params.notices, room=params.room)
+    page = await db.read(query, before=params.before, after=params.after, around=params.around)
     await db.read(add_approvals, session, page.messages)
     await db.read(add_enable_offers, session, page.messages)
     shown = [shorten_message(message, params.max_chars) for message in page.messages] if params.max_chars else page.messages
@@ -153,7 +128,7 @@ async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
     answer["activeRun"] = cast("ActiveRun", {**page.active, "cursor": page.cursor}) if page.active else None
     if page.active:
         answer["inFlightRun"] = openclaw.to_in_flight_run(page.active)
-    if all(place is None for place in (params.before, params.after, params.around)):
+    if all(position is None for position in (params.before, params.after, params.around)):
         answer["deltaCursor"] = str(HistoryPosition.of(epoch, session, page))
     if session.thinking_level:
         answer["thinkingLevel"] = session.thinking_level
@@ -163,30 +138,35 @@ async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
 
 
 async def _read_delta(call: Call, session: Session | None, cursor: str, epoch: str, room: int) -> HistoryAnswer:
-    """Every message since, or the word that the newest page has to be read again: never a part of them."""
+    """Return all messages since the cursor, or `reset` if the newest page must be reloaded; never only some of them."""
     end = HistoryPosition.read(cursor)
     page = await db.read(read_history_since, session, end, epoch, room) if session and end else None
     if session is None or page is None:
         return cast("HistoryAnswer", {"kind": "reset"})
     await db.read(add_approvals, session, page.messages)
     info = await build_session_info(call, session, page)
-    told = [openclaw.to_session_message(message, info) for message in page.messages]
-    delta = {"kind": "delta", "messages": told, "deltaCursor": str(HistoryPosition.of(epoch, session, page)), "sessionInfo": info}
+    messages = [openclaw.to_session_message(message, info) for message in page.messages]
+    delta = {
+        "kind": "delta",
+        "messages": messages,
+        "deltaCursor": str(HistoryPosition.of(epoch, session, page)),
+        "sessionInfo": info,
+    }
     if page.active:
         delta["inFlightRun"] = openclaw.to_in_flight_run(page.active)
     return cast("HistoryAnswer", {**delta, "pendingInputs": openclaw.to_pending_inputs(page.queued)})
 
 
 async def build_session_info(call: Call, session: Session, page: HistoryPage) -> SessionRow:
-    """The session as sessions.describe tells it, and whether it is at work."""
+    """Return the session as in sessions.describe, with its active run."""
     active = [page.active["runId"]] if page.active else []
     return {**await db.read(to_row, call.user, session), "hasActiveRun": bool(active), "activeRunIds": active}
 
 
-def shorten_message(message: dict[str, Any], most: int) -> dict[str, Any]:
-    """The message with its long texts cut."""
+def shorten_message(message: dict[str, Any], max_chars: int) -> dict[str, Any]:
+    """Shorten the message's long texts."""
     content = [
-        {**block, "text": block["text"][:most], "truncated": True} if len(block.get("text") or "") > most else block
+        {**block, "text": block["text"][:max_chars], "truncated": True} if len(block.get("text") or "") > max_chars else block
         for block in message["content"]
     ]
     return {**message, "content": content}

@@ -1,4 +1,4 @@
-"""Markdown as safe HTML, for pages. Derived from the text each time; it is in no event and no row."""
+"""Render Markdown to safe HTML for pages. It is rendered on each request and not stored."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,41 +10,42 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.protocol import limits
+from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra.errors import InvalidRequest
 from clawsite.infra.markdown.render import render_markdown
 
 MAX_BLOCKS = 64
 MAX_CHARACTERS = 256 << 10
-# Threads of their own: the readers of the database must not wait behind somebody's long text.
+# Separate threads, so that database reads don't wait for the rendering of a long text.
 _renderers = ThreadPoolExecutor(2, thread_name_prefix="render")
 
 Block = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 
 
 class RenderParams(Params):
-    """At most 64 blocks, and 256 KiB of text in all."""
+    """At most 64 blocks and 262,144 characters in total."""
 
     blocks: list[Block] = Field(max_length=MAX_BLOCKS)
 
 
 class RenderAnswer(TypedDict):
-    """One piece of HTML for each block."""
+    """The HTML of each block."""
 
     html: list[str]
 
 
 @method("chat.render", scope=Scope.READ)
 async def chat_render(call: Call, params: RenderParams) -> RenderAnswer:
-    """Render Markdown to HTML that is safe to put into a page: only text, lists, tables, code and links to the web."""
+    """Render Markdown to HTML that is safe to embed in a page: only text, lists, tables, code and web links."""
     if sum(map(len, params.blocks)) > MAX_CHARACTERS:
-        raise InvalidRequest(f"the blocks have more than {MAX_CHARACTERS} characters in all; ask for fewer at once")
+        raise InvalidRequest(f"the blocks exceed {MAX_CHARACTERS} characters in total; request fewer at once")
     return RenderAnswer(html=await _render_blocks(params.blocks))
 
 
 async def render_messages(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages, text blocks of people and agents with their `html`: the newest, as far as the reply has room for it.
+    """Add `html` to the text blocks of users and agents, newest first, as far as the response has room.
 
     Of the notices only summaries have such text.
     """
@@ -61,8 +62,8 @@ def _add_html(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     room = limits.MAX_REPLY_BYTES - len(orjson.dumps(messages))
     shown: list[dict[str, Any]] = []
     for message in reversed(messages):
-        has_words = message.get("role") in ("user", "assistant") or message.get("notice") == "compaction"
-        if room > 0 and has_words:
+        has_text = message.get("role") in ("user", "assistant") or message.get("notice") == "compaction"
+        if room > 0 and has_text:
             content = []
             for block in message["content"]:
                 if block.get("type") == "text" and room > 0:

@@ -1,4 +1,4 @@
-"""One session under OpenClaw's newer names: look at it, read it, send to it, stop it. The work is done as by `chat.*`."""
+"""OpenClaw's newer names for the methods of one session: describe, get, send and abort. They work like `chat.*`."""
 
 from typing import Literal, cast
 from uuid import uuid4
@@ -7,15 +7,15 @@ from pydantic import AliasChoices, Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
-from clawsite.gateway.methods.agent import AttachmentParams
 from clawsite.gateway.methods.chat.history import HistoryParams, chat_history
 from clawsite.gateway.methods.chat.send import SendAnswer, SendParams, abort_runs, chat_send
 from clawsite.gateway.methods.sessions.lifecycle import to_answer
+from clawsite.gateway.protocol.params import AttachmentParams, Id, IdempotencyKey, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.protocol.session_events import Message
 from clawsite.gateway.protocol.sessions import SessionRow
-from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Params, method
-from clawsite.gateway.server.session_address import ByKey, Id, IdempotencyKey, Key, find_session
+from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, method
+from clawsite.gateway.server.session_address import ByKey, find_session
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import SessionAddress, find_session_or_none
@@ -24,7 +24,7 @@ from sessions_app.sessions.attachments import MAX_PER_MESSAGE
 
 
 class DescribeParams(ByKey):
-    include_derived_titles: bool = True  # they always are
+    include_derived_titles: bool = True  # ignored: always included
     include_last_message: bool = False
 
 
@@ -34,7 +34,7 @@ class DescribeAnswer(TypedDict):
 
 @method("sessions.describe", scope=Scope.READ)
 async def describe(call: Call, params: DescribeParams) -> DescribeAnswer:
-    """A session as sessions.list shows it; null where there is none."""
+    """Return a session as in sessions.list; null if it does not exist."""
     session = await db.read(find_session_or_none, call.user, params.address)
     if session is None:
         return DescribeAnswer(session=None)
@@ -57,9 +57,9 @@ class GetAnswer(TypedDict):
 
 @method("sessions.get", scope=Scope.READ)
 async def get(call: Call, params: GetParams) -> GetAnswer:
-    """The newest messages of a session, oldest first; chat.history says more. A session that does not exist is empty."""
-    where = {"sessionKey": params.key, "sessionId": params.session_id, "agentId": params.agent_id}
-    page = await chat_history(call, HistoryParams.model_validate({**where, "limit": params.limit}))
+    """Return a session's newest messages, oldest first; chat.history returns more. A session that does not exist is empty."""
+    address = {"sessionKey": params.key, "sessionId": params.session_id, "agentId": params.agent_id}
+    page = await chat_history(call, HistoryParams.model_validate({**address, "limit": params.limit}))
     return GetAnswer(messages=cast("list[Message]", page["messages"]))
 
 
@@ -79,23 +79,23 @@ def _order_key(params: dict[str, object]) -> str:
 
 @method("sessions.send", scope=Scope.WRITE, limited=LimitedTokenRule.CARRIED, order=_order_key)
 async def send(call: Call, params: SendToParams) -> SendAnswer | AnswerWithFollowUp[SendAnswer]:
-    """Send a message to a session that exists, as chat.send does."""
+    """Send a message to an existing session, like chat.send."""
     session = await find_session(call, params.address)
-    wishes = {"message": params.message, "thinking": params.thinking, "timeout_ms": params.timeout_ms}
+    options = {"message": params.message, "thinking": params.thinking, "timeout_ms": params.timeout_ms}
     key = params.idempotency_key or uuid4().hex
-    told = SendParams(session_id=str(session.id), idempotency_key=key, attachments=params.attachments, **wishes)  # type: ignore[arg-type]
-    answer: SendAnswer | AnswerWithFollowUp[SendAnswer] = await chat_send(call, told)
+    send_params = SendParams(session_id=str(session.id), idempotency_key=key, attachments=params.attachments, **options)  # type: ignore[arg-type]
+    answer: SendAnswer | AnswerWithFollowUp[SendAnswer] = await chat_send(call, send_params)
     return answer
 
 
 class AbortParams(Params):
-    """A session, a run, or both. What waits in its queue is stopped too, unless a run is named."""
+    """A session, a run, or both. Without `runId`, queued messages are also stopped."""
 
     key: Key | None = None
     session_id: Id | None = None
     agent_id: Id | None = None
     run_id: IdempotencyKey | None = None
-    clear_queued: Literal[True] | None = None  # it always is
+    clear_queued: Literal[True] | None = None  # ignored: always the case
 
 
 class AbortAnswer(TypedDict):
@@ -107,14 +107,14 @@ class AbortAnswer(TypedDict):
 
 @method("sessions.abort", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def abort_session(call: Call, params: AbortParams) -> AbortAnswer:
-    """Stop the runs of a session, or one run, as chat.abort does."""
+    """Stop the runs of a session, or one run, like chat.abort."""
     if params.key or params.session_id:
         address = ByKey(key=params.key, session_id=params.session_id, agent_id=params.agent_id).address
     elif params.run_id:
         state = await db.read(selectors.read_run_state, call.user, params.run_id)
         address = SessionAddress(session_id=state.session_id)
     else:
-        raise InvalidRequest("name the session with key, or the run with runId")
+        raise InvalidRequest("set key for a session, or runId for a run")
     stopped = await abort_runs(call, address, params.run_id, "rpc")
     runs = stopped["runIds"]
     status: Literal["aborted", "no-active-run"] = "aborted" if stopped["aborted"] else "no-active-run"

@@ -1,4 +1,4 @@
-"""The commands people write instead of a message. Each calls the method a program would call, and puts the outcome into words."""
+"""Slash commands in messages. Each calls the method that a program would call, and describes the result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.sessions import create as session_making
 from clawsite.gateway.methods.sessions import lifecycle as session_methods
 from clawsite.gateway.protocol.event_frames import SessionName, to_chat_outgoing
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, Key
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import clock, db
 from clawsite.infra.errors import InvalidRequest, NotFound
 from clawsite.routing.directives import (
@@ -49,7 +49,7 @@ class Argument(TypedDict):
 
 
 class CommandRow(TypedDict):
-    """`args` says what may follow: `description` is how it is written, `choices` the words it may be, where they are few."""
+    """A command. `args` describes its argument: `description` is its syntax, `choices` the possible values if there are few."""
 
     name: str
     textAliases: list[str]
@@ -77,18 +77,18 @@ class CommandsAnswer(TypedDict):
 
 @method("commands.list", scope=Scope.READ)
 async def commands_list(call: Call, params: ListParams) -> CommandsAnswer:
-    """The commands that chat.send carries out when a message begins with a slash."""
+    """List the commands that chat.send runs when a message starts with a slash."""
     return list_command_rows(call) if params.scope != "native" else CommandsAnswer(commands=[])
 
 
 def list_command_rows(call: Call) -> CommandsAnswer:
-    """In the caller's language."""
+    """Return the commands in the caller's language."""
     with translation.override(_language(call)):
         return CommandsAnswer(commands=[_row(command) for command in COMMANDS])
 
 
 def _language(call: Call) -> str | None:
-    """The one its user has chosen, else that of the page the command was written on; None for ours."""
+    """Return the user's chosen language, else that of the client; None for the server default."""
     try:
         return translation.get_supported_language_variant((call.user.language or call.connection.locale).lower())
     except LookupError:
@@ -108,7 +108,7 @@ def _row(command: SlashCommand) -> CommandRow:
         name, required = command.args.strip("[]<>"), command.args.startswith("<")
         argument = Argument(name=name, description=command.args, type="string", required=required)
         if command.choices:
-            argument["choices"] = [Choice(value=word, label=word) for word in command.choices]
+            argument["choices"] = [Choice(value=choice, label=choice) for choice in command.choices]
         row["args"] = [argument]
     return row
 
@@ -116,19 +116,19 @@ def _row(command: SlashCommand) -> CommandRow:
 @dataclass(frozen=True, slots=True)
 class SlashCommandResult:
     notice: str
-    session_key: str  # the conversation to show now
+    session_key: str  # the session to show now
 
 
 async def run_slash_command(
-    call: Call, asked: CommandInvocation, address: SessionAddress, idempotency_key: str
+    call: Call, invocation: CommandInvocation, address: SessionAddress, idempotency_key: str
 ) -> SlashCommandResult:
-    """Carry out a command in the session it was written in, and answer in the language of who wrote it."""
+    """Run a command in its session and respond in the user's language."""
     with translation.override(_language(call)):
-        return await _run_slash_command(call, asked, address, idempotency_key)
+        return await _run_slash_command(call, invocation, address, idempotency_key)
 
 
 async def show_notice(call: Call, address: SessionAddress, run_id: str, notice: str) -> None:
-    """OpenClaw's clients show a command's words as an answer, and wait for it. It is told to nobody else, and kept nowhere."""
+    """Send a command's output as an answer, which OpenClaw's clients wait for. Only this connection gets it; it is not stored."""
     message = {"role": "assistant", "content": [{"type": "text", "text": notice}], "timestamp": clock.now_ms()}
     payload = {"runId": run_id, "seq": 0, "state": "final", "stopReason": "command", "message": message}
     session = await db.read(find_session_or_none, call.user, address)
@@ -137,52 +137,56 @@ async def show_notice(call: Call, address: SessionAddress, run_id: str, notice: 
 
 
 async def _run_slash_command(
-    call: Call, asked: CommandInvocation, address: SessionAddress, idempotency_key: str
+    call: Call, invocation: CommandInvocation, address: SessionAddress, idempotency_key: str
 ) -> SlashCommandResult:
     session = await db.read(find_session_or_none, call.user, address)
     key = session.key_for(call.user.pk) if session else address.own_key()
-    match asked.name:
+    match invocation.name:
         case "help":
             return SlashCommandResult(_render_help(), key)
         case "status":
             return SlashCommandResult(await _render_status(session, key), key)
         case "new":
-            return await _create_session(call, asked.words, session.agent if session else parse_key(key).agent, idempotency_key)
+            return await _create_session(
+                call, invocation.words, session.agent if session else parse_key(key).agent, idempotency_key
+            )
         case "reset":
-            return await _reset_session(call, asked.words, session, key)
+            return await _reset_session(call, invocation.words, session, key)
         case "name":
-            if not asked.words:
+            if not invocation.words:
                 raise InvalidRequest(_("/name must be followed by a title."))
-            title = " ".join(asked.words.split())[:200]
+            title = " ".join(invocation.words.split())[:200]
             await _patch_session(call, session, address, title=title)
             return SlashCommandResult(_("This chat is now named “%(title)s”.") % {"title": title}, key)
         case "model":
-            return SlashCommandResult(await _change_model(call, asked.words, session, address, key), key)
+            return SlashCommandResult(await _change_model(call, invocation.words, session, address, key), key)
         case "compact":
             if session is None:
                 return SlashCommandResult(_("There is nothing to summarize yet."), key)
-            await db.write(request_compaction, call.user, session, run_id=idempotency_key, words=asked.words, key=str(session.id))
+            await db.write(
+                request_compaction, call.user, session, run_id=idempotency_key, words=invocation.words, key=str(session.id)
+            )
             return SlashCommandResult(_("Summarizing earlier messages. They stay visible here."), key)
         case "think":
-            return SlashCommandResult(await _change_thinking(call, asked.words, session, address), key)
-    raise InvalidRequest(f"/{asked.name} cannot be carried out here")
+            return SlashCommandResult(await _change_thinking(call, invocation.words, session, address), key)
+    raise InvalidRequest(f"/{invocation.name} is not available here")
 
 
 async def _patch_session(call: Call, session: Session | None, address: SessionAddress, **changes: str | None) -> None:
     limited_tokens.check_limited_token(call.user, LimitedTokenRule.REFUSED, "this command")
-    where = {"session_id": str(session.id)} if session else {"key": address.own_key()}
-    await session_methods.patch(call, session_methods.PatchParams.model_validate({**where, **changes}))
+    target = {"session_id": str(session.id)} if session else {"key": address.own_key()}
+    await session_methods.patch(call, session_methods.PatchParams.model_validate({**target, **changes}))
 
 
 async def _create_session(call: Call, title: str, agent: str, idempotency_key: str) -> SlashCommandResult:
-    # With the message's own key, so that a message sent twice makes one conversation.
-    wanted = {"agentId": agent, "displayName": " ".join(title.split())[:200], "idempotencyKey": idempotency_key}
-    made = await session_making.create(call, session_making.CreateParams.model_validate(wanted))
-    return SlashCommandResult(_("This is a new chat."), made["key"])
+    # With the message's idempotency key, so that a message sent twice creates one session.
+    options = {"agentId": agent, "displayName": " ".join(title.split())[:200], "idempotencyKey": idempotency_key}
+    session = await session_making.create(call, session_making.CreateParams.model_validate(options))
+    return SlashCommandResult(_("This is a new chat."), session["key"])
 
 
-async def _reset_session(call: Call, words: str, session: Session | None, key: str) -> SlashCommandResult:
-    if words:
+async def _reset_session(call: Call, text: str, session: Session | None, key: str) -> SlashCommandResult:
+    if text:
         raise InvalidRequest(_("/reset takes no text; to send it as a message, start with a space."))
     if session is None or not session.entry_count:
         return SlashCommandResult(_("This chat is already empty."), key)
@@ -190,27 +194,27 @@ async def _reset_session(call: Call, words: str, session: Session | None, key: s
     return SlashCommandResult(_("This chat was reset; the agent no longer remembers earlier messages."), key)
 
 
-async def _change_model(call: Call, word: str, session: Session | None, address: SessionAddress, key: str) -> str:
-    if not word:
+async def _change_model(call: Call, name: str, session: Session | None, address: SessionAddress, key: str) -> str:
+    if not name:
         now = await db.read(_model_in_use, session, key)
         return _("This chat uses %(model)s. To change it, use /model with a model name.") % {"model": now}
-    if word.lower() == DEFAULT:
+    if name.lower() == DEFAULT:
         await _patch_session(call, session, address, model=None)
         now = await db.read(_model_in_use, await db.read(find_session_or_none, call.user, address), key)
         return _("This chat now uses the agent’s default model again: %(model)s.") % {"model": now}
-    model = await db.read(choose_model, word)
+    model = await db.read(choose_model, name)
     await _patch_session(call, session, address, model=model)
     return _("This chat now uses %(model)s.") % {"model": model}
 
 
-async def _change_thinking(call: Call, word: str, session: Session | None, address: SessionAddress) -> str:
-    if not word:
+async def _change_thinking(call: Call, value: str, session: Session | None, address: SessionAddress) -> str:
+    if not value:
         now = (session.thinking_level if session else "") or DEFAULT
         return _("The thinking level is %(level)s. Choose one of: %(levels)s.") % {
             "level": now,
             "levels": ", ".join((*THINKING_LEVEL_CHOICES, DEFAULT)),
         }
-    level = None if word.lower() == DEFAULT else parse_thinking_level(word)
+    level = None if value.lower() == DEFAULT else parse_thinking_level(value)
     await _patch_session(call, session, address, thinking_level=level)
     return _("The thinking level is now %(level)s.") % {"level": level or DEFAULT}
 
@@ -231,7 +235,7 @@ async def _render_status(session: Session | None, key: str) -> str:
     lines = [(_("Session key"), f"`{key}`"), (_("Model"), await db.read(_model_in_use, session, key))]
     if session is not None:
         active, queued = await db.read(_count_unfinished, session)
-        waits = ngettext("%d message queued", "%d messages queued", queued) % queued
+        queued_text = ngettext("%d message queued", "%d messages queued", queued) % queued
         state = _("busy") if active else _("idle")
         lines += [
             (_("Thinking"), session.thinking_level or DEFAULT),
@@ -240,13 +244,13 @@ async def _render_status(session: Session | None, key: str) -> str:
                 _("%(input)d input, %(output)d output") % {"input": session.input_tokens, "output": session.output_tokens},
             ),
             (_("Cost"), f"${session.cost_microusd / 1e6:.4f}"),
-            (_("Status"), f"{state}; {waits}"),
+            (_("Status"), f"{state}; {queued_text}"),
         ]
     return "\n".join(f"- **{name}**: {value}" for name, value in lines)
 
 
 def _count_unfinished(session: Session) -> tuple[int, int]:
-    """(being worked on or parked, waiting for their turn)"""
+    """Return the counts of (running or parked runs, queued runs)."""
     statuses = list(Run.objects.filter(session=session, status__in=Run.UNFINISHED).values_list("status", flat=True))
     queued = statuses.count(Run.Status.ACCEPTED)
     return len(statuses) - queued, queued

@@ -1,4 +1,4 @@
-"""What a chat client needs when it opens a session, in one answer: its history, its facts, and what can be chosen in it."""
+"""Everything a chat client needs to open a session in one response: history, session details, commands and models."""
 
 from typing import Any, NotRequired, cast
 
@@ -12,14 +12,14 @@ from clawsite.gateway.methods.chat.slash_commands import CommandRow, list_comman
 from clawsite.gateway.methods.defaults import get_session_default_model
 from clawsite.gateway.methods.models import Model, list_wire_models
 from clawsite.gateway.protocol import openclaw
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, Key
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import db
 
 
 class MetadataParams(Params):
-    """The same for every session and agent."""
+    """The result is the same for every session and agent."""
 
     agent_id: Id | None = None
     session_key: Key | None = None
@@ -32,7 +32,7 @@ class Metadata(TypedDict):
 
 @method("chat.metadata", scope=Scope.READ)
 async def metadata(call: Call, params: MetadataParams) -> Metadata:
-    """The commands and the usable models, as commands.list and models.list tell them."""
+    """Return the commands and the available models, as in commands.list and models.list."""
     return await _read_metadata(call)
 
 
@@ -42,7 +42,7 @@ async def _read_metadata(call: Call) -> Metadata:
 
 
 class StartupParams(Params):
-    """All of them as for chat.history; `cursor` is a `deltaCursor`."""
+    """As for chat.history; `cursor` is a `deltaCursor`."""
 
     session_key: Key
     agent_id: Id | None = None
@@ -53,9 +53,9 @@ class StartupParams(Params):
 
 
 class StartupAnswer(HistoryAnswer):
-    """Like chat.history, and beside it the session as sessions.describe tells it, null before its first message.
+    """Like chat.history, with the session as in sessions.describe, null before its first message.
 
-    With `cursor` only what was said since. A `reset` has nothing else: ask again without it.
+    With `cursor` only the messages since. A `reset` has nothing else: request again without the cursor.
     """
 
     defaults: NotRequired[dict[str, Any]]
@@ -66,17 +66,17 @@ class StartupAnswer(HistoryAnswer):
 
 @method("chat.startup", scope=Scope.READ)
 async def startup(call: Call, params: StartupParams) -> StartupAnswer:
-    """The newest messages of a session with everything else that a chat shows when it is opened."""
-    where = {"session_key": params.session_key, "agent_id": params.agent_id}
-    wishes = params.model_dump(include={"limit", "max_chars", "max_bytes", "cursor"})
-    page = await chat_history(call, HistoryParams(**where, **wishes))  # type: ignore[arg-type]
+    """Return a session's newest messages with everything else that a chat shows when it is opened."""
+    address = {"session_key": params.session_key, "agent_id": params.agent_id}
+    options = params.model_dump(include={"limit", "max_chars", "max_bytes", "cursor"})
+    page = await chat_history(call, HistoryParams(**address, **options))  # type: ignore[arg-type]
     if page.get("kind") == "reset":
         return cast("StartupAnswer", page)
-    beside = {"agentsList": await db.read(list_agent_rows), "metadata": await _read_metadata(call)}
+    extras = {"agentsList": await db.read(list_agent_rows), "metadata": await _read_metadata(call)}
     if page.get("kind") == "delta":
-        return cast("StartupAnswer", {**page, **beside})
-    told = await describe(call, DescribeParams(key=params.session_key, agent_id=params.agent_id))
-    info = told["session"]
+        return cast("StartupAnswer", {**page, **extras})
+    described = await describe(call, DescribeParams(key=params.session_key, agent_id=params.agent_id))
+    info = described["session"]
     if info is not None:
         active = page.get("activeRun")
         info["hasActiveRun"], info["activeRunIds"] = active is not None, [active["runId"]] if active else []
@@ -85,7 +85,7 @@ async def startup(call: Call, params: StartupParams) -> StartupAnswer:
         "StartupAnswer",
         {
             **page,
-            **beside,
+            **extras,
             "messages": [openclaw.add_identity(dict(message)) for message in page["messages"]],
             "pendingInputs": openclaw.to_pending_inputs(page["queued"]),
             "hasMore": page.get("nextCursor") is not None,

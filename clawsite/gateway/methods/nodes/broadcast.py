@@ -1,4 +1,4 @@
-"""Telling one's nodes something, all at once. They are not asked, and nobody waits for them."""
+"""Broadcast an event to one's connected nodes. No response is expected."""
 
 from typing import Annotated, Any, Literal
 
@@ -15,9 +15,9 @@ from clawsite.gateway.methods.nodes.shapes import NodeId, find_own_node, list_ow
 from clawsite.gateway.models import Device
 from clawsite.gateway.nodes import results
 from clawsite.gateway.protocol.device_events import NodeBroadcast
+from clawsite.gateway.protocol.params import IdempotencyKey, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import IdempotencyKey
+from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import bus, clock, db
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
@@ -25,7 +25,7 @@ from clawsite.infra.errors import InvalidRequest
 
 
 class BroadcastParams(Params):
-    """`nodeIds` are some of your nodes instead of all. Nothing is stored: the same `idempotencyKey` again is told again."""
+    """`nodeIds` limits it to some of your nodes. Nothing is stored: a repeated `idempotencyKey` is sent again."""
 
     event: Annotated[str, Field(min_length=1, max_length=200)]
     payload: Any = None
@@ -35,7 +35,7 @@ class BroadcastParams(Params):
 
 
 class BroadcastAnswer(TypedDict):
-    """`nodeIds` are those that are connected and were told."""
+    """`nodeIds` are the connected nodes that it was sent to."""
 
     ok: Literal[True]
     nodeIds: list[str]
@@ -43,20 +43,20 @@ class BroadcastAnswer(TypedDict):
 
 @method("node.broadcast", scope=Scope.WRITE, limited=LimitedTokenRule.REFUSED)
 async def broadcast(call: Call, params: BroadcastParams) -> BroadcastAnswer:
-    """Tell your nodes that are connected, wherever they are. It is not kept for the others, and no node answers."""
+    """Send an event to your connected nodes. It is not stored for the others, and no response is expected."""
     text = results.to_json_text(params.payload, params.payload_json)
     if len(text.encode()) > MAX_EVENT_BYTES:
-        raise InvalidRequest(f"the payload is too large; {MAX_EVENT_BYTES} bytes are possible here")
+        raise InvalidRequest(f"the payload exceeds {MAX_EVENT_BYTES} bytes")
     nodes = await db.read(_find_nodes, call.user, params.node_ids)
-    there = [node for node in nodes if call.runtime.presence.online_since(node_key(node.pk)) is not None]
-    told = NodeBroadcast(event=params.event, ts=clock.now_ms())
+    connected = [node for node in nodes if call.runtime.presence.online_since(node_key(node.pk)) is not None]
+    broadcast_event = NodeBroadcast(event=params.event, ts=clock.now_ms())
     if text:
-        told["payloadJSON"] = text
+        broadcast_event["payloadJSON"] = text
     if params.idempotency_key:
-        told["idempotencyKey"] = params.idempotency_key
-    if there:
-        await db.write(_publish, call.user, there, told)
-    return BroadcastAnswer(ok=True, nodeIds=[node.fingerprint for node in there])
+        broadcast_event["idempotencyKey"] = params.idempotency_key
+    if connected:
+        await db.write(_publish, call.user, connected, broadcast_event)
+    return BroadcastAnswer(ok=True, nodeIds=[node.fingerprint for node in connected])
 
 
 def _find_nodes(user: User, node_ids: list[str] | None) -> list[Device]:
@@ -66,10 +66,14 @@ def _find_nodes(user: User, node_ids: list[str] | None) -> list[Device]:
 
 
 @transaction.atomic
-def _publish(user: User, nodes: list[Device], told: NodeBroadcast) -> None:
+def _publish(user: User, nodes: list[Device], broadcast_event: NodeBroadcast) -> None:
     for node in nodes:
         audit_log.record(
-            "node.told", actor=acting.actor_for_user(user), subject=audit_subject(node), owner=node.owner_id, event=told["event"]
+            "node.told",
+            actor=acting.actor_for_user(user),
+            subject=audit_subject(node),
+            owner=node.owner_id,
+            event=broadcast_event["event"],
         )
-    message = {"k": "node-broadcast", "devices": [node.pk for node in nodes], "event": {**told}}
+    message = {"k": "node-broadcast", "devices": [node.pk for node in nodes], "event": {**broadcast_event}}
     transaction.on_commit(lambda: bus.publish(message))

@@ -1,4 +1,4 @@
-"""Nodes over the socket: which there are, asking one to do something, and what nodes answer and report."""
+"""Methods for nodes: list them, invoke a command, and receive results and events from nodes."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
@@ -17,15 +17,15 @@ from clawsite.gateway.nodes.invocations import NOT_CONNECTED, UNAVAILABLE, Invoc
 from clawsite.gateway.nodes.results import NodeResult
 from clawsite.gateway.protocol.device_events import NodeEvent
 from clawsite.gateway.protocol.frames import Command
+from clawsite.gateway.protocol.params import IdempotencyKey, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Nothing, Params, method
-from clawsite.gateway.server.session_address import IdempotencyKey
+from clawsite.gateway.server.registry import Call, Nothing, method
 from clawsite.infra import bus, clock, db
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.errors import InvalidRequest, Unavailable
 
 MAX_PARAMS_BYTES = 1 << 20  # bytes of JSON
-MAX_EVENT_BYTES = 64 << 10  # what the bus carries
+MAX_EVENT_BYTES = 64 << 10  # what the bus can carry
 
 
 class NodeList(TypedDict):
@@ -35,14 +35,14 @@ class NodeList(TypedDict):
 
 @method("node.list", scope=Scope.READ)
 async def list_nodes(call: Call, params: Nothing) -> NodeList:
-    """Your nodes. Those of others are in node.pair.list, for who may manage them."""
+    """List your nodes. node.pair.list also has those of others, for users who may manage them."""
     nodes = await db.read(list_own_nodes, call.user)
     return NodeList(ts=clock.now_ms(), nodes=[_to_wire(call, node) for node in nodes])
 
 
 @method("node.describe", scope=Scope.READ)
 async def describe(call: Call, params: ByNode) -> NodeFacts:
-    """One of them."""
+    """Return one of your nodes."""
     return _to_wire(call, await db.read(find_own_node, call.user, params.node_id, params.owner))
 
 
@@ -53,7 +53,7 @@ def _to_wire(call: Call, node: Device) -> NodeFacts:
 class InvokeParams(ByNode):
     refused: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("sessionKey", "turnSourceAccountId", "turnSourceChannel", "turnSourceThreadId", "turnSourceTo"),
-        "a command is run for who asks for it, in no session",
+        "a command is run for the caller and belongs to no session",
     )
 
     command: Command
@@ -63,8 +63,7 @@ class InvokeParams(ByNode):
 
 
 class InvokeAnswer(NodeResult):
-    """`payloadJSON` is the node's answer as it sent it, `payload` the same read as JSON. One too long to be told twice is told as
-    `payload` only, with null beside it."""
+    """`payloadJSON` is the node's result as sent, `payload` the same as parsed JSON. If both don't fit, `payloadJSON` is null."""
 
     ok: Literal[True]
     nodeId: str
@@ -73,37 +72,37 @@ class InvokeAnswer(NodeResult):
 
 @method("node.invoke", scope=Scope.WRITE, limited=LimitedTokenRule.REFUSED)
 async def invoke(call: Call, params: InvokeParams) -> InvokeAnswer:
-    """Ask a node to do something that it declares and somebody has allowed. Answered when the node has answered.
+    """Invoke a command that a node declares and that is allowed. The response is sent when the node has responded.
 
-    It is sent at most once, whatever happens: the same `idempotencyKey` again gets the outcome of the first. A failure is
+    The command is sent at most once: a repeated `idempotencyKey` returns the result of the first request. A failure is
     UNAVAILABLE with `details.nodeError {code, message}`: NOT_CONNECTED (nothing was stored), TIMEOUT, UNAVAILABLE,
-    RESULT_TOO_LARGE, or a code of the node's own.
+    RESULT_TOO_LARGE, or a code from the node.
     """
     text = None if params.params is None else orjson.dumps(params.params).decode()
     if text is not None and len(text.encode()) > MAX_PARAMS_BYTES:
-        raise InvalidRequest(f"the params of an invocation can have {MAX_PARAMS_BYTES} bytes")
-    asked = InvocationRequest(params.command, text, params.timeout_ms, params.idempotency_key)
-    node, invocation = await db.read(_find_invocation, call.user, params, asked)
+        raise InvalidRequest(f"params exceed {MAX_PARAMS_BYTES} bytes")
+    request = InvocationRequest(params.command, text, params.timeout_ms, params.idempotency_key)
+    node, invocation = await db.read(_find_invocation, call.user, params, request)
     if invocation is None:
         if call.runtime.presence.online_since(node_key(node.pk)) is None:
-            raise _node_error(NOT_CONNECTED, "the node is not connected; try again when it is", retryable=True)
-        invocation = await db.write(invocations.create_invocation, call.user, node, asked)
+            raise _node_error(NOT_CONNECTED, "the node is not connected; retry when it is", retryable=True)
+        invocation = await db.write(invocations.create_invocation, call.user, node, request)
     ended = await call.runtime.nodes.outcome(invocation)
     if ended.status != NodeInvocation.Status.DONE:
         raise _node_error(ended.error_code or UNAVAILABLE, ended.error_message)
     return InvokeAnswer(ok=True, nodeId=node.fingerprint, command=ended.command, **results.to_wire(ended.result_json))
 
 
-def _find_invocation(user: User, params: InvokeParams, asked: InvocationRequest) -> tuple[Device, NodeInvocation | None]:
+def _find_invocation(user: User, params: InvokeParams, request: InvocationRequest) -> tuple[Device, NodeInvocation | None]:
     node = find_own_node(user, params.node_id, params.owner)
-    before = invocations.find_invocation(user, node, asked)
-    if before is None:
+    existing = invocations.find_invocation(user, node, request)
+    if existing is None:
         invocations.check_command(node, params.command)
-    return node, before
+    return node, existing
 
 
 def _node_error(code: str, message: str, *, retryable: bool = False) -> Unavailable:
-    message = message or "the node reports a failure"
+    message = message or "the node reported a failure"
     return Unavailable(message, details={"nodeError": {"code": code, "message": message}}, retryable=retryable)
 
 
@@ -113,7 +112,7 @@ class NodeFailure(Params):
 
 
 class ResultParams(Params):
-    """`id` is that of the request. The answer stands in `payload`, or as text in `payloadJSON`."""
+    """`id` is that of the request. The result is in `payload`, or as text in `payloadJSON`."""
 
     id: Annotated[str, Field(min_length=1, max_length=64)]
     node_id: NodeId
@@ -124,7 +123,7 @@ class ResultParams(Params):
 
 
 class ResultAnswer(TypedDict):
-    """`ignored` says that nobody waits for it any more, or that it was answered before."""
+    """`ignored` is true if the invocation has expired or already has a result."""
 
     ok: Literal[True]
     ignored: NotRequired[bool]
@@ -132,17 +131,17 @@ class ResultAnswer(TypedDict):
 
 @method("node.invoke.result", scope=None, role="node")
 async def invoke_result(call: Call, params: ResultParams) -> ResultAnswer:
-    """What came of an invocation. One that does not fit into an answer is refused, and who asked is told so: RESULT_TOO_LARGE."""
+    """Send the result of an invocation. One that is too large for a response is rejected, and the caller gets RESULT_TOO_LARGE."""
     _check_own_node_id(call, params.node_id)
     text = results.to_json_text(params.payload, params.payload_json)
     error, fits = None, results.fits_reply(text)
     if not params.ok:
         failure = params.error or NodeFailure()
-        error = (failure.code or UNAVAILABLE, failure.message or "the node reports a failure")
+        error = (failure.code or UNAVAILABLE, failure.message or "the node reported a failure")
     if not fits:
         text, error = (
             "",
-            error or (results.RESULT_TOO_LARGE, f"the node has done what it was asked, but {results.TOO_LARGE_MESSAGE}"),
+            error or (results.RESULT_TOO_LARGE, f"the node ran the command, but {results.TOO_LARGE_MESSAGE}"),
         )
     ended = await db.write(
         invocations.end_invocation,
@@ -165,7 +164,7 @@ class EventParams(Params):
 
 
 class EventAnswer(TypedDict):
-    """`handled` says that it was passed on, whether or not somebody was there to hear it."""
+    """`handled` means that it was passed on, whether or not the owner was connected."""
 
     ok: Literal[True]
     event: str
@@ -174,15 +173,15 @@ class EventAnswer(TypedDict):
 
 @method("node.event", scope=None, role="node")
 async def node_event(call: Call, params: EventParams) -> EventAnswer:
-    """Report something. It is told to the owner's connections that are there, and not stored."""
+    """Report an event. It is sent to the owner's current connections and not stored."""
     text = results.to_json_text(params.payload, params.payload_json)
     if len(text.encode()) > MAX_EVENT_BYTES:
-        raise InvalidRequest(f"the payload is too large; {MAX_EVENT_BYTES} bytes are possible here")
-    told = NodeEvent(nodeId=call.connection.device_id, event=params.event, payload=results.parse_payload(text), ts=clock.now_ms())
-    bus.publish({"k": "node-event", "owner": call.user.pk, "event": {**told}})
+        raise InvalidRequest(f"the payload exceeds {MAX_EVENT_BYTES} bytes")
+    event = NodeEvent(nodeId=call.connection.device_id, event=params.event, payload=results.parse_payload(text), ts=clock.now_ms())
+    bus.publish({"k": "node-event", "owner": call.user.pk, "event": {**event}})
     return EventAnswer(ok=True, event=params.event, handled=True)
 
 
 def _check_own_node_id(call: Call, node_id: str) -> None:
     if node_id != call.connection.device_id:
-        raise InvalidRequest("nodeId is not this node's; a node answers for itself only")
+        raise InvalidRequest("nodeId does not match this node")

@@ -1,4 +1,4 @@
-"""Nodes and who lets them in: the requests and devices of role node, their names, and what they may be asked to do."""
+"""Pairing of nodes: requests and devices with role node, their names, and their allowed commands."""
 
 from typing import Annotated
 
@@ -24,13 +24,13 @@ from clawsite.infra.audit import log as audit_log
 
 
 class PairedNode(DeviceFacts):
-    """A device that is a node. `nodeId` is its device id: OpenClaw's clients pass over rows without."""
+    """A paired node. `nodeId` is its device ID: OpenClaw's clients ignore entries without one."""
 
     nodeId: str
 
 
 class NodePairList(TypedDict):
-    """Like that of device.pair.list, of nodes."""
+    """Like the result of device.pair.list, for nodes."""
 
     pending: list[NodePairRequested]
     paired: list[PairedNode]
@@ -38,7 +38,7 @@ class NodePairList(TypedDict):
 
 @method("node.pair.list", scope=Scope.PAIRING, limited=LimitedTokenRule.HARMLESS)
 async def pair_list(call: Call, params: Nothing) -> NodePairList:
-    """Like device.pair.list, of nodes."""
+    """Like device.pair.list, for nodes."""
     return await db.read(_nodes_to_manage, call.user)
 
 
@@ -51,13 +51,13 @@ def _nodes_to_manage(user: User) -> NodePairList:
 
 @method("node.pair.approve", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
 async def pair_approve(call: Call, params: ApproveParams) -> ApproveAnswer:
-    """Like device.pair.approve, of nodes."""
+    """Like device.pair.approve, for nodes."""
     return await approve_pairing(call, params, role="node")
 
 
 @method("node.pair.reject", scope=Scope.PAIRING, limited=LimitedTokenRule.HARMLESS)
 async def pair_reject(call: Call, params: ByRequest) -> RejectAnswer:
-    """Like device.pair.reject, of nodes."""
+    """Like device.pair.reject, for nodes."""
     return await reject_pairing(call, params, role="node")
 
 
@@ -67,7 +67,7 @@ class RemoveAnswer(TypedDict):
 
 @method("node.pair.remove", scope=Scope.PAIRING, limited=LimitedTokenRule.HARMLESS)
 async def pair_remove(call: Call, params: ByNode) -> RemoveAnswer:
-    """Like device.pair.remove, of nodes: a device that is an operator too stays one."""
+    """Like device.pair.remove, for nodes: a device that is also an operator stays one."""
 
     def remove() -> None:
         pairing.remove_node(find_managed_node(call.user, params.node_id, params.owner), by=call.user)
@@ -87,7 +87,7 @@ class RenameAnswer(TypedDict):
 
 @method("node.rename", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
 async def rename(call: Call, params: RenameParams) -> RenameAnswer:
-    """Give a node a name, which it keeps whatever it calls itself."""
+    """Rename a node. The name that the node reports no longer changes it."""
 
     def save() -> RenameAnswer:
         node = find_managed_node(call.user, params.node_id, params.owner)
@@ -110,7 +110,7 @@ class AllowAnswer(TypedDict):
 
 @method("node.allow", scope=Scope.PAIRING, limited=LimitedTokenRule.REFUSED)
 async def allow(call: Call, params: AllowParams) -> AllowAnswer:
-    """Say what a node may be asked to do, also what it has learnt since it was paired."""
+    """Set the commands that a node may be sent, including those it has declared since it was paired."""
     await require_recent_password(call)
 
     @transaction.atomic
@@ -118,9 +118,9 @@ async def allow(call: Call, params: AllowParams) -> AllowAnswer:
         node = find_managed_node(call.user, params.node_id, params.owner)
         node.allowed_commands = pairing.choose_commands(node.declared.get("commands", []), params.commands)
         node.save(update_fields=["allowed_commands"])
-        who = acting.actor_for_user(call.user)
+        actor = acting.actor_for_user(call.user)
         audit_log.record(
-            "node.allowed", actor=who, subject=tokens.audit_subject(node), owner=node.owner_id, commands=node.allowed_commands
+            "node.allowed", actor=actor, subject=tokens.audit_subject(node), owner=node.owner_id, commands=node.allowed_commands
         )
         return AllowAnswer(nodeId=node.fingerprint, allowedCommands=node.allowed_commands)
 

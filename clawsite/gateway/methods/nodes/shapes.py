@@ -1,4 +1,4 @@
-"""Nodes as clients read them, and how parameters name one."""
+"""Nodes in responses, and parameters that identify a node."""
 
 from typing import Annotated, Any, NotRequired, cast
 
@@ -9,21 +9,21 @@ from typing_extensions import TypedDict
 from clawsite.accounts.models import User
 from clawsite.gateway.devices.selectors import find_device
 from clawsite.gateway.models import Device
-from clawsite.gateway.server.registry import Params
+from clawsite.gateway.protocol.params import Params
 from clawsite.infra.errors import NotFound
 
 NodeId = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class ByNode(Params):
-    """`nodeId` is the node's device id; `owner` tells rows apart where several accounts know the same device."""
+    """`nodeId` is the node's device ID; `owner` selects the account if several have paired the same device."""
 
     node_id: NodeId
     owner: Annotated[str, Field(min_length=1, max_length=150)] | None = None
 
 
 class NodeFacts(TypedDict):
-    """`commands` are those that the node declares and may be asked for; `otherCommands` are declared and not allowed."""
+    """A node. `commands` are declared and allowed; `otherCommands` are declared but not allowed."""
 
     nodeId: str
     owner: str
@@ -44,7 +44,7 @@ class NodeFacts(TypedDict):
 
 
 def find_managed_node(user: User, node_id: str, owner: str | None = None) -> Device:
-    """To name it and to say what it may be asked: one's own, and everybody's with the right to manage them."""
+    """Find a node to rename it or change its allowed commands: one's own, or any with the permission to manage all."""
     try:
         node = find_device(user, node_id, owner)
     except NotFound:
@@ -55,7 +55,7 @@ def find_managed_node(user: User, node_id: str, owner: str | None = None) -> Dev
 
 
 def find_own_node(user: User, node_id: str, owner: str | None = None) -> Device:
-    """To ask it something, or what it is: one's own alone. Who manages everybody's devices lets them in and out, no more."""
+    """Find a node to invoke or describe it: only one's own. Managing all devices only permits pairing and removing them."""
     node = _own_nodes(user).filter(fingerprint=node_id).first()
     if node is None or owner not in (None, node.owner.username):
         raise NotFound(f"there is no node {node_id[:64]!r}")
@@ -72,7 +72,7 @@ def _own_nodes(user: User) -> QuerySet[Device]:
 
 def to_node_facts(node: Device, online_since: int | None) -> NodeFacts:
     declared = node.declared.get("commands", [])
-    told: dict[str, Any] = {
+    optional: dict[str, Any] = {
         "displayName": node.display_name,
         "platform": node.platform,
         "version": node.client_version,
@@ -92,4 +92,4 @@ def to_node_facts(node: Device, online_since: int | None) -> NodeFacts:
         paired=True,
         connected=online_since is not None,
     )
-    return cast(NodeFacts, {**facts, **{name: value for name, value in told.items() if value}})
+    return cast(NodeFacts, {**facts, **{name: value for name, value in optional.items() if value}})

@@ -1,4 +1,4 @@
-"""Making room in a session: what was said earlier is summarised for the model, and stays for people."""
+"""Compact a session: earlier messages are summarized for the model and stay visible to people."""
 
 import asyncio
 from functools import partial
@@ -9,31 +9,32 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
-from clawsite.gateway.delivery.run_waits import wait_for_run_end
 from clawsite.gateway.methods.agent import to_failure
+from clawsite.gateway.protocol.params import IdempotencyKey
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, method
-from clawsite.gateway.server.session_address import ByKey, IdempotencyKey, find_session
+from clawsite.gateway.server.session_address import ByKey, find_session
 from clawsite.gateway.server.tool_invocation import DEFAULT_TIMEOUT_MS, TimeoutMs
 from clawsite.infra import db
 from sessions_app.models import Run
 from sessions_app.runs.compaction_requests import MAX_INSTRUCTIONS_LENGTH, read_compaction_outcome, request_compaction
+from sessions_app.sessions.run_waits import wait_for_run_end
 
 
 class CompactParams(ByKey):
-    """With `maxLines` no model is asked: at most so many of the newest messages stay, and the model is told what is missing.
+    """With `maxLines` no model is called: only that many of the newest messages stay, with a note that others were left out.
 
-    When `timeoutMs` is over it goes on, and the same idempotencyKey finds it again.
+    After `timeoutMs` the compaction continues; the same idempotencyKey returns its result.
     """
 
     max_lines: int | None = Field(None, ge=1, le=100_000)
-    instructions: str | None = Field(None, max_length=MAX_INSTRUCTIONS_LENGTH, description="What to keep in mind above all")
+    instructions: str | None = Field(None, max_length=MAX_INSTRUCTIONS_LENGTH, description="What the summary should focus on")
     idempotency_key: IdempotencyKey | None = None
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS
 
 
 class CompactAnswer(TypedDict):
-    """`kept` messages stay word for word. Not `compacted`: `reason` is nothing_to_compact, in_progress, or why it was stopped."""
+    """`kept` messages stay verbatim. If not `compacted`, `reason` is nothing_to_compact, in_progress, or why it was stopped."""
 
     ok: Literal[True]
     key: str
@@ -46,15 +47,15 @@ class CompactAnswer(TypedDict):
 
 @method("sessions.compact", scope=Scope.WRITE, limited=LimitedTokenRule.CARRIED)
 async def compact(call: Call, params: CompactParams) -> CompactAnswer:
-    """Summarise the earlier part of a session, in its turn behind what the session is doing. Answers when that has ended.
+    """Summarize the earlier part of a session. It is queued after the session's current work; the response is sent at its end.
 
-    Nothing is removed: the transcript has one entry more, a model is given the summary and what came after it. Only the session's
-    owner may ask for it.
+    Nothing is removed: the transcript gets one more entry, and models get the summary and the messages after it. Only the
+    session's owner can request it.
     """
     session = await find_session(call, params.address)
     run_id = params.idempotency_key or f"compact-{uuid4().hex}"
-    ask = partial(request_compaction, call.user, session, run_id=run_id)
-    accepted = await db.write(ask, words=params.instructions or "", max_lines=params.max_lines, key=str(session.id))
+    request = partial(request_compaction, call.user, session, run_id=run_id)
+    accepted = await db.write(request, words=params.instructions or "", max_lines=params.max_lines, key=str(session.id))
     answer = CompactAnswer(
         ok=True, key=session.key_for(call.user.pk), sessionId=str(session.generation_id), runId=run_id, compacted=False
     )

@@ -1,44 +1,33 @@
-"""Making a session, empty, with its first message, or as a fork of another."""
+"""Create a session: empty, with its first message, or as a fork of another."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Literal, NotRequired, cast
+from typing import ClassVar, Literal, NotRequired, cast
 from uuid import uuid4
 
 from pydantic import AliasChoices, Field
 
-from clawsite.accounts.models import User
-from clawsite.gateway.auth import limited_tokens
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
-from clawsite.gateway.methods.sessions.lifecycle import POLICY_ONLY, SessionAnswer, ThinkingLevel, to_answer
+from clawsite.gateway.methods.sessions.lifecycle import SessionAnswer, to_answer
+from clawsite.gateway.protocol.params import Key
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, IdempotencyKey, Key, find_session, to_address
+from clawsite.gateway.protocol.sessions import POLICY_ONLY, NewSession
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import find_session, to_address
+from clawsite.gateway.server.session_requests import prepare_create, prepare_once
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.inbound import Inbound, SessionAddress, open_session, receive_in_new_session
-from sessions_app.keys import parse_key
+from clawsite.routing.inbound import Inbound, SessionAddress, receive_in_new_session
 from sessions_app.models import Session
 from sessions_app.sessions.forks import fork_session
-from sessions_app.sessions.idempotency import find_or_create_session
 
 NO_PROJECTS = "sessions have no projects and no worktrees"
 
 
-class NewSession(Params):
-    key: Key | None = None
-    agent_id: Id | None = None
-    label: str = Field("", max_length=512)
-    display_name: str = Field("", max_length=200)
-    model: str = Field("", max_length=200)
-    thinking_level: ThinkingLevel | None = None
-    idempotency_key: IdempotencyKey | None = None  # for one without a key, which would itself make it idempotent
-
-
 class CreateParams(NewSession):
-    """`message` is sent in it at once, as by chat.send; `idempotencyKey` is then its run id. `task` is another name for it.
+    """`message` is sent immediately, like chat.send; `idempotencyKey` is then its run ID. `task` is an alias of `message`.
 
-    With `fork` it begins with what is visible of `parentSessionKey`.
+    With `fork` the session starts with the visible messages of `parentSessionKey`.
     """
 
     refused: ClassVar[Mapping[str, str]] = {
@@ -46,19 +35,19 @@ class CreateParams(NewSession):
         **dict.fromkeys(("projectId", "projectGitUrl", "worktree", "worktreeBaseRef", "worktreeName"), NO_PROJECTS),
         **dict.fromkeys(("contextWindow", "fastMode"), "choose a model"),
         "category": "sessions have no categories",
-        "catalogId": "there are no catalogues of sessions",
-        "incognito": "a session keeps everything that is said in it",
+        "catalogId": "there are no session catalogs",
+        "incognito": "a session stores all its messages",
         "visibility": "share it with people: sessions.share",
-        "spawnDepth": "only an agent spawns sessions",
+        "spawnDepth": "only agents can spawn sessions",
         "attachments": "send them with chat.send",
     }
 
     message: str = Field("", max_length=1_000_000, validation_alias=AliasChoices("message", "task"))
     parent_session_key: Key | None = None
     fork: bool = False
-    fork_from: Literal["last-completed"] | None = None  # a fork has only what has been said to its end
-    emit_command_hooks: bool | None = None  # there are none
-    succeeds_parent: bool | None = None  # the first one stays as it is
+    fork_from: Literal["last-completed"] | None = None  # a fork only has completed messages
+    emit_command_hooks: bool | None = None  # ignored: there are none
+    succeeds_parent: bool | None = None  # ignored: the original stays unchanged
 
 
 class CreateAnswer(SessionAnswer):
@@ -68,9 +57,9 @@ class CreateAnswer(SessionAnswer):
 
 @method("sessions.create", scope=Scope.WRITE, limited=LimitedTokenRule.CARRIED)
 async def create(call: Call, params: CreateParams) -> CreateAnswer:
-    """Make a session; without a key it gets one. A key that exists already returns that session.
+    """Create a session; without a key it gets one. An existing key returns that session.
 
-    Without a key the same `idempotencyKey` again returns the same session and the same run; with another request it is CONFLICT.
+    Without a key, a repeated `idempotencyKey` returns the same session and run; with a different request it is a CONFLICT.
     """
     make, order = (await _prepare_fork(call, params)) if params.fork else prepare_create(call.user, params)
     if not params.message:
@@ -82,39 +71,8 @@ async def create(call: Call, params: CreateParams) -> CreateAnswer:
     return CreateAnswer(**await to_answer(call, session), runStarted=True, runId=accepted.run_id)
 
 
-def prepare_create(user: User, params: NewSession, **more: Any) -> tuple[Callable[[], Session], str]:
-    """What makes the session, or finds it, and the key to do it in order of; `more` are fields of one that is made.
-
-    With a limited token settings are for a fresh session only: one with a key may be found by runs that have more tools.
-    """
-    fields = {
-        "label": params.label,
-        "title": params.display_name,
-        "model": params.model,
-        "thinking_level": params.thinking_level or "",
-    }
-    if params.key and any(fields.values()):
-        limited_tokens.check_limited_token(
-            user, LimitedTokenRule.REFUSED, "model, thinkingLevel, label or displayName for a key of your own choice"
-        )
-    address = SessionAddress(params.key or "", agent=(params.agent_id or "").lower())
-    key, agent = address.own_key(), parse_key(address.own_key()).agent
-    if address.agent and address.agent != agent:
-        raise InvalidRequest(f"session key {key!r} belongs to agent {agent!r}, not {address.agent!r}")
-    if params.key:
-        return partial(open_session, user, key=key, **fields, **more), key
-    return _prepare_once(user, params, agent, partial(open_session, user, agent=agent, **fields, **more))
-
-
 async def _prepare_fork(call: Call, params: CreateParams) -> tuple[Callable[[], Session], str]:
     if params.key or not params.parent_session_key:
-        raise InvalidRequest("a fork needs parentSessionKey and gets a key of its own")
+        raise InvalidRequest("a fork needs parentSessionKey and can't have a key")
     parent = await find_session(call, to_address(params.parent_session_key, None, params.agent_id))
-    return _prepare_once(call.user, params, parent.agent, partial(fork_session, call.user, parent))
-
-
-def _prepare_once(user: User, params: NewSession, agent: str, make: Callable[..., Session]) -> tuple[Callable[[], Session], str]:
-    if params.idempotency_key is None:
-        return make, ""
-    asked = params.model_dump(exclude={"agent_id", "idempotency_key"}, exclude_defaults=True)
-    return partial(find_or_create_session, user, agent, params.idempotency_key, asked, make), params.idempotency_key
+    return prepare_once(call.user, params, parent.agent, partial(fork_session, call.user, parent))

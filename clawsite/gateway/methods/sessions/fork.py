@@ -1,4 +1,4 @@
-"""Going on from a point of a conversation in a session of its own."""
+"""Fork a session: continue from one of its messages in a new session."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -7,17 +7,18 @@ from pydantic import AliasChoices, Field
 
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.sessions.lifecycle import SessionAnswer, to_answer
+from clawsite.gateway.protocol.params import Id, Key
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, method
-from clawsite.gateway.server.session_address import ByKey, Id, Key, find_session
+from clawsite.gateway.server.session_address import ByKey, find_session
 from clawsite.infra import db
 from sessions_app.sessions.forks import fork_session
 
 
 class ForkParams(ByKey):
-    """`sessionKey` is another name of `key`."""
+    """`sessionKey` is an alias of `key`."""
 
-    refused: ClassVar[Mapping[str, str]] = {"entryId": "name the last message to keep with messageId"}
+    refused: ClassVar[Mapping[str, str]] = {"entryId": "use messageId for the last message to keep"}
 
     key: Key | None = Field(None, validation_alias=AliasChoices("key", "sessionKey"))
     message_id: Id | None = None
@@ -29,11 +30,11 @@ class ForkAnswer(SessionAnswer):
 
 @method("sessions.fork", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def fork(call: Call, params: ForkParams) -> ForkAnswer:
-    """A new session of one's own with what is visible of this one, through a message or all of it.
+    """Create your own session with the visible messages of this one, up to a message or all of them.
 
-    `entry.forkedFrom` is the id of the first one. Calling it again makes another one.
+    `entry.forkedFrom` is the ID of the original. Each call creates another session.
     """
     session = await find_session(call, params.address)
-    made = await db.write(fork_session, call.user, session, params.message_id, key=str(session.id))
-    answer = await to_answer(call, made)
+    forked = await db.write(fork_session, call.user, session, params.message_id, key=str(session.id))
+    answer = await to_answer(call, forked)
     return ForkAnswer(**answer, sessionKey=answer["key"])

@@ -1,28 +1,26 @@
-"""One session: found, changed, reset, deleted."""
+"""Find, change, reset, delete and restore a session."""
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Any, ClassVar, Literal, NotRequired, cast
+from typing import ClassVar, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.defaults import get_session_default_model
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.protocol.sessions import SessionRow
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import ByKey, Id, Key, check_session_unchanged, find_session, to_address
+from clawsite.gateway.protocol.sessions import Changes, SessionRow, to_row
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import ByKey, check_session_unchanged, find_session, to_address
+from clawsite.gateway.server.session_requests import apply_changes
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest, NotFound
-from clawsite.routing.inbound import find_session_or_none, open_session
+from clawsite.routing.inbound import find_session_or_none
 from sessions_app.keys import parse_key
 from sessions_app.models import Session
-from sessions_app.sessions import marks, selectors
+from sessions_app.sessions import marks
 from sessions_app.sessions import service as session_service
-
-ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
 
 class SessionAnswer(TypedDict):
@@ -32,31 +30,18 @@ class SessionAnswer(TypedDict):
     entry: SessionRow
 
 
-def to_row(user: User, session: Session) -> SessionRow:
-    """The session as the user's list shows it."""
-    row = {
-        **selectors.to_wire_session(session),
-        "key": session.key_for(user.pk),
-        **marks.read_row_states(user, [session])[session.pk],
-    }
-    return cast("SessionRow", row)
-
-
 async def to_answer(call: Call, session: Session) -> SessionAnswer:
     entry = await db.read(to_row, call.user, session)
     return SessionAnswer(ok=True, key=entry["key"], sessionId=str(session.generation_id), entry=entry)
 
 
-POLICY_ONLY = "what an agent may do is set by policy and exec rules"
-
-
 class ResolveParams(Params):
-    """Exactly one of key, sessionId and label. With `allowMissing` the answer is `{ok: false}` where there is none."""
+    """Exactly one of key, sessionId and label. With `allowMissing` the result is `{ok: false}` if there is no such session."""
 
     refused: ClassVar[Mapping[str, str]] = {
-        "shortId": "give the whole sessionId",
-        "slugHint": "give the sessionId, the key or the label",
-        "spawnedBy": "give the sessionId, the key or the label",
+        "shortId": "use the complete sessionId",
+        "slugHint": "use the sessionId, key or label",
+        "spawnedBy": "use the sessionId, key or label",
     }
 
     key: Key | None = None
@@ -77,9 +62,9 @@ class ResolveAnswer(TypedDict):
 
 @method("sessions.resolve", scope=Scope.READ)
 async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
-    """Find a session by one of its names."""
+    """Find a session by key, ID or label."""
     if sum(name is not None for name in (params.key, params.session_id, params.label)) != 1:
-        raise InvalidRequest("give exactly one of key, sessionId and label")
+        raise InvalidRequest("set exactly one of key, sessionId and label")
     try:
         if params.label is not None:
             session = await db.read(_find_by_label, call, params.label, params.agent_id)
@@ -101,43 +86,11 @@ def _find_by_label(call: Call, label: str, agent: str | None) -> Session:
     return session
 
 
-class Changes(Params):
-    """Fields that are left out stay as they are; null clears. `pinned`, `archived` and `unread` are the caller's own marks.
-
-    `reasoningLevel` and `responseUsage` are kept for clients, which show more or less by them; they change nothing here.
-    """
-
-    refused: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("execHost", "execSecurity", "execAsk", "execNode", "permissionMode", "toolOverrides"), POLICY_ONLY),
-        **dict.fromkeys(("inheritedToolPolicyVersion", "inheritedToolAllow", "inheritedToolDeny"), POLICY_ONLY),
-        **dict.fromkeys(("expectedPermissionMode", "expectedToolOverrides"), POLICY_ONLY),
-        **dict.fromkeys(("contextWindow", "fastMode"), "choose a model"),
-        **dict.fromkeys(("icon", "color", "category", "boardFace", "statusNote", "attention", "ttlMinutes"), "sessions have none"),
-        "expectedMarkedUnreadAt": "nobody marks a session as unread",
-        **dict.fromkeys(("spawnedBy", "completionOwnerSessionKey"), "only an agent spawns sessions"),
-        "expectedLifecycleRevision": "use expectedSessionId",
-        "elevatedLevel": POLICY_ONLY,
-        **dict.fromkeys(("sendPolicy", "groupActivation"), "there are no messaging channels to send to"),
-        "traceLevel": "the log of a run has everything: runs.events",
-    }
-
-    label: str | None = Field(None, max_length=512)
-    title: str | None = Field(None, max_length=200)
-    model: str | None = Field(None, max_length=200)
-    thinking_level: ThinkingLevel | None = None
-    verbose_level: Literal["off", "on", "full"] | None = None
-    reasoning_level: Literal["off", "on", "stream"] | None = None
-    response_usage: Literal["off", "tokens", "full", "on"] | None = None
-    pinned: bool | None = None
-    archived: bool | None = None
-    unread: Literal[False] | None = None  # all that it says up to now was read, as by sessions.read
-
-
 class PatchParams(ByKey, Changes):
-    """Fields that are left out stay as they are; null clears. `pinned`, `archived` and `unread` are the caller's own marks.
+    """Omitted fields are unchanged; null clears. `pinned`, `archived` and `unread` are the caller's own marks.
 
-    `reasoningLevel` and `responseUsage` are kept for clients, which show more or less by them; they change nothing here.
-    With `expectedSessionId` nothing is changed in a session that has begun anew since.
+    `reasoningLevel` and `responseUsage` are stored for clients, as display settings; they have no other effect.
+    With `expectedSessionId` it is a CONFLICT if the session was reset.
     """
 
     expected_session_id: Id | None = None
@@ -150,33 +103,13 @@ class PatchAnswer(SessionAnswer):
 
 @method("sessions.patch", scope=Scope.WRITE, limited=LimitedTokenRule.REFUSED)
 async def patch(call: Call, params: PatchParams) -> PatchAnswer:
-    """Change a session of one's own; one that does not exist yet is made. Whoever may see a session may mark it for themselves."""
+    """Change your own session; it is created if it does not exist. Anyone who can see a session can set their own marks."""
     session = await db.read(find_session_or_none, call.user, params.address)
     check_session_unchanged(session, params.expected_session_id)
     session = await apply_changes(call.user, session or params.address.own_key(), params)
     model = session.model or await db.read(get_session_default_model)
     resolved = {"modelProvider": model.partition("/")[0], "model": model.partition("/")[2]}
     return PatchAnswer(**await to_answer(call, session), path="", resolved=resolved)
-
-
-async def apply_changes(user: User, session: Session | str, params: Changes) -> Session:
-    """A session as it was found, or the key of one to be made."""
-    given = params.model_dump(by_alias=True, include=params.model_fields_set & Changes.model_fields.keys())
-    wanted = {name: bool(given.pop(name)) for name in ("pinned", "archived") if name in given}
-    was_read = given.pop("unread", None) is False
-    if isinstance(session, str):
-        session = await db.write(_create_and_patch, user, session, given)
-    elif given or not (wanted or was_read):
-        session = await db.write(session_service.patch_session, user, session, given, key=str(session.id))
-    if wanted:
-        await db.write(partial(marks.mark_session, user, session, **wanted), key=str(session.id))
-    if was_read:
-        await db.write(marks.mark_read, user, session, key=str(session.id))
-    return session
-
-
-def _create_and_patch(user: User, new: str, given: dict[str, Any]) -> Session:
-    return session_service.patch_session(user, open_session(user, key=new), given)
 
 
 class ResetParams(ByKey):
@@ -186,28 +119,28 @@ class ResetParams(ByKey):
 
 @method("sessions.reset", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def reset(call: Call, params: ResetParams) -> SessionAnswer:
-    """Start anew under the same key: an empty history and a new sessionId. What still runs is stopped."""
+    """Reset a session: the same key with an empty history and a new sessionId. Its runs are stopped."""
     session = await find_session(call, params.address)
     check_session_unchanged(session, params.expected_session_id)
     return await to_answer(call, await db.write(session_service.reset_session, call.user, session, key=str(session.id)))
 
 
 class DeleteParams(ByKey):
-    """A deleted session keeps its transcript for 30 days, whatever `deleteTranscript` says."""
+    """A deleted session's transcript is stored for 30 days, regardless of `deleteTranscript`."""
 
     refused: ClassVar[Mapping[str, str]] = {
         "expectedLifecycleRevision": "use expectedSessionId",
         "expectedSessionUpdatedAt": "use expectedSessionId",
-        "archivedOnly": "archiving is everybody's own mark and does not touch the session",
+        "archivedOnly": "archiving is each user's own mark and does not affect the session",
     }
 
     delete_transcript: bool = True
     expected_session_id: Id | None = None
-    emit_lifecycle_hooks: bool | None = None  # there are none
+    emit_lifecycle_hooks: bool | None = None  # ignored: there are none
 
 
 class DeleteAnswer(TypedDict):
-    """`sessionId` is what sessions.restore takes; null when there was nothing to delete."""
+    """Pass `sessionId` to sessions.restore; it is null if there was nothing to delete."""
 
     ok: Literal[True]
     key: str
@@ -218,7 +151,7 @@ class DeleteAnswer(TypedDict):
 
 @method("sessions.delete", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def delete(call: Call, params: DeleteParams) -> DeleteAnswer:
-    """Delete a session and stop its runs. The main session of an agent can only be reset. sessions.restore undoes it."""
+    """Delete a session and stop its runs. An agent's main session can only be reset. sessions.restore undoes it."""
     session = await db.read(find_session_or_none, call.user, params.address)
     if session is None:
         return DeleteAnswer(ok=True, key=params.address.own_key(), sessionId=None, deleted=False, archived=[])
@@ -233,12 +166,12 @@ class RestoreParams(Params):
 
 
 class RestoreAnswer(SessionAnswer):
-    restored: bool  # false: it was not deleted
+    restored: bool  # false if it was not deleted
 
 
 @method("sessions.restore", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def restore(call: Call, params: RestoreParams) -> RestoreAnswer:
-    """Undo the deletion of a session of one's own, within 30 days. CONFLICT when its key has a new session by now."""
+    """Restore your own deleted session within 30 days. CONFLICT if there is a new session with its key."""
     session, restored = await db.write(session_service.restore_session, call.user, params.session_id)
     return RestoreAnswer(**await to_answer(call, session), restored=restored)
 
@@ -251,7 +184,7 @@ class ReadAnswer(TypedDict):
 
 @method("sessions.read", scope=Scope.WRITE, limited=LimitedTokenRule.HARMLESS)
 async def read(call: Call, params: ByKey) -> ReadAnswer:
-    """Mark everything that a session says up to now as read, for oneself."""
+    """Mark a session's messages up to now as read, for yourself."""
     session = await find_session(call, params.address)
     await db.write(marks.mark_read, call.user, session, key=str(session.id))
     return ReadAnswer(ok=True, key=session.key_for(call.user.pk), sessionId=str(session.generation_id))

@@ -1,4 +1,4 @@
-"""Looking at several sessions at once: the list, and the last words of some."""
+"""List sessions, and preview the last messages of some."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -10,23 +10,24 @@ from typing_extensions import TypedDict
 
 from clawsite.gateway.methods.defaults import get_session_default_model
 from clawsite.gateway.protocol import limits
+from clawsite.gateway.protocol.params import Cursor, Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.protocol.sessions import SessionRow
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Cursor, Id, Key, to_address
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import to_address
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError, NotFound
 from clawsite.routing.inbound import find_session_or_none
 from sessions_app.sessions import selectors
 
 T = TypeVar("T")
-NO_PEOPLE_FILTERS = "the list is the caller's; own leaves out what nobody shares with them"
-MAX_ROWS = 1000  # rows of a reply; who asks for more gets the first, and the place to go on
+NO_PEOPLE_FILTERS = "the list is the caller's; own omits sessions that are not shared with them"
+MAX_ROWS = 1000  # rows per response; with a higher limit, the first ones and nextOffset are returned
 MAX_OWNED_FIRST = 60
 
 
 class ListParams(Params):
-    """A reply has at most 1,000 rows, also if `limit` is higher. `ownerFirst` puts up to 60 of one's own before the first page."""
+    """A response has at most 1,000 rows, even if `limit` is higher. `ownerFirst` puts up to 60 of yours before the first page."""
 
     refused: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("creatorId", "ownerId", "involvingMe", "involvingProfileId", "includePeople"), NO_PEOPLE_FILTERS),
@@ -42,18 +43,18 @@ class ListParams(Params):
     label: str = Field("", max_length=512)
     active_minutes: int | None = Field(None, ge=1, le=5_256_000)
     spawned_by: Key | None = None
-    archived: bool = False  # true: only those that the caller has archived
-    own: bool = False  # true: without those that nobody shares with the caller, who may see them by office
+    archived: bool = False  # true: only those the caller has archived
+    own: bool = False  # true: without those that the caller can only see by permission
     include_last_message: bool = False
-    include_derived_titles: bool = True  # they always are
-    include_global: bool = True  # there are none, here and below
+    include_derived_titles: bool = True  # ignored: always included
+    include_global: bool = True  # this and the next: ignored, there are none
     include_unknown: bool = True
-    configured_agents_only: bool | None = None  # there are no others: who switches an agent off keeps its sessions
-    sort_by: Literal["updatedAt", "lastInteractionAt"] = "updatedAt"  # which is the same
+    configured_agents_only: bool | None = None  # ignored: sessions of disabled agents are always included
+    sort_by: Literal["updatedAt", "lastInteractionAt"] = "updatedAt"  # both are the same
 
 
 class ListAnswer(TypedDict):
-    """`count` rows of `totalCount`; `nextOffset` continues, and is null at the end. `ownerFirst` does not move it."""
+    """`count` rows of `totalCount`; `nextOffset` is null at the end and is not affected by `ownerFirst`."""
 
     ts: int
     path: str
@@ -66,7 +67,7 @@ class ListAnswer(TypedDict):
 
 @method("sessions.list", scope=Scope.READ)
 async def list_(call: Call, params: ListParams) -> ListAnswer:
-    """The sessions one may see: those one has pinned, the last pinned first, then the last used first."""
+    """List the sessions you can see: pinned ones first, last pinned first, then the others, last used first."""
     return await db.read(_list_sessions, call, params)
 
 
@@ -75,7 +76,7 @@ def _list_sessions(call: Call, params: ListParams) -> ListAnswer:
     if params.spawned_by and parent is None:
         raise NotFound(f"there is no session {params.spawned_by!r}")
     limit = min(params.limit, MAX_ROWS)
-    wanted = partial(
+    query = partial(
         selectors.list_sessions,
         call.user,
         search=params.search,
@@ -87,11 +88,11 @@ def _list_sessions(call: Call, params: ListParams) -> ListAnswer:
         archived=params.archived,
         own=params.own,
     )
-    page = wanted(limit=limit, offset=params.offset)
+    page = query(limit=limit, offset=params.offset)
     rows = limit_to_reply(cast("list[SessionRow]", page.rows))
     reached = params.offset + len(rows)
     if params.owner_first and not params.offset:
-        owned = wanted(limit=min(limit, MAX_OWNED_FIRST), owned=True).rows
+        owned = query(limit=min(limit, MAX_OWNED_FIRST), owned=True).rows
         rows = _put_owned_first(cast("list[SessionRow]", owned), rows)
     model = get_session_default_model()
     return ListAnswer(
@@ -106,14 +107,14 @@ def _list_sessions(call: Call, params: ListParams) -> ListAnswer:
 
 
 def _put_owned_first(owned: list[SessionRow], page: list[SessionRow]) -> list[SessionRow]:
-    """These before the page, each once; where a reply has no room for both, the page alone."""
+    """Put owned rows before the page, each row once. If a response has no room for both, return only the page."""
     listed = {row["id"] for row in owned}
     both = [*owned, *(row for row in page if row["id"] not in listed)]
     return both if len(limit_to_reply(both)) == len(both) else page
 
 
 def limit_to_reply(rows: list[T]) -> list[T]:
-    """As many rows as one reply holds."""
+    """Return as many rows as fit into one response."""
     size = 0
     for position, row in enumerate(rows):
         size += len(orjson.dumps(row)) + 1
@@ -141,7 +142,7 @@ class PreviewAnswer(TypedDict):
 
 @method("sessions.preview", scope=Scope.READ)
 async def preview(call: Call, params: PreviewParams) -> PreviewAnswer:
-    """The last messages of several of one's own sessions, shortened. The first 64 keys are looked at."""
+    """Return the last messages of several of your sessions, shortened. Only the first 64 keys are used."""
     return PreviewAnswer(ts=clock.now_ms(), previews=await db.read(_previews, call, params))
 
 

@@ -1,4 +1,4 @@
-"""Sharing a session with other people."""
+"""Share a session with other users."""
 
 from typing import Literal
 
@@ -20,21 +20,21 @@ class MembersAnswer(TypedDict):
 
 @method("sessions.members", scope=Scope.READ)
 async def members(call: Call, params: ByKey) -> MembersAnswer:
-    """Who may see a session besides those who may see all: its owner first, then those it is shared with."""
+    """List a session's owner, then the users it is shared with. Users who can see all sessions are not included."""
     session = await find_session(call, params.address)
     return MembersAnswer(ok=True, members=await db.read(list_members, session))
 
 
 class ShareParams(ByKey):
     username: str = Field(min_length=1, max_length=150)
-    role: Literal["viewer", "writer"] | None = Field(description="null: no longer shared")
+    role: Literal["viewer", "writer"] | None = Field(description="null to stop sharing")
 
 
 @method("sessions.share", scope=Scope.WRITE, limited=LimitedTokenRule.REFUSED)
 async def share_session(call: Call, params: ShareParams) -> MembersAnswer:
-    """Let somebody see a session of one's own (viewer), or also write in it (writer); null takes that back, also for oneself.
+    """Share your own session with a user to read (viewer) or write (writer); null stops sharing. Members can remove themselves.
 
-    They know it by the key `session:<id>`, which stands in their list and can be used wherever a session key is taken.
+    In their list it has the key `session:<id>`, which works wherever a session key is accepted.
     """
     session = await find_session(call, params.address)
     await db.write(share, call.user, session, params.username, params.role, key=str(session.id))

@@ -1,13 +1,14 @@
-"""Finding what was said."""
+"""Search messages and session titles."""
 
 from typing import NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.server.registry import Call, Params, method
-from clawsite.gateway.server.session_address import Id, Key, to_address
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import to_address
 from clawsite.infra import db
 from clawsite.routing.inbound import find_session_or_none
 from sessions_app.models import Session
@@ -15,17 +16,17 @@ from sessions_app.search import SearchHit, search_sessions
 
 
 class SearchParams(Params):
-    """`agentId` and `sessionKeys` leave out what was said elsewhere."""
+    """`agentId` and `sessionKeys` limit the search."""
 
     query: str = Field(min_length=1, max_length=200)
     agent_id: Id | None = None
     session_keys: list[Key] | None = Field(None, min_length=1, max_length=64)
     limit: int = Field(20, ge=1, le=100)
-    own: bool = False  # true: without conversations that nobody shares with the caller, who may see them by office
+    own: bool = False  # true: without sessions that the caller can only see by permission
 
 
 class TitleHit(TypedDict):
-    """`matches` are places in the snippet, counted in UTF-16 units, as `String.prototype.slice` counts."""
+    """`matches` are ranges in the snippet in UTF-16 units, as used by `String.prototype.slice`."""
 
     sessionKey: str
     sessionId: str
@@ -36,7 +37,7 @@ class TitleHit(TypedDict):
 
 
 class Result(TitleHit):
-    """A message. `score` only repeats the order: it falls from 1."""
+    """A message. `score` only reflects the order: it decreases from 1."""
 
     messageId: str
     role: str
@@ -45,7 +46,7 @@ class Result(TitleHit):
 
 
 class SearchAnswer(TypedDict):
-    """`titles` are sessions whose name was found."""
+    """`titles` are sessions whose title matches."""
 
     titles: list[TitleHit]
     results: list[Result]
@@ -53,17 +54,17 @@ class SearchAnswer(TypedDict):
 
 @method("sessions.search", scope=Scope.READ)
 async def sessions_search(call: Call, params: SearchParams) -> SearchAnswer:
-    """Messages and titles that hold all words of the query, the newest first.
+    """Find messages and titles that contain all words of the query, newest first.
 
-    Case and accents do not matter, and the last word may be unfinished. Signs have no meaning. What a rewind or a reset took
-    out of a conversation is not found.
+    Case, accents and punctuation are ignored, and the last word may be incomplete. Messages removed by a rewind or reset are not
+    fields.
     """
     hits = await db.read(_find_hits, call, params)
     titles = [_to_title_hit(hit, call.user.pk) for hit in hits if hit.message_id is None]
-    found = [hit for hit in hits if hit.message_id is not None]
-    scores = [round(1 - place / len(found), 3) for place in range(len(found))]
+    messages = [hit for hit in hits if hit.message_id is not None]
+    scores = [round(1 - rank / len(messages), 3) for rank in range(len(messages))]
     return SearchAnswer(
-        titles=titles, results=[_to_result(hit, call.user.pk, score) for hit, score in zip(found, scores, strict=True)]
+        titles=titles, results=[_to_result(hit, call.user.pk, score) for hit, score in zip(messages, scores, strict=True)]
     )
 
 
@@ -90,5 +91,5 @@ def _to_title_hit(hit: SearchHit, user_pk: int) -> TitleHit:
 
 
 def _to_result(hit: SearchHit, user_pk: int, score: float) -> Result:
-    found = {"messageId": hit.message_id, "role": hit.role, "score": score, **({"sender": hit.sender} if hit.sender else {})}
-    return cast("Result", {**_to_title_hit(hit, user_pk), **found})
+    fields = {"messageId": hit.message_id, "role": hit.role, "score": score, **({"sender": hit.sender} if hit.sender else {})}
+    return cast("Result", {**_to_title_hit(hit, user_pk), **fields})

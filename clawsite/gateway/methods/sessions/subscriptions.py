@@ -1,4 +1,4 @@
-"""Following sessions: what was missed, and which ones a connection is told about."""
+"""Follow sessions: read missed events, and subscribe a connection to sessions."""
 
 import asyncio
 from functools import partial
@@ -23,9 +23,10 @@ from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.approval_snapshots import ApprovalReplay, build_replay
 from clawsite.gateway.protocol.approvals import ApprovalRecord
 from clawsite.gateway.protocol.event_frames import SessionName
+from clawsite.gateway.protocol.params import Cursor, IsoTime
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, method
-from clawsite.gateway.server.session_address import ByKey, Cursor, IsoTime, ToSession
+from clawsite.gateway.server.session_address import ByKey, ToSession
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Conflict, InvalidRequest
 from clawsite.routing.inbound import find_session_or_none
@@ -35,9 +36,9 @@ from sessions_app.sessions import selectors
 
 
 class HistoryParams(ToSession):
-    """`fromStateVersion` is a cursor, or an ISO time such as 2026-02-01T10:15:00Z; without it, all that is kept.
+    """`fromStateVersion` is a cursor, or an ISO time such as 2026-02-01T10:15:00Z; by default, all stored events are returned.
 
-    `epoch` is the one that came with the cursor.
+    `epoch` is the one that belongs to the cursor.
     """
 
     from_state_version: Cursor | IsoTime = BEGINNING
@@ -47,10 +48,10 @@ class HistoryParams(ToSession):
 
 @method("sessions.history", scope=Scope.READ)
 async def history(call: Call, params: HistoryParams) -> Missed:
-    """The events of a session after a place one remembers: each once, in order, also after a restart.
+    """Return the events of a session after a position: each once and in order, also after a restart.
 
-    A reply holds at most 768 KiB; while `more` is true, ask again from `cursor`. Events that arrive live meanwhile may be among
-    them: a client tells by `cursor`.
+    A response has at most 768 KiB; while `more` is true, request again from `cursor`. It may include events that also arrive live:
+    compare their `cursor`.
     """
     session = await db.read(find_session_or_none, call.user, params.address)
     return await read_missed_events(
@@ -65,9 +66,9 @@ class SubscribeAnswer(TypedDict):
 
 @method("sessions.subscribe", scope=Scope.READ)
 async def subscribe(call: Call, params: ListParams) -> SubscribeAnswer:
-    """From now on `session.message` comes too, of every session one may see. `sessions.changed` is told to every connection.
+    """Start sending `session.message` for every session you can see. `sessions.changed` is sent to every connection anyway.
 
-    With the parameters of sessions.list the list comes along.
+    With parameters of sessions.list, the response includes the list.
     """
     call.connection.messages_since = call.connection.messages_since or clock.now_ms()
     if params.model_fields_set:
@@ -76,12 +77,12 @@ async def subscribe(call: Call, params: ListParams) -> SubscribeAnswer:
 
 
 class FollowParams(ByKey):
-    """With `fromStateVersion` the missed events are sent first, as events, and the live ones after them; `epoch` is the one that
-    came with that cursor. Without it, each new message is also told as `session.message`. With `includeApprovals` the questions of
-    the session come with the answer, and later ones as `session.approval`.
+    """With `fromStateVersion` the missed events are sent first, followed by the live ones; `epoch` is the one that belongs to the
+    cursor. Without it, each new message is also sent as `session.message`. With `includeApprovals` the response has the session's
+    approval requests, and later ones are sent as `session.approval`.
 
-    On a connection with the cap session-scoped-events each comes once and in order. Without it, live events may have been sent
-    before the subscription: compare cursors.
+    On a connection with the cap session-scoped-events each event arrives once and in order. Without it, live events may have been
+    sent before the subscription: compare cursors.
     """
 
     from_state_version: Cursor | IsoTime | None = None
@@ -90,7 +91,7 @@ class FollowParams(ByKey):
 
 
 class FollowAnswer(Missed):
-    """`approvalReplay` comes with `includeApprovals`: the same questions in the form of OpenClaw's clients."""
+    """`approvalReplay` is set with `includeApprovals`: the same approval requests in the form of OpenClaw's clients."""
 
     subscribed: Literal[True]
     key: str
@@ -100,28 +101,28 @@ class FollowAnswer(Missed):
 
 @method("sessions.messages.subscribe", scope=Scope.READ)
 async def follow(call: Call, params: FollowParams) -> FollowAnswer | AnswerWithFollowUp[FollowAnswer]:
-    """Follow one session by name.
+    """Subscribe to one session.
 
-    Own sessions and those one is a member of are told in any case, unless the connection has the cap session-scoped-events.
-    Who may read everybody's sessions is told only about those it follows.
+    Events of your own sessions and those you are a member of are sent anyway, unless the connection has the cap
+    session-scoped-events. Users who may read all sessions only get events of other users' sessions that they follow.
     """
     connection, hub = call.connection, call.runtime.hub
     session = await db.read(find_session_or_none, call.user, params.address)
     _check_follow_limit(connection, session, params)
     by_messages = params.from_state_version is None
     promised: asyncio.Event | None = None
-    just_made = False
+    just_created = False
     if params.include_approvals:
         connection.approvals_of.add(str(session.id) if session else params.address.own_key())
     if session is None:
-        # Listen first and look again then: a session made between the two is not missed.
+        # Subscribe before reading again, so that a session created in between is not missed.
         promised = asyncio.Event() if params.from_state_version is not None else None
         hub.audience.follow_key(connection, params.address.own_key(), promised=promised)
         if by_messages:
             connection.message_keys.add(params.address.own_key())
         session = await db.read(find_session_or_none, call.user, params.address)
         if session and promised and connection.awaited_keys.pop(session.key, None):
-            promised, just_made = None, True  # the hub does not send it yet, so that is done here
+            promised, just_created = None, True  # the hub does not send its events yet, so they are sent here
             connection.held.add(str(session.id))
     key, session_id = (session.key_for(call.user.pk), str(session.generation_id)) if session else (params.address.own_key(), None)
     answer = FollowAnswer(subscribed=True, key=key, sessionId=session_id)
@@ -138,12 +139,12 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | AnswerWithF
         return {**answer, "cursor": 0}
     row_id, name = str(session.id), SessionName(str(session.generation_id), key)
     if not isinstance(start, int):
-        if just_made:
+        if just_created:
             connection.held.discard(row_id)
         cursor = await _follow_from_now(call, row_id, by_messages=by_messages)
         return {**answer, "cursor": cursor, **await _read_open_approvals(call, params, session)}
-    if row_id in connection.held and not just_made:
-        raise Conflict("the missed events of this session are being sent already", retryable=True)
+    if row_id in connection.held and not just_created:
+        raise Conflict("missed events of this session are already being sent", retryable=True)
     connection.held.add(row_id)
     hub.audience.follow(connection, row_id)
     first: FollowAnswer = {**answer, "cursor": start, **await _read_open_approvals(call, params, session)}
@@ -159,7 +160,7 @@ def _check_follow_limit(connection: Connection, session: Session | None, params:
     known = str(session.id) in connection.followed if session else params.address.own_key() in connection.followed_keys
     if not known and len(connection.followed) + len(connection.followed_keys) >= limits.MAX_FOLLOWED:
         raise InvalidRequest(
-            f"this connection follows {limits.MAX_FOLLOWED} sessions, the most there can be: unsubscribe from some"
+            f"this connection already follows the maximum of {limits.MAX_FOLLOWED} sessions; unsubscribe from some"
         )
 
 
@@ -169,20 +170,20 @@ class _OpenApprovals(TypedDict):
 
 
 async def _read_open_approvals(call: Call, params: FollowParams, session: Session) -> _OpenApprovals:
-    """Read when the connection follows already: what is asked later, or answered, it is told."""
-    waiting = await list_open_approvals(call.user, session)
+    """Read pending approval requests after subscribing, so that later changes arrive as events."""
+    pending = await list_open_approvals(call.user, session)
     if not params.include_approvals:
-        return _OpenApprovals(approvals=waiting)
-    return _OpenApprovals(approvals=waiting, approvalReplay=await db.read(build_replay, call.user, session))
+        return _OpenApprovals(approvals=pending)
+    return _OpenApprovals(approvals=pending, approvalReplay=await db.read(build_replay, call.user, session))
 
 
 async def _release_replay(sent: asyncio.Event) -> None:
-    """The answer is out: now the hub may send the session from its first event."""
+    """Let the hub send the session from its first event, now that the response was sent."""
     sent.set()
 
 
 async def _follow_from_now(call: Call, session_id: str, *, by_messages: bool) -> int:
-    """Listen first and read the head then, so that nothing falls between the two. What was said before is no news."""
+    """Subscribe before reading the head, so that no event is missed in between. Earlier messages are not sent."""
     connection = call.connection
     if by_messages:
         _, end = await db.read(selectors.read_ends, session_id)
@@ -199,7 +200,7 @@ class UnfollowAnswer(TypedDict):
 
 @method("sessions.messages.unsubscribe", scope=Scope.READ)
 async def unfollow(call: Call, params: ByKey) -> UnfollowAnswer:
-    """Take a subscription back."""
+    """Unsubscribe from a session."""
     connection = call.connection
     session = await db.read(find_session_or_none, call.user, params.address)
     own_key = session.key if session else params.address.own_key()

@@ -71,7 +71,7 @@ function assistant(transcript, message) {
 function toolResult(transcript, message) {
   const card = transcript.getCard(message.runId, message.toolCallId, message.toolName, null);
   if (message.messageId) card.element.dataset.messageId = message.messageId;
-  card.finish({ ...message, decision: getDecision(message) });
+  card.finish({ ...message, decision: getDecision(message), isMissingRule: message.letAsk });
   const end = transcript.commandEnds.get(message.toolCallId);
   if (end) card.showCommandEnd(end);
 }

@@ -1,4 +1,4 @@
-"""Reads an awk program far enough to know that it runs no program and writes no file. Pure. What it does not know is unsafe."""
+"""Check that an awk program starts no program and writes no file. Whatever it can't parse is unsafe. No I/O."""
 
 import re
 
@@ -9,7 +9,7 @@ BEFORE_REGEX = "(,~!&|{;\n"
 
 def is_harmless(program: str) -> bool:
     if "\\\n" in program:
-        return False  # a joined line may make a division of what looks like the beginning of a pattern
+        return False  # a joined line may turn what looks like the start of a regex into a division
     if not UNSAFE_PATTERN.search(program) and ">" not in program:
         return True
     code = _remove_literals(program)
@@ -17,7 +17,7 @@ def is_harmless(program: str) -> bool:
 
 
 def _remove_literals(program: str) -> str | None:
-    """The program without strings, patterns and comments; None when it is not certain where one ends."""
+    """The program without strings, regexes and comments; None if it is not certain where one ends."""
     code: list[str] = []
     at, last = 0, "\n"
     while at < len(program):
@@ -34,7 +34,7 @@ def _remove_literals(program: str) -> str | None:
             at = len(program) if end_of_line == -1 else end_of_line
             continue
         if character == "/":
-            return None  # a division, or a pattern in a place we do not know
+            return None  # a division, or a regex in an unknown position
         code.append(character)
         if character not in " \t":
             last = character

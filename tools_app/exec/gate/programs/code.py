@@ -1,7 +1,7 @@
-"""Argument rules of interpreters and build tools: what the workspace itself says may run, code on the command line asks.
+"""Argument rules of interpreters and build tools: files of the workspace may run, code on the command line needs approval.
 
-Whoever allowlists such a program lets it run files of the workspace. Code inside the line, from standard input, from files
-outside the workspace or that the same line writes, or packages named in the line are something else.
+Allowlisting such a program lets it run files of the workspace. Code inside the line, from standard input, from files outside the
+workspace or written by the same line, and packages named in the line need approval.
 """
 
 import re
@@ -13,7 +13,7 @@ from tools_app.exec.gate.programs.options import parse_arguments, parse_option_s
 from tools_app.exec.gate.shell.words import Word
 from tools_app.exec.gate.types import split_names
 
-# Options before the script. Those that evaluate code or preload files are not in it.
+# Options before the script. Those that evaluate code or preload files are omitted.
 INTERPRETERS: dict[str, str] = {
     "python": "-u -B -O -OO -I -E -s -S -b -q -V -VV -W: --version --help -h -m:",
     "pypy": "-u -B -O -I -E -s -V --version -m:",
@@ -67,7 +67,7 @@ LOCAL_SUBCOMMANDS = {
 def check_interpreter(call: ProgramCall) -> None:
     known = INTERPRETERS[call.name]
     texts = [word.text for word in call.arguments]
-    # What follows the name of a module is for the module.
+    # Arguments after the module name belong to the module.
     own = call.arguments[: texts.index("-m") + 2] if "-m" in texts else call.arguments
     found = call.read(known, own, stop_at_operand=True)
     if found.unknown or found.has(*INFO_OPTIONS):
@@ -79,7 +79,7 @@ def check_interpreter(call: ProgramCall) -> None:
         return
     rest = call.arguments[found.after :]
     if found.has("--test"):
-        call.run_code(*rest)  # the files to test; without any it looks for them
+        call.run_code(*rest)  # the files to test; without any, it searches for them
         return
     script = rest[0].text if rest else None
     if script is None or script in ("-", ""):
@@ -135,8 +135,8 @@ def check_pip(call: ProgramCall) -> None:
     if any(each.text is None or "://" in each.text or each.text.startswith("-") for each in lists):
         call.doubt("the list of packages is not a file of the workspace")
     packages = [literal_word((each.text or "").partition("[")[0]) for each in named]
-    told = [literal_word(f"{each.text}/{name}") for each in packages for name in ("setup.py", "setup.cfg", "pyproject.toml")]
-    call.run_code(*lists, *packages, *told)
+    settings = [literal_word(f"{each.text}/{name}") for each in packages for name in ("setup.py", "setup.cfg", "pyproject.toml")]
+    call.run_code(*lists, *packages, *settings)
 
 
 def check_subcommands(call: ProgramCall) -> None:
@@ -146,7 +146,7 @@ def check_subcommands(call: ProgramCall) -> None:
     first, *rest = found.texts() or [None]
     if found.has("--version", "-V") and not found.operands:
         return
-    # Settings of the workspace name programs for nearly every subcommand, such as another compiler.
+    # Workspace settings name programs for nearly every subcommand, such as another compiler.
     paths = [each for each in found.operands[1:] if call.name == "go" and (each.text or each.lead).startswith((".", "/", "~"))]
     call.run_code(*map(literal_word, ("Cargo.toml", "build.rs") if call.name == "cargo" else ("go.mod",)), *paths)
     if first not in LOCAL_SUBCOMMANDS[call.name]:
@@ -168,7 +168,7 @@ def check_compiler(call: ProgramCall) -> None:
 
 
 def check_version_only(call: ProgramCall) -> None:
-    """Programs that exist to start others, or to change the system: nothing but their version is known to be safe."""
+    """Programs that exist to start others or to change the system: only printing their version is known to be safe."""
     if not (len(call.arguments) == 1 and call.arguments[0].text in ("--version", "--help")):
         call.doubt("it can start other programs or change the system, so it is looked at each time")
 
@@ -182,7 +182,7 @@ def check_shell(call: ProgramCall) -> None:
 
 
 def _before_double_dash(call: ProgramCall) -> tuple[Word, ...]:
-    """What follows is for the program that is run."""
+    """Arguments after `--` belong to the program that is run."""
     texts = [word.text for word in call.arguments]
     return call.arguments[: texts.index("--")] if "--" in texts else call.arguments
 

@@ -1,4 +1,4 @@
-"""Argument rules of programs that read, change and pack files: which options are known not to start or write anything unseen."""
+"""Argument rules of programs that read, change and pack files: options known not to start or write anything unseen."""
 
 import re
 
@@ -37,7 +37,7 @@ RIPGREP = """-i -v -w -n -N -l -c -o -q -s -S -F -P -U -u -uu -uuu -a -h -H -I -
     --vimgrep --null --no-config --version --help --follow --text --pretty --passthru --line-regexp --case-sensitive
     --threads="""
 READS_BY_LIST = {"rg": RIPGREP, "diff": DIFF, "nm": NM}
-# What each may be followed by, and which of its operands it writes to.
+# The known options of each, and which of its operands it writes to.
 WRITERS: dict[str, tuple[str, str]] = {
     "rm": ("-r -R -f -v -d -i -I --recursive --force --verbose --dir --one-file-system --preserve-root", "all"),
     "rmdir": ("-p -v --parents --verbose --ignore-fail-on-non-empty", "all"),
@@ -88,7 +88,7 @@ def check_sed(call: ProgramCall) -> None:
     files = found.operands
     if not scripts and files:
         scripts, files = files[:1], files[1:]
-    # Fragments are joined by newlines, and a trailing backslash in one would reach into the next.
+    # Fragments are joined by newlines, and a trailing backslash in one would continue into the next.
     script = "\n".join(each.text or "" for each in scripts)
     uncertain = any(each.text is None or each.text.endswith("\\") for each in scripts)
     if not found.has("--sandbox") and (uncertain or not sed_script.is_harmless(script)):
@@ -118,7 +118,7 @@ def check_sort(call: ProgramCall) -> None:
 
 
 def check_reader(call: ProgramCall) -> None:
-    """Programs that only read, and start others with some of their options."""
+    """Programs that only read, but start others with some of their options."""
     call.read(READS_BY_LIST[call.name])
     call.reads_only = True
 
@@ -126,7 +126,7 @@ def check_reader(call: ProgramCall) -> None:
 def check_tar(call: ProgramCall) -> None:
     words = list(call.arguments)
     if words and words[0].text and re.fullmatch(r"[A-Za-z]+", words[0].text):
-        # The old style has no dash, and the values follow in the order of the letters; with f alone it is the same thing.
+        # The old style has no dash, and values follow in the order of the letters; with f alone it is equivalent.
         if re.search(r"[^cxtruzjJavpkhmOf]|f.*f", words[0].text):
             call.doubt("the letters of the old style are not understood")
             return

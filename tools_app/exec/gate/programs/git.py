@@ -1,7 +1,7 @@
-"""Argument rules of git: subcommands and their options that start nothing but git; everything else asks.
+"""Argument rules of git: subcommands and options that start nothing but git; everything else needs approval.
 
-Aliases, editors, external diffs, transports and hooks are other programs. The settings and hooks of the repository at hand are
-looked at too, because whoever can write into it can name programs there.
+Aliases, editors, external diffs, transports and hooks are other programs. The settings and hooks of the current repository are
+checked too, because anyone who can write to it can name programs there.
 """
 
 import re
@@ -31,7 +31,7 @@ LOG = (
 )
 REMOTE = """-q -v -n -f --quiet --verbose --all --prune -p --tags -t --no-tags --depth= --unshallow --dry-run --progress --jobs=
     -j:"""
-# Subcommand: its options. Those that end in an editor or need a signing program are not in it.
+# Options by subcommand. Those that open an editor or need a signing program are omitted.
 SUBCOMMANDS: dict[str, str] = {
     "status": """-s -b -v -z --short --branch --long --verbose --porcelain[=] -u? --untracked-files[=] --ignored[=] --show-stash
     --ahead-behind --no-ahead-behind --renames --no-renames --column[=] --ignore-submodules[=]""",
@@ -116,9 +116,9 @@ SUBCOMMANDS: dict[str, str] = {
     "fsck": "--full --strict --unreachable --no-dangling --lost-found --verbose",
     "version": "--build-options",
 }
-# These change files or references, for which hooks of many names are started; three more run for nearly everything.
+# These change files or references and run hooks of many names; three more hooks run for nearly everything.
 HOOK_SUBCOMMANDS = split_names("commit checkout switch merge cherry-pick revert rebase pull push reset restore am clone stash")
-NESTED_SUBCOMMANDS = {  # words that must come first, where there are any
+NESTED_SUBCOMMANDS = {  # words that must come first, if there are any
     "stash": split_names("push pop apply list show drop clear save"),
     "remote": frozenset({"get-url"}),
     "worktree": frozenset({"list"}),
@@ -133,7 +133,7 @@ NO_EDITOR_OPTIONS = {  # without one of these git opens an editor
     "merge": ("--no-edit", "--ff-only", "--abort", "--quit", "-m", "--message", "--no-commit", "--squash"),
     "revert": ("--no-edit", "--no-commit", "-n", "--abort", "--quit", "--skip"),
 }
-# These put other content into files of the workspace, at least without the options and words after them.
+# These put other content into files of the workspace, at least without the options and words below.
 CHANGING_SUBCOMMANDS = split_names("checkout switch restore reset stash merge cherry-pick revert rebase pull apply clone mv")
 READ_ONLY_OPTIONS = {
     "apply": split_names("--check --stat --numstat --summary"),
@@ -185,17 +185,17 @@ def check_git(call: ProgramCall) -> None:
 def _check_repository(call: ProgramCall, top: ParsedArguments, name: str, found: ParsedArguments) -> None:
     ignored = [word.text for word in found.given.get("--ignore-submodules", [])]
     submodules = not ignored or any(text not in ("all", "") for text in ignored)
-    places = call.resolve_directories(top.given.get("-C", []))
-    if not places:
+    repositories = call.resolve_directories(top.given.get("-C", []))
+    if not repositories:
         call.doubt_files("it is not known in which repository it runs")
-    for place in sorted(places):
-        if started := find_started_programs(place, hooks=name in HOOK_SUBCOMMANDS, submodules=submodules):
+    for repository in sorted(repositories):
+        if started := find_started_programs(repository, hooks=name in HOOK_SUBCOMMANDS, submodules=submodules):
             call.doubt_files(started)
 
 
 def _changes_files(name: str, found: ParsedArguments) -> bool:
     match name:
-        case "checkout" | "switch":  # a new branch begins with what is there
+        case "checkout" | "switch":  # a new branch starts with the current content
             return bool(found.operands) or not found.has("-b", "-c", "--create")
         case "reset":
             return found.has("--hard", "--merge", "--keep")

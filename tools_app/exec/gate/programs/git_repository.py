@@ -1,4 +1,4 @@
-"""Which programs the settings and hooks of a git repository name; who writes to the workspace can write there. Looks at files."""
+"""Find programs named by a git repository's settings and hooks; anyone able to write to the workspace can add some. Reads files."""
 
 import os
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 MAX_CONFIG_BYTES = 256 * 1024
 MAX_INDEX_BYTES = 64 * 1024 * 1024  # about half a million files
-# Section and key, in lower case, that name a program, a transport, another work tree, or a file of further settings.
+# Section and key, in lower case, that name a program, a transport, another work tree, or a file with more settings.
 PROGRAM_SETTINGS = re.compile(
     r"""core\.(fsmonitor|pager|editor|sshcommand|askpass|gitproxy|hookspath|alternaterefscommand|worktree)|sequence\.editor
     |gc\.recentobjectshook|hook\..*|gpg(\..*)?\.(program|defaultkeycommand)|pager\..*|include(if)?(\..*)?\.path|alias\..*
@@ -17,20 +17,19 @@ PROGRAM_SETTINGS = re.compile(
     |sendemail(\..*)?\..*(cmd|server)""",
     re.VERBOSE,
 )
-# These run for nearly every subcommand, for git refreshes the index, writes references and tidies up along the way.
+# These run for nearly every subcommand, because git refreshes the index, writes references and cleans up along the way.
 FREQUENT_HOOKS = frozenset({"post-index-change", "reference-transaction", "pre-auto-gc"})
 GITLINK = (0o160000).to_bytes(4)  # the mode of another repository in the index
 SECTION_PATTERN = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\]|\\.)*)")?\s*\]')
 KEY_PATTERN = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(=|$|[#;])")
-# Lines that go on in the next one, and characters at which Python ends a line and git does not: then what is a section and
-# what a value would be a guess.
+# Continued lines, and characters at which Python ends a line but git does not: sections and values could then only be guessed.
 UNCLEAR_PATTERN = re.compile("\\\\\n|\r|[\x00\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def find_started_programs(cwd: str, *, hooks: bool, submodules: bool) -> str:
-    """In words what would be started besides git itself; empty when nothing would, or there is no repository.
+    """Describe what would be started besides git itself; empty if nothing would, or there is no repository.
 
-    `hooks`: whether any hook may run and not only those that nearly always do. `submodules`: whether it looks into them.
+    `hooks`: whether any hook may run, not only those that nearly always do. `submodules`: whether git looks into them.
     """
     try:
         for at, directory in _git_directories(cwd):
@@ -43,9 +42,9 @@ def find_started_programs(cwd: str, *, hooks: bool, submodules: bool) -> str:
 
 def _find_in_repository(at: str, directory: str, *, hooks: bool, submodules: bool) -> str:
     common = _common_directory(directory)
-    for place in {directory, common}:
+    for path in {directory, common}:
         for name in ("config", "config.worktree"):
-            if found := _find_configured_program(os.path.join(place, name)):
+            if found := _find_configured_program(os.path.join(path, name)):
                 return f"the settings of the repository name another program or file ({found})"
     if names := _list_hooks(os.path.join(common, "hooks"), every=hooks):
         return f"the repository has hooks that would run ({', '.join(names)})"
@@ -55,7 +54,7 @@ def _find_in_repository(at: str, directory: str, *, hooks: bool, submodules: boo
 
 
 def _git_directories(cwd: str) -> Iterator[tuple[str, str]]:
-    """Where it may be, and its settings. All the way up: git passes over one that is not whole, which is for git to say."""
+    """Yield candidate repositories and their git directories, all the way up: git skips incomplete ones by its own criteria."""
     at = os.path.realpath(cwd)
     while True:
         found = os.path.join(at, ".git")
@@ -74,7 +73,7 @@ def _git_directories(cwd: str) -> Iterator[tuple[str, str]]:
 def _has_submodules(at: str, directory: str, common: str) -> bool:
     if os.path.lexists(os.path.join(at, ".gitmodules")) or os.path.isdir(os.path.join(common, "modules")):
         return True
-    # Without .gitmodules too a directory can be in the index as a repository. A file of exactly 56 KiB looks the same; it asks.
+    # Even without .gitmodules the index can contain a repository. A file of exactly 56 KiB looks the same and needs approval, too.
     for name in os.listdir(directory) if os.path.isdir(directory) else ():
         if name == "index" or name.startswith("sharedindex."):
             with open(os.path.join(directory, name), "rb") as file:
@@ -105,7 +104,7 @@ def _find_configured_program(path: str) -> str:
     section = ""
     for line in text.splitlines():
         rest = line.strip()
-        while rest.startswith("["):  # more than one may stand in a line, and the last one counts
+        while rest.startswith("["):  # a line can have several; the last one counts
             found = SECTION_PATTERN.match(rest)
             if found is None:
                 raise ValueError("not a section")

@@ -1,4 +1,4 @@
-"""One start of a program as the argument rules see it: its words, where it runs, and what a rule finds out about it."""
+"""One program start as the argument rules see it: its arguments, where it runs, and what a rule finds out about it."""
 
 import os
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from tools_app.exec.gate.programs.options import ParsedArguments, parse_argument
 from tools_app.exec.gate.shell.words import Word
 from tools_app.exec.gate.types import ExecContext, GateReason
 
-SHARED_HOME = "/tmp"  # noqa: S108  # without a sandbox the home is this one
-SETTINGS_FILES = frozenset({".curlrc", "curlrc", ".popt"})  # of the home, which may be the workspace
+SHARED_HOME = "/tmp"  # noqa: S108  # the home without a sandbox
+SETTINGS_FILES = frozenset({".curlrc", "curlrc", ".popt"})  # in the home, which may be the workspace
 HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
@@ -19,29 +19,29 @@ class ProgramCall:
     name: str
     arguments: tuple[Word, ...]
     cwds: frozenset[str] | None
-    place: ExecContext
+    context: ExecContext
     doubts: list[GateReason] = field(default_factory=list)
-    standing: list[GateReason] = field(default_factory=list)  # doubts that come from files and not from the words
+    standing: list[GateReason] = field(default_factory=list)  # doubts about files, not about the arguments
     writes: list[str] = field(default_factory=list)
     touches: list[str] = field(default_factory=list)
-    brings: list[str] = field(default_factory=list)  # where it puts content; empty text: known only when the line runs
-    starts: list[tuple[Word, ...]] = field(default_factory=list)  # programs that it starts itself: name and arguments
+    brings: list[str] = field(default_factory=list)  # where it puts content; empty text if only known at run time
+    starts: list[tuple[Word, ...]] = field(default_factory=list)  # programs it starts itself: name and arguments
     scripts: list[str] = field(default_factory=list)  # files whose content it runs
     runs_code: bool = False  # of the workspace: the scripts, and whatever they and the program's settings there lead to
-    listed: bool = False  # relies on no file having a name that begins with a dash
+    listed: bool = False  # relies on no file name starting with a dash
     reads_only: bool = False
 
-    def doubt(self, words: str, code: str = "arguments") -> None:
-        self.doubts.append(GateReason(code, f"{self.name}: {words}."))
+    def doubt(self, text: str, code: str = "arguments") -> None:
+        self.doubts.append(GateReason(code, f"{self.name}: {text}."))
 
-    def doubt_files(self, words: str, code: str = "files") -> None:
-        """A doubt about what lies there now. Whoever agreed to the words has not agreed to it."""
-        self.standing.append(GateReason(code, f"{self.name}: {words}."))
+    def doubt_files(self, text: str, code: str = "files") -> None:
+        """Record a doubt about files as they are now. Approving the arguments does not cover it."""
+        self.standing.append(GateReason(code, f"{self.name}: {text}."))
 
     def read(
         self, known: str, words: Sequence[Word] | None = None, *, stop_at_operand: bool = False, single_dash: bool = False
     ) -> ParsedArguments:
-        """Take the arguments apart by a list of options. What is not on it is a doubt."""
+        """Parse the arguments by a list of options. Anything not listed is a doubt."""
         listed = parse_option_spec(known)
         found = parse_arguments(
             self.arguments if words is None else words, listed, stop_at_operand=stop_at_operand, single_dash=single_dash
@@ -55,36 +55,36 @@ class ProgramCall:
         return found
 
     def write(self, target: Word, *, content: bool = True) -> None:
-        """It writes there: inside the workspace, or it is a doubt. Without `content` it only makes, marks or removes names."""
-        if found := why_write_doubtful(target, self.cwds, self.place):
-            (self.doubt_files if follows_link(target, self.cwds, self.place) else self.doubt)(found, "write")
+        """Record a write: inside the workspace, or a doubt. Without `content` it only creates, touches or removes names."""
+        if found := why_write_doubtful(target, self.cwds, self.context):
+            (self.doubt_files if follows_link(target, self.cwds, self.context) else self.doubt)(found, "write")
         if target.text:
             self.writes.append(target.text)
         if content:
             self.brings.append(target.text or "")
 
     def run_code(self, *files: Word, cwds: frozenset[str] | None = None) -> None:
-        """It runs code of these files, and of the directory it is in: both inside the workspace, or it is a doubt."""
+        """Record that it runs code of these files and of its directory: all inside the workspace, or a doubt."""
         self.runs_code = True
         where = self.cwds if cwds is None else cwds
         for file in (Word(text=".", lead="."), *files):
-            if found := why_outside_workspace(file, where, self.place):
-                led = follows_link(file, where, self.place)
-                (self.doubt_files if led else self.doubt)(f"it runs code, and {found}", "inline-code")
-                break  # one reason is enough: in another directory all of them are
+            if found := why_outside_workspace(file, where, self.context):
+                linked = follows_link(file, where, self.context)
+                (self.doubt_files if linked else self.doubt)(f"it runs code, and {found}", "inline-code")
+                break  # one reason is enough: from another directory all of them would apply
         for file in files:
-            self.scripts.extend(real_paths(file.text, where, self.place) if file.text else [])
+            self.scripts.extend(real_paths(file.text, where, self.context) if file.text else [])
 
     def resolve_directories(self, directories: Sequence[Word]) -> frozenset[str]:
-        """Where it is after going from one of these directories into the next; empty when that is not known."""
+        """The directory after entering these one after the other; empty if unknown."""
         found = self.cwds or frozenset()
         for directory in directories:
-            found = frozenset(real_paths(directory.text, found, self.place) if directory.text is not None else ())
+            found = frozenset(real_paths(directory.text, found, self.context) if directory.text is not None else ())
         return found
 
     def check_home_settings(self, *names: str) -> None:
-        """It follows these files of the home, which is the workspace or /tmp where it outlives the command."""
-        for directory in (*map(str, self.place.writable), SHARED_HOME):
+        """Record a doubt if these settings files exist in the home, which is the workspace or /tmp if it outlives the command."""
+        for directory in (*map(str, self.context.writable), SHARED_HOME):
             for name in names:
                 if os.path.lexists(os.path.join(directory, name)):
                     self.doubt_files(f"it would follow the settings in {name}")
@@ -96,27 +96,27 @@ class ProgramCall:
             self.starts.append(tuple(words))
 
 
-def why_outside_workspace(target: Word, cwds: frozenset[str] | None, place: ExecContext) -> str:
-    """Why it may not be in the workspace; empty when it certainly is."""
+def why_outside_workspace(target: Word, cwds: frozenset[str] | None, context: ExecContext) -> str:
+    """Why a path may be outside the workspace; empty if it is certainly inside."""
     shown = _quote_target(target)
     if target.text is None and not target.local:
         return f"it is not certain that {shown} is in the workspace"
     path = _known_prefix(target)
     if path.startswith("~"):
         return f"{shown} is outside the workspace"
-    if all(is_inside(real, place.writable) for real in real_paths(path, cwds, place) or [""]):
+    if all(is_inside(real, context.writable) for real in real_paths(path, cwds, context) or [""]):
         return ""
     return f"{shown} is outside the workspace, or it is not known where it is"
 
 
-def why_write_doubtful(target: Word, cwds: frozenset[str] | None, place: ExecContext) -> str:
-    """Why writing there needs a question; empty when it certainly stays in the workspace."""
+def why_write_doubtful(target: Word, cwds: frozenset[str] | None, context: ExecContext) -> str:
+    """Why writing there needs approval; empty if it certainly stays in the workspace."""
     if target.text in HARMLESS_FILES:
         return ""
-    if found := why_outside_workspace(target, cwds, place):
+    if found := why_outside_workspace(target, cwds, context):
         return found
     shown = _quote_target(target)
-    for real in real_paths(_known_prefix(target), cwds, place):
+    for real in real_paths(_known_prefix(target), cwds, context):
         if ".git" in real.split("/"):
             return f"{shown} is inside .git, where settings and hooks decide what git runs"
         if os.path.basename(real) in SETTINGS_FILES:
@@ -124,10 +124,10 @@ def why_write_doubtful(target: Word, cwds: frozenset[str] | None, place: ExecCon
     return ""
 
 
-def follows_link(target: Word, cwds: frozenset[str] | None, place: ExecContext) -> bool:
-    """Whether a symbolic link makes it another place than the one that is written."""
+def follows_link(target: Word, cwds: frozenset[str] | None, context: ExecContext) -> bool:
+    """Whether a symbolic link leads it somewhere other than written."""
     path = _known_prefix(target)
-    written = [to_host_path(path, place)] if path.startswith("/") else [os.path.join(cwd, path) for cwd in cwds or ()]
+    written = [to_host_path(path, context)] if path.startswith("/") else [os.path.join(cwd, path) for cwd in cwds or ()]
     return any(os.path.realpath(each) != os.path.normpath(each) for each in written)
 
 
@@ -136,12 +136,12 @@ def _quote_target(target: Word) -> str:
 
 
 def _known_prefix(target: Word) -> str:
-    """Of a path with something unknown in it the directory before that is looked at."""
+    """For a path with an unknown part, the directory before that part."""
     return target.text if target.text is not None else os.path.dirname(target.lead) or "."
 
 
-def real_paths(path: str, cwds: frozenset[str] | None, place: ExecContext) -> list[str]:
-    """Where a literal path leads, symbolic links followed; nothing when the directory it starts from is not known."""
+def real_paths(path: str, cwds: frozenset[str] | None, context: ExecContext) -> list[str]:
+    """The resolved paths a literal path leads to; empty if the starting directory is unknown."""
     if path.startswith("/"):
-        return [os.path.realpath(to_host_path(path, place))]
+        return [os.path.realpath(to_host_path(path, context))]
     return [os.path.realpath(os.path.join(cwd, path)) for cwd in cwds or ()]

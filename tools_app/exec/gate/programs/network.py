@@ -1,7 +1,7 @@
-"""Argument rules of programs that speak to other computers: plain requests, written into the workspace.
+"""Argument rules of network clients: plain requests, with output to the workspace.
 
-Settings files of the home change what these programs do. wget is told by its environment to read none; for curl and rsync a file
-that lies there asks.
+Settings files in the home change what these programs do. The environment makes wget ignore them; for curl and rsync, an existing
+file needs approval.
 """
 
 import re
@@ -57,9 +57,9 @@ def _check_urls(call: ProgramCall, words: list[Word]) -> None:
 
 
 def check_rsync(call: ProgramCall) -> None:
-    """Between two places of this computer. To another one it starts ssh."""
+    """Between two local paths. For a remote one, rsync starts ssh."""
     found = call.read(RSYNC)
-    call.check_home_settings(".popt")  # aliases of options, and programs to run instead
+    call.check_home_settings(".popt")  # option aliases, and programs to run instead
     for operand in found.operands:
         if ":" in (operand.text if operand.text is not None else operand.lead) or (operand.text is None and not operand.local):
             call.doubt("one side may be on another computer, for which it starts another program")

@@ -1,8 +1,8 @@
-"""Option lists as data, and the reader that takes arguments apart by them. What a list does not name is a doubt. Pure.
+"""Option lists as data, and the parser that applies them. Options not in the list are doubts. No I/O.
 
 A list is a text: `-l` and `--long` stand alone; `-n:` and `--lines=` take a value, the next word or the rest of this one;
-`--color[=]` and `-u?` may have one attached; `-W*` is followed by anything; `-#` is a number. A `>` after it says that the value
-is a file it writes. Abbreviated long options are unknown options: that is the point.
+`--color[=]` and `-u?` may have one attached; `-W*` is followed by anything; `-#` is a number. A trailing `>` means the value
+is a file it writes. Abbreviated long options are unknown on purpose.
 """
 
 import re
@@ -17,7 +17,7 @@ from tools_app.exec.gate.shell.words import Word
 class OptionSpec:
     alone: frozenset[str]
     valued: frozenset[str]
-    attached: frozenset[str]  # a value only if it is attached
+    attached: frozenset[str]  # takes a value only if attached
     prefixes: tuple[str, ...]
     written: frozenset[str]
     number: bool
@@ -57,9 +57,9 @@ def parse_option_spec(text: str) -> OptionSpec:
 class ParsedArguments:
     given: dict[str, list[Word]] = field(default_factory=dict)
     operands: list[Word] = field(default_factory=list)
-    after: int = 0  # how many words were read, when reading stops at the first operand
-    unknown: str = ""  # the first thing that is not on the list, for people
-    listed: bool = False  # relies on no file having a name that begins with a dash
+    after: int = 0  # number of words read, if parsing stops at the first operand
+    unknown: str = ""  # the first thing not on the list, for people
+    listed: bool = False  # relies on no file name starting with a dash
 
     def has(self, *names: str) -> bool:
         return any(name in self.given for name in names)
@@ -74,90 +74,90 @@ class ParsedArguments:
 def parse_arguments(
     words: Sequence[Word], known: OptionSpec, *, stop_at_operand: bool = False, single_dash: bool = False
 ) -> ParsedArguments:
-    """Take the words apart. `single_dash` is for programs whose long options begin with one dash."""
-    read = ParsedArguments()
+    """Parse the arguments. `single_dash` is for programs whose long options start with one dash."""
+    parsed = ParsedArguments()
     index = 0
-    while index < len(words) and not read.unknown:
+    while index < len(words) and not parsed.unknown:
         word = words[index]
         index += 1
         text = word.text
         if text is None:
             if not word.dashless:
-                read.unknown = f"{word.dynamic} where an option could stand"
+                parsed.unknown = f"{word.dynamic} where an option could stand"
                 break
-            read.listed = read.listed or word.listed
+            parsed.listed = parsed.listed or word.listed
         if text == "--":
             if stop_at_operand:
                 break
-            read.operands.extend(words[index:])
+            parsed.operands.extend(words[index:])
             index = len(words)
             break
         if text is None or not text.startswith("-") or text == "-":
             if stop_at_operand:
                 index -= 1
                 break
-            read.operands.append(word)
+            parsed.operands.append(word)
         elif text.startswith("--") or single_dash:
-            index += _parse_long(read, known, text, words[index : index + 1])
+            index += _parse_long(parsed, known, text, words[index : index + 1])
         else:
-            index += _parse_short(read, known, text, words[index : index + 1])
-    read.after = index
-    return read
+            index += _parse_short(parsed, known, text, words[index : index + 1])
+    parsed.after = index
+    return parsed
 
 
-def _parse_long(read: ParsedArguments, known: OptionSpec, text: str, following: Sequence[Word]) -> int:
+def _parse_long(parsed: ParsedArguments, known: OptionSpec, text: str, following: Sequence[Word]) -> int:
     name, equals, value = text.partition("=")
     if equals and (name in known.valued or name in known.attached):
-        read.given.setdefault(name, []).append(_literal_word(value))
+        parsed.given.setdefault(name, []).append(_literal_word(value))
         return 0
     if not equals and (name in known.alone or name in known.attached):
-        read.given.setdefault(name, []).append(_literal_word(""))
+        parsed.given.setdefault(name, []).append(_literal_word(""))
         return 0
     if not equals and name in known.valued:
-        return _take_value(read, name, following)
+        return _take_value(parsed, name, following)
     if known.number and re.fullmatch(r"-[0-9]+", text):
         return 0
     if prefix := next((each for each in known.prefixes if text.startswith(each)), None):
-        read.given.setdefault(prefix, []).append(_literal_word(text.removeprefix(prefix)))
+        parsed.given.setdefault(prefix, []).append(_literal_word(text.removeprefix(prefix)))
         return 0
-    read.unknown = f"the option {name}"
+    parsed.unknown = f"the option {name}"
     return 0
 
 
-def _parse_short(read: ParsedArguments, known: OptionSpec, text: str, following: Sequence[Word]) -> int:
+def _parse_short(parsed: ParsedArguments, known: OptionSpec, text: str, following: Sequence[Word]) -> int:
     if known.number and re.fullmatch(r"-[0-9]+", text):
         return 0
     if prefix := next((each for each in known.prefixes if text.startswith(each)), None):
-        read.given.setdefault(prefix, []).append(_literal_word(text.removeprefix(prefix)))
+        parsed.given.setdefault(prefix, []).append(_literal_word(text.removeprefix(prefix)))
         return 0
     if text in known.alone:  # such as -nc, which is one option
-        read.given.setdefault(text, []).append(_literal_word(""))
+        parsed.given.setdefault(text, []).append(_literal_word(""))
         return 0
     for at in range(1, len(text)):
         name, rest = f"-{text[at]}", text[at + 1 :]
         if name in known.valued:
             if not rest:
-                return _take_value(read, name, following)
-            read.given.setdefault(name, []).append(_literal_word(rest))
+                return _take_value(parsed, name, following)
+            parsed.given.setdefault(name, []).append(_literal_word(rest))
             return 0
         if name in known.attached:
-            read.given.setdefault(name, []).append(_literal_word(rest))
+            parsed.given.setdefault(name, []).append(_literal_word(rest))
             return 0
         if name not in known.alone:
-            read.unknown = f"the option {name}"
+            parsed.unknown = f"the option {name}"
             return 0
-        read.given.setdefault(name, []).append(_literal_word(""))
+        parsed.given.setdefault(name, []).append(_literal_word(""))
     return 0
 
 
-def _take_value(read: ParsedArguments, name: str, following: Sequence[Word]) -> int:
+def _take_value(parsed: ParsedArguments, name: str, following: Sequence[Word]) -> int:
     if not following:
-        read.unknown = f"the option {name} without a value"
+        parsed.unknown = f"the option {name} without a value"
         return 0
     if not following[0].single:
-        read.unknown = f"{following[0].dynamic} as the value of {name}"
+        parsed.unknown = f"{following[0].dynamic} as the value of {name}"
         return 0
-    read.given.setdefault(name, []).append(following[0])
+    parsed.given.setdefault(name, []).append(following[0])
     return 1
 
 

@@ -1,6 +1,6 @@
-"""Argument rules of Python's modules (`python3 -m …`, pytest): those that run tests and look at the workspace's own code.
+"""Argument rules of Python modules (`python3 -m …`, pytest) that run tests and check the workspace's own code.
 
-A module is found in the directory it is called in before it is found anywhere else, so each of them may run code of the workspace.
+A module is looked up in the current directory first, so each of them may run code of the workspace.
 """
 
 import os
@@ -14,7 +14,7 @@ PYTEST = """-q -qq -v -vv -vvv -x -s -l -k: -m: -n: -r: --lf --ff --sw --nf --tb
     --stepwise --cov[=] --cov-report= --timeout= --disable-warnings --version --junitxml=> --reruns= --numprocesses="""
 UNITTEST = """-v -q -b -f -c -k: -s: -t: -p: --verbose --quiet --buffer --failfast --catch --locals --start-directory= --pattern=
     --top-level-directory="""
-# They look at files of the workspace, and some mend them.
+# They check files of the workspace; some fix them.
 LINTER = """-q -v --quiet --verbose --version --check --diff --fix --no-fix --select= --ignore= --extend-select= --extend-ignore=
     --max-line-length= --max-complexity= --statistics --count --show-source --disable= --enable= --errors-only -E -j: --jobs=
     --strict --ignore-missing-imports --show-error-codes --pretty --no-color --color -l: --line-length= --profile= --exit-zero
@@ -31,7 +31,7 @@ MODULES: dict[str, str] = {
 
 
 def check_module(call: ProgramCall, name: Word, words: tuple[Word, ...]) -> None:
-    """What follows `-m`."""
+    """Check the module name after `-m` and its arguments."""
     if name.text not in MODULES:
         call.doubt(f"the module {name.text or name.dynamic} is not on the list of those that run no code from the line")
         return
@@ -50,7 +50,7 @@ def check_module(call: ProgramCall, name: Word, words: tuple[Word, ...]) -> None
                 call.doubt("the second name is written to")
         case "venv" | "compileall" | "py_compile":
             for operand in found.operands:
-                call.write(operand, content=False)  # none that the line says
+                call.write(operand, content=False)  # no content from the line
         case _:
             call.run_code(*(each for each in found.operands if each.text != "-"))
 
@@ -67,7 +67,7 @@ def _test_file(test: Word) -> Word:
 
 
 def _check_workspace_tests(call: ProgramCall, tests: list[Word]) -> None:
-    """A name may be any function of any module, which is called: code.interact reads code from standard input."""
+    """A name can be any function of any module, which unittest calls: code.interact reads code from standard input."""
     for test in tests[1:] if tests and tests[0].text == "discover" else tests:
         first = (test.text or "").partition("." if "/" not in (test.text or "") else "::")[0]
         call.run_code(test if "/" in (test.text or test.lead) else Word(text=first, lead=first))

@@ -1,4 +1,4 @@
-"""Which rule belongs to which program, by the name it is called with and by the name of its file. Lists that a person can read."""
+"""The argument rule of each program, by the name it is called with and by its file name. Lists that people can read."""
 
 import re
 
@@ -12,8 +12,9 @@ SHELLS = split_names("""bash sh dash zsh ksh mksh fish csh tcsh ash rbash yash e
     sash posh rc slsh lksh ksh93 es osh oil""")
 COMPILERS = split_names("gcc g++ cc c++ clang clang++ c89 c99 c89-gcc c99-gcc")
 MULTI_CALL = split_names("busybox toybox sbase-box ubase-box coreutils toolbox")
-# These start the program in their arguments, and more of them are known than are understood.
-WRAPPERS = frozenset(wrappers.SIMPLE_WRAPPERS) | split_names("""env xargs find sudo doas su runuser pkexec chroot unshare nsenter setpriv time
+# These start the program named in their arguments; only some of them have argument rules.
+WRAPPERS = frozenset(wrappers.SIMPLE_WRAPPERS) | split_names("""
+    env xargs find sudo doas su runuser pkexec chroot unshare nsenter setpriv time
     strace ltrace gdb valgrind perf watch
     script parallel chrt taskset numactl prlimit systemd-run start-stop-daemon daemonize run-parts unbuffer rlwrap
     faketime fakeroot proot firejail bwrap ssh mosh entr inotifywait dbus-run-session xvfb-run setarch linux32 linux64
@@ -25,8 +26,9 @@ WRAPPERS = frozenset(wrappers.SIMPLE_WRAPPERS) | split_names("""env xargs find s
     runsv runsvdir daemon dtach abduco eatmydata ifne pee mispipe zrun lckdo pexec ksu sudoedit systemd-nspawn
     systemd-inhibit systemd-cat machinectl msgfilter msgexec xinit startx dbus-launch gtk-launch grc bear scan-build
     checkinstall gtester fakeroot-sysv fakeroot-tcp fakechroot pseudo xe xjobs""")
-# They can start other programs or change the system, and nothing about their arguments is on a list yet.
-VERSION_ONLY_PROGRAMS = split_names("""vi vim nvim view ex ed emacs emacsclient nano pico micro joe mcedit kak helix less more most pg man info
+# They can start other programs or change the system, and have no argument rules yet.
+VERSION_ONLY_PROGRAMS = split_names("""
+    vi vim nvim view ex ed emacs emacsclient nano pico micro joe mcedit kak helix less more most pg man info
     lesspipe w3m
     lynx links elinks ftp lftp telnet nc ncat netcat socat ssh scp sftp ssh-keygen ssh-add ssh-agent mosh tmux screen
     byobu crontab at batch cron systemctl service initctl launchctl journalctl loginctl mount umount losetup kill killall
@@ -60,7 +62,8 @@ VERSION_ONLY_PROGRAMS = split_names("""vi vim nvim view ex ed emacs emacsclient 
     tmate zellij wine runscript unsquashfs easyrsa xdotool xdg-user-dir rtorrent varnishncsa csvtool cobc
     bundler debuild dpkg-buildpackage dpkg-reconfigure apt-key pkg opkg node-gyp tsx ts-node swipl gprolog
     pg_ctl initdb createdb dropdb pg_dump mysqldump mycli pgcli usql litecli""")
-READ_ONLY_PROGRAMS = split_names("""ls cat head tail wc grep egrep fgrep zgrep cut tr diff cmp comm file stat du df nl od hexdump strings basename
+READ_ONLY_PROGRAMS = split_names("""
+    ls cat head tail wc grep egrep fgrep zgrep cut tr diff cmp comm file stat du df nl od hexdump strings basename
     dirname
     realpath readlink date id whoami uname printenv seq sleep md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum
     cksum sum base64 base32 jq column paste join fold fmt expand unexpand rev tac nproc free uptime ps which zcat bzcat
@@ -112,13 +115,13 @@ ALIASES = {"nodejs": "node"}
 RUNS_WORKSPACE_CODE = split_names("make gmake npm pip pytest py.test cargo go")
 NEVER_GRANTED = (
     (SHELLS, "is a shell"),
-    (MULTI_CALL, "is many programs in one"),
-    (WRAPPERS, "is a program that starts others"),
+    (MULTI_CALL, "is a multi-call binary"),
+    (WRAPPERS, "starts other programs"),
     (frozenset(INTERPRETERS), "is an interpreter"),
-    (RUNS_WORKSPACE_CODE, "runs code of the workspace"),
+    (RUNS_WORKSPACE_CODE, "runs code from the workspace"),
     (VERSION_ONLY_PROGRAMS | {"docker"}, "can start other programs or change the system"),
 )
-# Of these there are several versions side by side. Elsewhere a number is part of the name: diff3 is not diff.
+# Several versions of these exist side by side. Elsewhere a number is part of the name: diff3 is not diff.
 VERSIONED = COMPILERS | frozenset().union(*(group for group, _ in NEVER_GRANTED))
 VERSION_SUFFIX = re.compile(r"[-.]?[0-9][0-9.]*$")
 BUILD_SUFFIX = re.compile(r"(?:\.(?:basic|tiny|nox|gtk3|openbsd|traditional)|-[a-z0-9_]+-linux-(?:gnu|musl)[a-z0-9]*)$")
@@ -126,7 +129,7 @@ TARGET_PREFIX = re.compile(r"^(?:(?:[a-z0-9_]+-)+linux-(?:gnu|musl)[a-z0-9]*|arm
 
 
 def canonical_name(base: str) -> str:
-    """The name under which the lists know it: python3.11 is python, vim.tiny is vim, x86_64-linux-gnu-gcc-12 is gcc."""
+    """The name used in the lists: python3.11 is python, vim.tiny is vim, x86_64-linux-gnu-gcc-12 is gcc."""
     base = ALIASES.get(base, base)
     plain = TARGET_PREFIX.sub("", BUILD_SUFFIX.sub("", base))
     for name in (base, plain):
@@ -142,7 +145,7 @@ def is_known(name: str) -> bool:
 
 
 def apply_rules(call: ProgramCall, *bases: str) -> None:
-    """Judge the arguments by every name the program goes by: as it is called, and what its file is called."""
+    """Check the arguments by every name of the program: the one it is called with and that of its file."""
     reads_only = True
     applied: set[ArgumentRule] = set()
     for name in sorted(canonical_names(*bases)):
@@ -159,11 +162,11 @@ def apply_rules(call: ProgramCall, *bases: str) -> None:
 
 def canonical_names(*bases: str) -> frozenset[str]:
     known = frozenset(map(canonical_name, bases))
-    # Many programs in one file go by the name they are called with: there ls is ls, whatever the file is called.
+    # A multi-call binary acts by the name it is called with: ls is ls, whatever the file name.
     return known - MULTI_CALL or known
 
 
 def why_never_granted(*bases: str) -> str:
-    """Why "allow always" is not offered for it; empty when it may be."""
-    found = sorted(canonical_names(*bases))
-    return next((f"{name} {what}" for name in found for group, what in NEVER_GRANTED if name in group), "")
+    """Why "always allow" is not offered; empty if it is."""
+    names = sorted(canonical_names(*bases))
+    return next((f"{name} {what}" for name in names for group, what in NEVER_GRANTED if name in group), "")

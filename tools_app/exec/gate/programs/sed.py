@@ -1,4 +1,4 @@
-"""Reads a sed script far enough to know that it runs no program and writes no file. Pure. What it does not know is unsafe."""
+"""Check that a sed script starts no program and writes no file. Whatever it can't parse is unsafe. No I/O."""
 
 import re
 
@@ -7,7 +7,7 @@ PLAIN_COMMANDS = frozenset("pdDPnNhHgGxzlq=Q")
 TEXT_COMMANDS = frozenset("aic")
 LABEL_COMMANDS = frozenset("btT:")
 BRACKET = re.compile(r"\[\^?\]?[^\]]*\]")
-LABEL = re.compile(r" *[A-Za-z0-9_]*")  # a semicolon ends it, and what follows is a command
+LABEL = re.compile(r" *[A-Za-z0-9_]*")  # a semicolon ends it, and a command follows
 FLAGS = re.compile(r"[gpiImM0-9]*")  # not e, which runs the result, and not w, which writes it
 
 
@@ -25,8 +25,8 @@ def is_harmless(script: str) -> bool:
 
 
 def _skip_addresses(script: str, at: int) -> int | None:
-    for turn in range(2):
-        if turn == 1:
+    for index in range(2):
+        if index == 1:
             comma = re.compile(r"\s*,").match(script, at)
             if not comma:
                 break
@@ -42,7 +42,7 @@ def _skip_addresses(script: str, at: int) -> int | None:
             at = end
             while script[at : at + 1] in ("I", "M"):
                 at += 1
-        elif turn == 1:
+        elif index == 1:
             return None
     while script[at : at + 1] in (" ", "\t", "!"):
         at += 1
@@ -66,7 +66,7 @@ def _skip_command(script: str, at: int | None) -> int | None:
         label = LABEL.match(script, at)
         return label.end() if label else None
     if letter in TEXT_COMMANDS:
-        # A backslash continues the text; a later line might then be a command or not.
+        # A backslash continues the text; whether a later line is a command is then unclear.
         return None if "\\\n" in script[at:] else _find_line_end(script, at)
     if letter in "sy":
         middle = _skip_delimited(script, at)
@@ -82,7 +82,7 @@ def _skip_command(script: str, at: int | None) -> int | None:
 
 
 def _skip_delimited(script: str, at: int) -> int | None:
-    """From a delimiter to behind the next one. In brackets sed and we could disagree about the end, so these must be simple."""
+    """Skip from a delimiter past the next one. sed might end brackets elsewhere than we do, so they must be simple."""
     delimiter = script[at : at + 1]
     if not delimiter or delimiter in "\\\n" or delimiter.isalnum():
         return None

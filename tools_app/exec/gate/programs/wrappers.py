@@ -1,6 +1,6 @@
-"""Programs that start the program named in their arguments: taken apart only where every word of theirs is understood.
+"""Programs that start the program named in their arguments: unwrapped only if every argument is understood.
 
-What they start becomes a program of the line like any other, with its own argument rules.
+The started program is then checked like any other, with its own argument rules.
 """
 
 import re
@@ -11,7 +11,7 @@ from tools_app.exec.gate.shell.variables import HARMLESS_NAME, HARMLESS_VALUE
 from tools_app.exec.gate.shell.words import Word
 from tools_app.exec.gate.types import split_names
 
-# Their options, and how many operands come before the program.
+# Their options, and the number of operands before the program.
 SIMPLE_WRAPPERS: dict[str, tuple[str, int]] = {
     "nice": ("-n: --adjustment=", 0),
     "nohup": ("", 0),
@@ -25,10 +25,12 @@ SIMPLE_WRAPPERS: dict[str, tuple[str, int]] = {
 }
 XARGS = """-0 -r -t -x -n: -P: -L: -I: -d: -E: -s: --null --no-run-if-empty --verbose --exit --max-args= --max-procs=
     --max-lines= --delimiter="""
-ENV = "-u: -0 --unset= --null"  # without PATH, as after -i, other files would be found than were looked at
-FIND_ALONE = split_names("""-H -L -P -print -print0 -prune -depth -d -daystart -mount -xdev -empty -nouser -nogroup -readable -writable
+ENV = "-u: -0 --unset= --null"  # without PATH, as after -i, other files would be found than the ones checked
+FIND_ALONE = split_names("""
+    -H -L -P -print -print0 -prune -depth -d -daystart -mount -xdev -empty -nouser -nogroup -readable -writable
     -executable -not -a -and -o -or -true -false -quit -ls -noleaf -follow -nowarn -warn ( ) ! ,""")
-FIND_VALUED = split_names("""-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size -mtime
+FIND_VALUED = split_names("""
+    -name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size -mtime
     -atime -ctime
     -mmin -amin -cmin -newer -anewer -cnewer -newermt -newerct -newerat -user -group -uid -gid -perm -maxdepth -mindepth
     -links -inum -samefile -regextype -printf -fstype -used -context""")
@@ -69,7 +71,7 @@ def unwrap_xargs(call: ProgramCall) -> None:
     found = call.read(XARGS, stop_at_operand=True)
     rest = list(call.arguments[found.after :])
     if found.unknown or not rest:
-        return  # alone it prints what it reads
+        return  # alone it only prints its input
     mark = found.value("-I")
     if mark is not None and not mark.text:
         call.doubt("the mark that it replaces is known only when the line runs")
@@ -114,7 +116,7 @@ def _parse_find_action(call: ProgramCall, words: list[Word], starts: list[Word],
         call.doubt("the end of -exec is not found")
         return []
     inside = not follows and all(
-        not why_write_doubtful(start, call.cwds, call.place) for start in starts or [Word(text=".", lead=".")]
+        not why_write_doubtful(start, call.cwds, call.context) for start in starts or [Word(text=".", lead=".")]
     )
     dashless = all(start.dashless for start in starts)
     found = Word(text=None, single=False, dashless=dashless, local=inside, dynamic="a path that find finds")

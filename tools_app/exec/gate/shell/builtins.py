@@ -1,4 +1,4 @@
-"""bash's own commands: which of them run nothing and change nothing that matters. Pure data and a few shapes."""
+"""Shell builtins: which of them run nothing and change nothing that matters. No I/O."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tools_app.exec.gate.shell.words import Word
 from tools_app.exec.gate.types import GateReason, split_names
 
-# Of bash 5.2, by `compgen -b`, and the words that bash takes for syntax where a parser may take them for commands.
+# bash 5.2's `compgen -b`, and reserved words that a parser may take for commands.
 BUILTINS = split_names(""". : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown
     echo enable
     eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd
@@ -14,16 +14,16 @@ BUILTINS = split_names(""". : [ alias bg bind break builtin caller cd command co
     unset wait""")
 RESERVED = split_names("! { } [[ ]] case coproc do done elif else esac fi for function if in select then time until while")
 
-ASSIGNING_FORMAT = re.compile(r"%[^A-Za-z%]*[hlLjzt]*n")  # `printf '12345%n' PATH` makes 12345 the path
+ASSIGNING_FORMAT = re.compile(r"%[^A-Za-z%]*[hlLjzt]*n")  # `printf '12345%n' PATH` sets PATH to 5
 NUMBER = re.compile(r"[0-9]{1,3}")
-# These options only end a line earlier than it would end without them.
+# These options can only end a line early.
 STRICTER_OPTIONS = frozenset({("-e",), ("-u",), ("-eu",), ("-ue",), ("-o", "pipefail"), ("-eo", "pipefail"), ("-euo", "pipefail")})
 ONE_OPERAND = split_names("-a -b -c -d -e -f -g -h -k -n -p -r -s -t -u -w -x -z -G -L -N -O -S")
 TWO_OPERANDS = split_names("= == != < > -eq -ne -lt -le -gt -ge -ef -nt -ot")
 
 
 def find_builtin_doubt(name: str, arguments: Sequence[Word]) -> GateReason | None:
-    """Why this builtin asks; None when it is one of those that run nothing."""
+    """Why this builtin needs approval; None if it runs nothing."""
     texts = [argument.text for argument in arguments]
     match name:
         case ":" | "true" | "false" | "echo" | "cd":
@@ -54,7 +54,7 @@ def find_builtin_doubt(name: str, arguments: Sequence[Word]) -> GateReason | Non
 
 
 def _is_plain_printf(texts: Sequence[str | None]) -> bool:
-    """With `-v` it assigns, and an index in the name is evaluated; %n assigns, too. So the format must be certain."""
+    """With `-v` it assigns, and an index in the name is evaluated; %n assigns, too. So the format must be literal."""
     rest = texts[1:] if texts and texts[0] == "--" else texts
     if not rest or rest[0] is None or ASSIGNING_FORMAT.search(rest[0]):
         return False
@@ -62,7 +62,7 @@ def _is_plain_printf(texts: Sequence[str | None]) -> bool:
 
 
 def _is_plain_comparison(words: Sequence[Word]) -> bool:
-    """`-v` and `-R` evaluate an index, so no word may be able to become one: operators are literal, operands one word each."""
+    """`-v` and `-R` evaluate an index, so no word may expand to one: operators must be literal, operands single words."""
     if all(word.text is not None for word in words):
         return not any(word.text in ("-v", "-R") for word in words)
     if not all(word.single for word in words):

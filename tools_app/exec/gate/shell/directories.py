@@ -1,4 +1,4 @@
-"""In which directories a line may be, while it changes them. Pure."""
+"""Track which directories a line may be in while it changes them. No I/O."""
 
 import os
 
@@ -6,25 +6,25 @@ from tools_app.exec.gate.executables import to_host_path
 from tools_app.exec.gate.shell.words import Word
 from tools_app.exec.gate.types import ExecContext
 
-Cwds = frozenset[str] | None  # the directories in which the line may be at this point; None: anywhere
+Cwds = frozenset[str] | None  # the directories the line may be in at this point; None means anywhere
 MAX_CWDS = 8
 
 
-def merge_cwds(*ways: Cwds) -> Cwds:
-    together: frozenset[str] = frozenset()
-    for way in ways:
-        if way is None:
+def merge_cwds(*branches: Cwds) -> Cwds:
+    merged: frozenset[str] = frozenset()
+    for branch in branches:
+        if branch is None:
             return None
-        together |= way
-    return together if len(together) <= MAX_CWDS else None
+        merged |= branch
+    return merged if len(merged) <= MAX_CWDS else None
 
 
-def cwds_after_cd(arguments: tuple[Word, ...], cwds: Cwds, place: ExecContext) -> Cwds:
-    """bash goes by the names in the path, so `cd link/..` stays where it is; what is written is checked by real path later."""
+def cwds_after_cd(arguments: tuple[Word, ...], cwds: Cwds, context: ExecContext) -> Cwds:
+    """bash follows the names in the path, so `cd link/..` stays where it is; written paths are resolved later."""
     words = arguments[1:] if arguments and arguments[0].text == "--" else arguments
     if cwds is None or len(words) != 1 or not words[0].text or words[0].text.startswith("-"):
         return None
-    path = to_host_path(words[0].text, place)
+    path = to_host_path(words[0].text, context)
     return frozenset(os.path.normpath(os.path.join(cwd, path)) for cwd in cwds)
 
 

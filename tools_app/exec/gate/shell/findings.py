@@ -1,4 +1,4 @@
-"""What the walk through a syntax tree finds: commands, redirections, doubts. Plain values."""
+"""Findings of the walk through a syntax tree: commands, redirections, doubts."""
 
 from dataclasses import dataclass, field
 
@@ -12,8 +12,8 @@ class ShellCommand:
     name: Word
     arguments: tuple[Word, ...]
     cwds: Cwds
-    upstream: "tuple[ShellCommand, ...]"  # the commands whose output it reads through pipes
-    within: frozenset[str] = frozenset()  # names of the commands in its own substitutions
+    upstream: "tuple[ShellCommand, ...]"  # commands whose output it reads through pipes
+    within: frozenset[str] = frozenset()  # names of the commands inside its substitutions
     builtin: bool = False
     once: bool = True  # not in a loop
 
@@ -22,7 +22,7 @@ class ShellCommand:
 class Redirection:
     target: Word
     cwds: Cwds
-    command: ShellCommand | None = None  # the simple command whose output goes there; None: that of several
+    command: ShellCommand | None = None  # the simple command whose output goes there; None for several
 
 
 @dataclass(slots=True)
@@ -32,8 +32,8 @@ class WalkResult:
     doubts: list[GateReason] = field(default_factory=list)
     marks: list[tuple[int, int, PartKind, str]] = field(default_factory=list)  # in bytes
     refused: list[GateReason] = field(default_factory=list)
-    only_command: bool = False  # one simple command and nothing around it
+    only_command: bool = False  # a single simple command with nothing around it
 
 
 class TooManyCommands(Exception):
-    """More commands than anybody would read."""
+    """More commands than a person would review."""

@@ -1,4 +1,4 @@
-"""The line as characters: what is refused before it is parsed, and the spellings on which parsers and bash disagree. Pure."""
+"""Check the characters of a line: what is rejected before parsing, and spellings that parsers and bash read differently. No I/O."""
 
 import re
 import unicodedata
@@ -8,15 +8,15 @@ from tools_app.exec.gate.types import GateReason
 
 MAX_LINE_BYTES = 16 * 1024
 
-# Backslash-newline joins tokens in bash in places where no parser we know follows: inside `$(`, before the end of a heredoc,
-# at the end of a comment. After a blank it only separates words, and there all agree.
-INVISIBLE_CHARACTERS = re.compile(f"[{INVISIBLE_RANGES}]")  # letters by Unicode's account, and yet nobody sees them
+# In bash, backslash-newline joins tokens in places that no known parser handles: inside `$(`, before the end of a heredoc,
+# at the end of a comment. After a blank it only separates words, and all agree.
+INVISIBLE_CHARACTERS = re.compile(f"[{INVISIBLE_RANGES}]")  # letters according to Unicode, but invisible
 CONTINUATION = re.compile(r"(?<![ \t])\\\n")
 ENDS_IN_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
 
 
 def find_rejections(line: str) -> tuple[GateReason, ...]:
-    """What no approval can make good: the text is not what a person would see, or it is nothing at all."""
+    """Why no approval can allow the line: people would not see what it is, or it is empty or too long."""
     try:
         size = len(line.encode())
     except UnicodeEncodeError:
@@ -25,17 +25,17 @@ def find_rejections(line: str) -> tuple[GateReason, ...]:
         return (GateReason("blank", "The line is empty."),)
     if size > MAX_LINE_BYTES:
         return (GateReason("size", f"The line has {size:,} bytes; {MAX_LINE_BYTES:,} is the most."),)
-    if found := sorted({character for character in line if _is_hidden(character)}):
-        named = ", ".join(f"U+{ord(character):04X}" for character in found[:5])
-        return (GateReason("characters", f"The line holds control or invisible characters: {named}."),)
+    if hidden := sorted({character for character in line if _is_hidden(character)}):
+        names = ", ".join(f"U+{ord(character):04X}" for character in hidden[:5])
+        return (GateReason("characters", f"The line holds control or invisible characters: {names}."),)
     return ()
 
 
 def _is_hidden(character: str) -> bool:
     if character in " \t\n":
         return False
-    # Cc control, Cf format (bidirectional marks, zero width), Zs Zl Zp blanks that bash does not take for blanks;
-    # Co Cn Cs have no agreed shape.
+    # Cc control, Cf format (bidirectional marks, zero width), Zs Zl Zp blanks that bash does not treat as blanks;
+    # Co Cn Cs have no defined appearance.
     if unicodedata.category(character) in {"Cc", "Cf", "Zs", "Zl", "Zp", "Co", "Cn", "Cs"}:
         return True
     return INVISIBLE_CHARACTERS.match(character) is not None

@@ -1,4 +1,4 @@
-"""The syntax tree of a line, by shfmt in its bash dialect. One short-lived process a line; it is given text and never runs it."""
+"""Parse a line into a syntax tree with shfmt's bash dialect. One short-lived process per line; it never runs the line."""
 
 import asyncio
 import json
@@ -11,20 +11,20 @@ from typing import Any
 Node = dict[str, Any]
 
 TIMEOUT_SECONDS = 1.0
-MAX_JSON_BYTES = 32 * 1024 * 1024  # the tree of 16 KiB of the densest lines is a third of it
+MAX_JSON_BYTES = 32 * 1024 * 1024  # three times the tree of 16 KiB of the densest lines
 
 
 class ParseFailed(Exception):
-    """bash would not take the line either, or at least shfmt cannot follow it."""
+    """bash would reject the line too, or at least shfmt can't parse it."""
 
 
 class ParserUnavailable(Exception):
-    """shfmt is missing, was too slow, or said something unexpected: nothing is known about the line."""
+    """shfmt is missing, too slow, or returned something unexpected: nothing is known about the line."""
 
 
 @lru_cache(maxsize=1)
 def find_shfmt() -> str | None:
-    """The pinned one beside this Python; only without it another one."""
+    """The pinned shfmt beside this Python; another one only if it is missing."""
     beside = Path(sys.executable).parent / "shfmt"
     return str(beside) if beside.is_file() else shutil.which("shfmt")
 
@@ -41,13 +41,13 @@ async def parse_line(line: str) -> Node:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            cwd="/",  # an .editorconfig of the workspace is no business of the parser
+            cwd="/",  # ignore an .editorconfig in the workspace
             env={},
         )
     except OSError as error:
         raise ParserUnavailable(f"shfmt cannot be started: {error.strerror}") from error
     try:
-        out, complaint = await asyncio.wait_for(process.communicate(line.encode()), TIMEOUT_SECONDS)
+        out, errors = await asyncio.wait_for(process.communicate(line.encode()), TIMEOUT_SECONDS)
     except TimeoutError as error:
         raise ParserUnavailable(f"shfmt took more than {TIMEOUT_SECONDS:g} s") from error
     finally:
@@ -55,9 +55,9 @@ async def parse_line(line: str) -> Node:
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        if process.returncode != 1 or not complaint.strip():  # 1 is what it says about a line that it cannot read
+        if process.returncode != 1 or not errors.strip():  # it exits with 1 for lines it can't parse
             raise ParserUnavailable("shfmt ended without an answer")
-        raise ParseFailed(complaint.decode(errors="replace").strip().splitlines()[0])
+        raise ParseFailed(errors.decode(errors="replace").strip().splitlines()[0])
     if len(out) > MAX_JSON_BYTES:
         raise ParserUnavailable("the syntax tree is too large")
     try:

@@ -1,4 +1,4 @@
-"""Another parser reads the same line. What it names and the first did not, or cannot see through, is a doubt."""
+"""Parse the line with a second parser. What it finds and the first did not, or can't analyze, is a doubt."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,28 +11,28 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class SecondParserResult:
     names: frozenset[str] = frozenset()
-    trouble: str = ""  # why it cannot tell
+    trouble: str = ""  # why it can't tell
 
 
 @lru_cache(maxsize=1)
 def _make_parser() -> "Bash":
-    from bashkit import Bash  # 40 ms, and only who analyses a line needs it
+    from bashkit import Bash  # takes 40 ms and is only needed to analyze lines
 
     return Bash()
 
 
 def run_second_parser(line: str) -> SecondParserResult:
     try:
-        found = _make_parser().analyze(line)
-    except BaseException as error:  # a panic of the native module is no Exception
+        parsed = _make_parser().analyze(line)
+    except BaseException as error:  # a panic of the native module is not an Exception
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         return SecondParserResult(trouble="the second parser cannot read the line")
-    if found.truncated or found.is_opaque or found.has_dynamic_commands:
-        return SecondParserResult(frozenset(found.command_names), "the second parser cannot see everything that would run")
-    if found.functions or found.has_command_substitution:
-        return SecondParserResult(frozenset(found.command_names), "the second parser found a function or a substitution")
-    # Behind a final & it sees a command of no words at all.
-    if any(command.name is None and command.args for command in found.commands):
-        return SecondParserResult(frozenset(found.command_names), "the second parser cannot tell the name of a command")
-    return SecondParserResult(frozenset(found.command_names))
+    if parsed.truncated or parsed.is_opaque or parsed.has_dynamic_commands:
+        return SecondParserResult(frozenset(parsed.command_names), "the second parser cannot see everything that would run")
+    if parsed.functions or parsed.has_command_substitution:
+        return SecondParserResult(frozenset(parsed.command_names), "the second parser found a function or a substitution")
+    # After a trailing & it reports a command without any words.
+    if any(command.name is None and command.args for command in parsed.commands):
+        return SecondParserResult(frozenset(parsed.command_names), "the second parser cannot tell the name of a command")
+    return SecondParserResult(frozenset(parsed.command_names))

@@ -1,4 +1,4 @@
-"""What a line does to variables, and which expansions of them are plain. Pure, on the syntax tree."""
+"""What a line does to variables, and which expansions are plain. Works on the syntax tree; no I/O."""
 
 import re
 from collections.abc import Iterator
@@ -7,9 +7,9 @@ from tools_app.exec.gate.shell.parser import Node
 from tools_app.exec.gate.shell.words import Variables, Word, read_word
 from tools_app.exec.gate.types import GateReason
 
-# Names that mean something to bash or to programs are in capitals; these two are the exceptions.
+# Names with a meaning to bash or programs are uppercase, except these two.
 ASSIGNABLE_NAME = re.compile(r"(?!(?:histchars|auto_resume)$)(?:[a-z][a-z0-9_]*|[A-Z])")
-# May stand before a command, or alone. Their values name no file: a slash in a locale or terminal name does.
+# May precede a command or be set alone. Their values must not name a file, as a slash in a locale or terminal name does.
 HARMLESS_NAME = re.compile(r"LANG|LC_[A-Z]+|TERM|NO_COLOR|FORCE_COLOR|COLORTERM|TZ")
 HARMLESS_VALUE = re.compile(r"[A-Za-z0-9_.@+-]*")
 ZONE_VALUE = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_+/-]*|")
@@ -19,21 +19,21 @@ PLAIN_OPERATORS = frozenset({":-", "-", ":+", "+", ":?", "?", "%", "%%", "#", "#
 
 
 def collect_variables(tree: Node) -> Variables:
-    """Every value that the line gives to a variable, wherever it stands: the order is not looked at."""
+    """Every value the line assigns to a variable, anywhere in it: the order is ignored."""
     numbers: dict[str, bool] = {}
-    given: dict[str, list[Node] | None] = {}
+    values_by_name: dict[str, list[Node] | None] = {}
     for name, value, is_number in _iter_assignments(tree):
         numbers[name] = numbers.get(name, True) and is_number
-        known = given.setdefault(name, [])
+        known = values_by_name.setdefault(name, [])
         if value is None or known is None:
-            given[name] = None
+            values_by_name[name] = None
         else:
             known.append(value)
     only_numbers = frozenset(name for name, is_number in numbers.items() if is_number and ASSIGNABLE_NAME.fullmatch(name))
-    nothing = Variables()  # a value made of another variable stays unknown
+    nothing = Variables()  # a value built from another variable stays unknown
     words: dict[str, tuple[Word, ...]] = {
         name: tuple(read_word(value, nothing) for value in values)
-        for name, values in given.items()
+        for name, values in values_by_name.items()
         if values and name not in only_numbers
     }
     return Variables(words, only_numbers)
@@ -59,7 +59,7 @@ def _iter_assignments(node: object) -> Iterator[tuple[str, Node | None, bool]]:
                 for item in items or [None]:
                     yield loop["Name"]["Value"], item, _is_number(item)
             elif (first := loop.get("Init") or {}).get("Op") == "=" and (parts := first["X"].get("Parts", [])):
-                yield parts[0].get("Value", ""), None, True  # what is given is checked where the loop is visited
+                yield parts[0].get("Value", ""), None, True  # the value is checked when the loop is visited
     for value in node.values():
         if isinstance(value, list) or (isinstance(value, dict) and "Line" not in value):  # half of the tree is positions
             yield from _iter_assignments(value)
@@ -90,7 +90,7 @@ def find_assignment_doubt(assign: Node, value: Word | None, *, before_command: b
 
 
 def find_parameter_doubt(node: Node, variables: Variables) -> GateReason | None:
-    """Expansions that evaluate their value, assign, or look up other names are not plain."""
+    """Why an expansion is not plain: it evaluates its value, assigns, or looks up other names."""
     name = node.get("Param", {}).get("Value", "")
     shown = f"${{{name}…}}"
     if not PARAMETER.fullmatch(name):
@@ -108,7 +108,7 @@ def find_parameter_doubt(node: Node, variables: Variables) -> GateReason | None:
 
 
 def is_plain_arithmetic(node: Node | None, variables: Variables) -> bool:
-    """Only whole numbers, and variables that hold nothing else: bash evaluates the text of any other one as an expression."""
+    """Only whole numbers, and variables that hold nothing else: bash evaluates the text of other variables as an expression."""
     if node is None:
         return True
     match node["Type"]:

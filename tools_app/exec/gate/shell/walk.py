@@ -1,7 +1,7 @@
-"""From the syntax tree to what the line would do: every simple command, every redirection, every doubt.
+"""Walk the syntax tree and collect what the line would do: every simple command, redirection and doubt.
 
-Node types and their fields are an allowlist: what is not known here is a doubt, and what is inside it is still visited, so that
-the blocklist sees it. Follows `cd` through the line. Resolves no programs and knows no rules about them.
+Node types and their fields are an allowlist: anything unknown is a doubt, but its content is still visited, so that the blocklist
+sees it. Follows `cd` through the line. Resolves no programs and knows no rules about them.
 """
 
 from collections.abc import Iterable
@@ -19,17 +19,17 @@ from tools_app.exec.gate.types import ExecContext, GateReason
 MAX_COMMANDS = 200
 
 
-def walk_tree(tree: Node, place: ExecContext) -> WalkResult:
-    walker = Walker(tree, place)
-    walker.statements(tree.get("Stmts", []), frozenset({str(place.cwd)}))
+def walk_tree(tree: Node, context: ExecContext) -> WalkResult:
+    walker = Walker(tree, context)
+    walker.statements(tree.get("Stmts", []), frozenset({str(context.cwd)}))
     walker.check(tree, "File")
     return walker.found
 
 
 class Walker(WordWalker):
-    def __init__(self, tree: Node, place: ExecContext) -> None:
+    def __init__(self, tree: Node, context: ExecContext) -> None:
         super().__init__(tree)
-        self.place = place
+        self.context = context
         self.first = min((statement["Pos"]["Offset"] for statement in tree.get("Stmts", [])), default=0)
         self.upstream: tuple[ShellCommand, ...] = ()
         self.loops = 0
@@ -41,10 +41,10 @@ class Walker(WordWalker):
             and not statements[0]["Cmd"].get("Assigns")
         )
 
-    # Statements: each answers where the line may be afterwards.
+    # Statements: each returns where the line may be afterwards.
 
     def statements(self, nodes: Iterable[Node], cwds: Cwds, given: str = "") -> Cwds:
-        """One after the other. `given` is a variable that has a value here; what they assign themselves holds until they end."""
+        """Visit statements in order. `given` is a variable with a value here; variables they assign are set until they end."""
         before = self.variables
         self.variables = _mark_certain(before, given)
         for node in nodes:
@@ -88,7 +88,7 @@ class Walker(WordWalker):
                 self.upstream = (*before, *self.found.commands[count:])
                 self.statement(node["Y"], cwds)
                 self.upstream = before
-                return cwds, cwds  # each side is a shell of its own
+                return cwds, cwds  # each side runs in its own shell
             case "Subshell":
                 self.statements(node.get("Stmts", []), cwds)
                 return cwds, cwds
@@ -99,7 +99,7 @@ class Walker(WordWalker):
                 after = self.branch(node, cwds)
                 return after, after
             case "WhileClause" | "ForClause" | "CaseClause":
-                after = None if changes_directory(node) else cwds  # how often, and whether at all, is not known
+                after = None if changes_directory(node) else cwds  # it is unknown whether and how often it runs
                 self.loops += kind != "CaseClause"
                 self.compound(node, after)
                 self.loops -= kind != "CaseClause"
@@ -107,7 +107,7 @@ class Walker(WordWalker):
             case "TestClause":
                 self.test(node["X"])
             case "TimeClause":
-                # After a pipe it is a program to bash, so it is taken for what it is at the very beginning only.
+                # After a pipe, bash runs it as a program; only at the very beginning of the line it is certainly the keyword.
                 if node["Pos"]["Offset"] != self.first:
                     self.doubt("time", "The word time stands in the middle of the line, where it can be a program.")
                 return self.statement(node["Stmt"], cwds) if "Stmt" in node else (cwds, cwds)
@@ -118,7 +118,7 @@ class Walker(WordWalker):
         return cwds, cwds
 
     def visit_unknown(self, node: Node) -> None:
-        """Not on the list. What is in there is visited all the same."""
+        """Record a doubt about an unknown node type, and visit its content anyway."""
         kind = node["Type"]
         what = {
             "FuncDecl": "defines a function",
@@ -138,9 +138,9 @@ class Walker(WordWalker):
     def branch(self, node: Node, cwds: Cwds) -> Cwds:
         self.check(node, "IfClause")
         after = self.statements(node.get("Cond", []), cwds)
-        ways = [self.statements(node.get("Then", []), after)]
-        ways.append(self.branch(node["Else"], after) if "Else" in node else after)
-        return merge_cwds(*ways)
+        branches = [self.statements(node.get("Then", []), after)]
+        branches.append(self.branch(node["Else"], after) if "Else" in node else after)
+        return merge_cwds(*branches)
 
     def compound(self, node: Node, cwds: Cwds) -> None:
         if node["Type"] == "ForClause":
@@ -159,7 +159,7 @@ class Walker(WordWalker):
     def loop(self, node: Node) -> None:
         if node["Type"] != "WordIter":
             expressions = [node.get(name) for name in ("Init", "Cond", "Post")]
-            # `i=0` inside (( )) gives numbers, but nothing says what i was before.
+            # `i=0` inside (( )) assigns a number, but the previous value of i is unknown.
             if not all(is_plain_arithmetic(each, self.variables) for each in expressions):
                 self.doubt("arithmetic", "The loop calculates with variables, whose text bash evaluates.")
             self.anything(expressions, None)
@@ -172,7 +172,7 @@ class Walker(WordWalker):
             self.word(item)
 
     def test(self, node: Node) -> None:
-        """`[[ … ]]`: operators are never made by expansion here, but `-v` and -eq evaluate their operands."""
+        """`[[ … ]]`: expansion never creates operators here, but `-v` and -eq evaluate their operands."""
         match node["Type"]:
             case "Word":
                 self.word(node)
@@ -199,13 +199,13 @@ class Walker(WordWalker):
             self.mark(assign, "assignment")
             value = self.word(assign["Value"]) if "Value" in assign else None
             self.anything([assign.get("Index"), assign.get("Array")], None)
-            if found := find_assignment_doubt(assign, value, before_command=bool(arguments)):
-                self.found.doubts.append(found)
+            if doubt := find_assignment_doubt(assign, value, before_command=bool(arguments)):
+                self.found.doubts.append(doubt)
         if not arguments:
             return cwds, cwds
         if len(self.found.commands) >= MAX_COMMANDS:
             raise TooManyCommands
-        # Taken up before its words are read, so that the order of commands is that of the line.
+        # Added before its words are read, so that commands keep the order of the line.
         command = ShellCommand(Word(), (), cwds, self.upstream, once=not self.loops)
         self.found.commands.append(command)
         count = len(self.found.commands)
@@ -224,10 +224,10 @@ class Walker(WordWalker):
         self.mark(node, "builtin" if command.builtin else "program", name)
         if not command.builtin:
             return cwds, cwds
-        if found := find_builtin_doubt(name, command.arguments):
-            self.found.doubts.append(found)
+        if doubt := find_builtin_doubt(name, command.arguments):
+            self.found.doubts.append(doubt)
             return None, None
-        return (cwds_after_cd(command.arguments, cwds, self.place), cwds) if name == "cd" else (cwds, cwds)
+        return (cwds_after_cd(command.arguments, cwds, self.context), cwds) if name == "cd" else (cwds, cwds)
 
 
 def _mark_certain(variables: Variables, *names: str) -> Variables:
@@ -235,7 +235,7 @@ def _mark_certain(variables: Variables, *names: str) -> Variables:
 
 
 def _list_assigned(node: Node) -> list[str]:
-    """The variables that have a value after this statement, whatever it answers."""
+    """The variables that certainly have a value after this statement."""
     command = node.get("Cmd", {})
     if node.get("Background") or node.get("Redirs") or command.get("Type") != "CallExpr" or command.get("Args"):
         return []
@@ -243,7 +243,7 @@ def _list_assigned(node: Node) -> list[str]:
 
 
 def _runs_concurrently(node: object) -> bool:
-    """Whether anything in there runs beside something else."""
+    """Whether anything inside runs concurrently with something else."""
     if isinstance(node, list):
         return any(map(_runs_concurrently, node))
     if not isinstance(node, dict):

@@ -1,6 +1,6 @@
-"""The walk through words and redirections: what is expanded in them, and what runs inside them.
+"""Walk words and redirections: what is expanded in them, and what runs inside them.
 
-Node types and their fields are an allowlist here as well. Statements inside a word are given back to the walk through statements.
+Node types and their fields are an allowlist here as well. Statements inside a word go back to the statement walk.
 """
 
 import os
@@ -49,8 +49,8 @@ class WordWalker:
     def statement(self, node: Node, cwds: Cwds) -> ExitCwds:
         raise NotImplementedError
 
-    def doubt(self, code: str, words: str) -> None:
-        self.found.doubts.append(GateReason(code, words))
+    def doubt(self, code: str, text: str) -> None:
+        self.found.doubts.append(GateReason(code, text))
 
     def mark(self, node: Node, kind: PartKind, note: str = "") -> None:
         self.found.marks.append((node["Pos"]["Offset"], node["End"]["Offset"], kind, note))
@@ -63,7 +63,7 @@ class WordWalker:
                 self.doubt("syntax", f"The line uses shell syntax that is not on the list: {kind} with {name}.")
 
     def anything(self, node: object, cwds: Cwds) -> None:
-        """Visit every statement below, wherever it is."""
+        """Visit every statement below this node."""
         if isinstance(node, list):
             for each in node:
                 self.anything(each, cwds)
@@ -93,8 +93,8 @@ class WordWalker:
                 for part in node.get("Parts", []):
                     self.part(part)
             case "ParamExp":
-                if found := find_parameter_doubt(node, self.variables):
-                    self.found.doubts.append(found)
+                if doubt := find_parameter_doubt(node, self.variables):
+                    self.found.doubts.append(doubt)
                 self.nested(node)
             case "ArithmExp" if is_plain_arithmetic(node.get("X"), self.variables):
                 return
@@ -109,7 +109,7 @@ class WordWalker:
                 self.anything(node, None)
 
     def nested(self, node: Node) -> None:
-        """The words inside an expansion: defaults, patterns, replacements, indexes."""
+        """Visit the words inside an expansion: defaults, patterns, replacements, indexes."""
         for value in node.values():
             for each in value if isinstance(value, list) else [value]:
                 if not isinstance(each, dict):

@@ -1,8 +1,8 @@
-"""Words of the syntax tree: what text they become, or what is known about it before the line runs. Pure.
+"""Read words of the syntax tree: the text they become, or what is known about it before the line runs. No I/O.
 
-A word with a variable, a glob or a brace in it has no known text, but often enough is known: that it stays one word, that it
-cannot begin with a dash, that it names something below the directory it is used in. Substitutions are the walker's to find;
-here they are text that nobody knows.
+The text of a word with a variable, glob or brace is unknown, but often enough is known: that it stays one word, that it can't
+start with a dash, that it names something below the current directory. The walker handles substitutions; here they are unknown
+text.
 """
 
 import re
@@ -13,8 +13,8 @@ from itertools import pairwise
 from tools_app.exec.gate.shell.parser import Node
 
 GLOB_CHARACTERS = re.compile(r"[*?\[]")
-SPLITTING_CHARACTERS = re.compile(r"[\s*?\[\]~{}\\]")  # a value with one of these does not stay as it is without quotes
-ABSOLUTE_VARIABLES = frozenset({"HOME", "PWD"})  # whoever builds the environment sets them to absolute paths
+SPLITTING_CHARACTERS = re.compile(r"[\s*?\[\]~{}\\]")  # unquoted, a value with one of these may be split or expanded
+ABSOLUTE_VARIABLES = frozenset({"HOME", "PWD"})  # the command's environment sets them to absolute paths
 MULTI_WORD_PARAMETERS = frozenset({"@", "*"})
 
 
@@ -22,30 +22,30 @@ MULTI_WORD_PARAMETERS = frozenset({"@", "*"})
 class Word:
     begin: int = 0  # in bytes
     end: int = 0
-    text: str | None = None  # what it becomes, when that is certain
-    lead: str = ""  # the literal text before anything that is expanded
-    single: bool = True  # one word whatever happens; otherwise it may become none or many
-    dashless: bool = True  # nothing it becomes begins with a dash
-    local: bool = True  # nothing it becomes is an absolute path or climbs
-    listed: bool = False  # dashless only if no file of the directory has such a name
-    dynamic: str = ""  # what makes the text uncertain, for people
+    text: str | None = None  # the resulting text, if certain
+    lead: str = ""  # the literal text before the first expansion
+    single: bool = True  # always one word; otherwise it may become none or many
+    dashless: bool = True  # nothing it becomes starts with a dash
+    local: bool = True  # nothing it becomes is an absolute path or contains ..
+    listed: bool = False  # dashless only if no file in the directory has such a name
+    dynamic: str = ""  # why the text is uncertain, for people
 
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """What the line itself gives to its variables, wherever it does so."""
+    """What the line assigns to its variables, anywhere in it."""
 
     words: Mapping[str, tuple[Word, ...]] = field(default_factory=dict)
-    numbers: frozenset[str] = frozenset()  # only ever given whole numbers
-    certain: frozenset[str] = frozenset()  # given a value before this point, whatever happens
+    numbers: frozenset[str] = frozenset()  # only ever assigned whole numbers
+    certain: frozenset[str] = frozenset()  # certainly assigned before this point
 
 
 @dataclass(frozen=True, slots=True)
 class _WordPiece:
-    text: str | None  # None: not known
+    text: str | None  # None: unknown
     what: str = ""
     single: bool = True
-    splits: bool = False  # may become several words that begin with anything
+    splits: bool = False  # may become several words that start with anything
     dashless: bool = False
     local: bool = False
     listed: bool = False
@@ -85,18 +85,18 @@ def _is_dashless(lead: str, rest: list[_WordPiece]) -> bool:
         return False
     if lead:
         return not lead.startswith("-")
-    # The opening may turn out empty, then what follows it begins the word.
+    # The first piece may turn out empty; then the next one starts the word.
     return rest[0].dashless and all(piece.text is not None and not piece.text.startswith("-") for piece in rest[1:])
 
 
 def _is_local(pieces: list[_WordPiece]) -> bool:
-    """An expansion may turn out empty, so what is left without it must be local as well: "$x/etc" is /etc without x."""
+    """An expansion may turn out empty, so the rest must be local as well: "$x/etc" is /etc without x."""
     if not all(piece.text is not None or piece.local for piece in pieces):
         return False
     texts = [piece.text if piece.text is not None else "x" if piece.filled else "" for piece in pieces]
     if any(".." in text for text in texts) or not is_local("".join(texts)):
         return False
-    # Older shells let .* match the directory above.
+    # In older shells, .* also matches the parent directory.
     return not any(_ends_in_dot(left) and right.what == "a glob" for left, right in pairwise(pieces))
 
 
@@ -115,7 +115,7 @@ def _split_pieces(node: Node, variables: Variables) -> Iterator[_WordPiece]:
             case "SglQuoted" if part.get("Dollar") and "\\" in part.get("Value", ""):
                 yield _WordPiece(None, "a $'…' text with escapes")
             case "SglQuoted":
-                yield _WordPiece(part.get("Value", ""))  # '' has none
+                yield _WordPiece(part.get("Value", ""))  # '' has no value
             case "DblQuoted":
                 for inner in part.get("Parts", []):
                     if inner["Type"] == "Lit":
@@ -132,14 +132,14 @@ def _split_unquoted(raw: str, *, first: bool, braces: bool) -> Iterator[_WordPie
     if first and raw.startswith("~"):
         yield _WordPiece(None, "a ~ path", dashless=True)
         return
-    if re.search(r"[=:]~", raw):  # bash also expands it there in words that look like assignments
+    if re.search(r"[=:]~", raw):  # bash also expands it there, in words that look like assignments
         yield _WordPiece(None, "a ~ path")
         return
     if raw == "[":
-        yield _WordPiece(raw)  # the command; a glob needs the closing one, too
+        yield _WordPiece(raw)  # the command; a glob needs the closing bracket, too
         return
-    bare = re.sub(r"\\.", lambda found: "\0" * len(found[0]), raw)
-    marks = [found.start() for found in (GLOB_CHARACTERS.search(bare), re.search("{", bare) if braces else None) if found]
+    bare = re.sub(r"\\.", lambda match: "\0" * len(match[0]), raw)
+    marks = [match.start() for match in (GLOB_CHARACTERS.search(bare), re.search("{", bare) if braces else None) if match]
     if not marks:
         yield _WordPiece(re.sub(r"\\(.)", r"\1", raw, flags=re.DOTALL))
         return
@@ -167,16 +167,16 @@ def _read_expansion(part: Node, variables: Variables, *, quoted: bool) -> _WordP
         return _WordPiece(
             None, what, single=quoted and name not in MULTI_WORD_PARAMETERS, splits=not quoted or name in MULTI_WORD_PARAMETERS
         )
-    steady = all(value.text is not None and not SPLITTING_CHARACTERS.search(value.text) for value in values)
-    # With a dot or slash at its end, a value could make .. together with what stands beside it.
-    apart = not any((value.text or value.lead).startswith(".") or (value.text or "").endswith((".", "/")) for value in values)
+    unsplit = all(value.text is not None and not SPLITTING_CHARACTERS.search(value.text) for value in values)
+    # A value that starts or ends with a dot, or ends with a slash, could form .. with its neighbors.
+    no_dots = not any((value.text or value.lead).startswith(".") or (value.text or "").endswith((".", "/")) for value in values)
     return _WordPiece(
         None,
         what,
-        single=quoted,  # it may still be unset, and then there is no word
-        splits=not quoted and not steady,
+        single=quoted,  # it may still be unset, which leaves no word
+        splits=not quoted and not unsplit,
         dashless=all(value.dashless for value in values),
-        local=apart and all(value.local for value in values),
+        local=no_dots and all(value.local for value in values),
         listed=any(value.listed for value in values),
         filled=name in variables.certain
         and all(value.text != "" and (value.text or value.dynamic == "a glob") for value in values),

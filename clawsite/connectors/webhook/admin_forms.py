@@ -1,4 +1,4 @@
-"""The forms of webhooks in the admin. What is entered is checked by the service that stores it; secrets are never shown again."""
+"""Webhook forms in the admin. The service validates the input; secrets are never shown again."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +9,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clawsite.accounts.models import User
-from clawsite.gateway.hooks import rows
-from clawsite.gateway.hooks.presets import PRESETS
-from clawsite.gateway.models import Hook
+from clawsite.connectors.webhook import service
+from clawsite.connectors.webhook.models import Hook
+from clawsite.connectors.webhook.presets import PRESETS
 
-if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+if TYPE_CHECKING:  # unfold has no types, and Django's classes take no type parameters at run time
     from django.forms import CheckboxInput as Tick
     from django.forms import PasswordInput, Textarea, TextInput
 
@@ -51,7 +51,7 @@ class WebhookForm(HookModelForm):
         help_text=gettext_lazy("Must match the sender’s. Never shown again; leave blank to keep the current one."),
     )
 
-    # What the editor had before them: what somebody else has changed meanwhile is not overwritten unseen.
+    # The version the editor opened, so that another user's change is not overwritten.
     seen_version = forms.CharField(label="", required=False, widget=forms.HiddenInput)
 
     class Meta:
@@ -69,9 +69,9 @@ class WebhookForm(HookModelForm):
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or {}
         if self.instance.pk and given.get("seen_version") != self.instance.seen:
-            raise ValidationError(rows.conflict_message())
+            raise ValidationError(service.conflict_message())
         name = given.get("account", "").strip()
-        owner = User.objects.filter(username=name).first() if name else rows.find_default_owner()
+        owner = User.objects.filter(username=name).first() if name else service.find_default_owner()
         if owner is None:
             self.add_error("account", _("There is no account with this name."))
             return given
@@ -79,11 +79,11 @@ class WebhookForm(HookModelForm):
         return given
 
     def _post_clean(self) -> None:
-        """After the instance has what was entered."""
-        super()._post_clean()  # type: ignore[misc]  # Django's own, which the stubs leave out
+        """Validate the instance after the input was assigned to it."""
+        super()._post_clean()  # type: ignore[misc]  # missing in Django's stubs
         if self.errors:
             return
-        faults = rows.validate_webhook(
+        faults = service.validate_webhook(
             self.instance, secret=self.cleaned_data["secret"], makes_token=self.cleaned_data["make_token"]
         )
         for field, words in faults.items():
@@ -92,7 +92,7 @@ class WebhookForm(HookModelForm):
 
 
 class TestDeliveryForm(forms.Form):
-    """A delivery as somebody imagines it."""
+    """A test delivery."""
 
     body = forms.CharField(label=gettext_lazy("Body (JSON)"), widget=Textarea(attrs={"rows": 10, "spellcheck": "false"}))
     headers = forms.CharField(
@@ -116,7 +116,7 @@ class TestDeliveryForm(forms.Form):
 
 
 def sample_delivery(hook: Hook) -> dict[str, str]:
-    """What the page to try a webhook is filled with: the sample of the preset that it looks like."""
+    """Return initial values for a test delivery: the sample of the preset with the same template."""
     if hook.slug in ("wake", "agent"):
         sample: dict[str, Any] = (
             {"text": "The door opened."} if hook.slug == "wake" else {"message": "The door opened.", "name": "Door"}

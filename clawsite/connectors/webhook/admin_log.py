@@ -1,4 +1,4 @@
-"""The log of deliveries for operators: read, never changed."""
+"""The delivery log for operators, read-only."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from clawsite.gateway.models import HookDelivery
+from clawsite.connectors.webhook.models import HookDelivery
 from clawsite.infra.admin.base import PageLink, ReadOnlyAdmin, RelatedRows
 from clawsite.infra.admin.display import link_column
 

@@ -1,13 +1,18 @@
-"""A webhook: an address under /hooks/ that other programs may call, who they must be, and what happens then.
+"""The tables of webhooks. Tables keep the names they had when the gateway owned them.
 
-Written by gateway.hooks.rows only. The paths `wake` and `agent` are the general ones, whose callers say themselves what they want.
+A webhook is an address under /hooks/ that other programs can call. Only connectors.webhook.service and consent change webhooks.
+The paths `wake` and `agent` are the general webhooks; their callers choose the prompt.
 """
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.db.models import Q, UniqueConstraint
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from sessions_app.models import Run
 
 WAKE, AGENT = "wake", "agent"
 GENERAL_SLUGS = (WAKE, AGENT)
@@ -96,6 +101,7 @@ class Hook(models.Model):
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
 
     class Meta:
+        db_table = "gateway_hook"
         verbose_name = _("webhook")
         verbose_name_plural = _("webhooks")
         ordering = ["slug"]
@@ -105,15 +111,84 @@ class Hook(models.Model):
 
     @property
     def is_agreed(self) -> bool:
-        """Whether it may act for its account: a program's needs no yes, a person's does."""
+        """Whether it may act for its account. A service account needs no consent."""
         return self.owner.is_service or self.agreed_at is not None
 
     @property
     def seen(self) -> str:
-        """Which version of it somebody looks at."""
+        """The version that an editor has open."""
         return self.updated_at.isoformat()
 
     @property
     def is_guarded(self) -> bool:
-        """Whether a caller has to prove anything at all; without it none is answered."""
+        """Whether callers must authenticate. Without a token or a signing secret, all deliveries are rejected."""
         return bool(self.token_digest or (self.signature and self.sealed_secret))
+
+
+class HookDelivery(models.Model):
+    """A delivery and its outcome. The row of an accepted delivery also prevents a duplicate from acting again."""
+
+    class Outcome(models.TextChoices):
+        ACCEPTED = "accepted", pgettext_lazy("outcome of a delivery", "accepted")
+        DUPLICATE = "duplicate", _("duplicate")
+        UNAUTHORIZED = "unauthorized", _("not authenticated")
+        REFUSED = "refused", _("rejected")
+
+    hook = models.ForeignKey(
+        Hook, null=True, blank=True, on_delete=models.SET_NULL, related_name="deliveries", verbose_name=_("webhook")
+    )
+    path = models.CharField(_("path"), max_length=64)
+    received_at = models.DateTimeField(_("received"))
+    address = models.CharField(_("address"), max_length=64)
+    outcome = models.CharField(_("outcome"), max_length=16, choices=Outcome.choices)
+    status_code = models.PositiveSmallIntegerField(_("status"))
+    error = models.CharField(_("rejection reason"), max_length=500, blank=True)
+    run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", verbose_name=_("run"))
+
+    size = models.PositiveIntegerField(_("bytes"), default=0)
+    body_digest = models.CharField(_("body digest"), max_length=64, blank=True)
+    body = models.TextField(_("body"), blank=True, help_text=_("Stored only if the webhook keeps bodies, and truncated"))
+    # Set on accepted deliveries only, so that a rejected one can be sent again. Null, because nulls are never equal.
+    delivery_id = models.CharField(_("delivery ID"), max_length=200, null=True, blank=True)  # noqa: DJ001  # see above
+    signature_digest = models.CharField(_("signed content digest"), max_length=64, null=True, blank=True)  # noqa: DJ001  # see above
+
+    name = models.CharField(_("name"), max_length=80, blank=True, help_text=_("Name of the result"))
+    wake_mode = models.CharField(_("when to post the result"), max_length=16, blank=True)
+    report_due = models.BooleanField(_("result not posted yet"), default=False)
+
+    class Meta:
+        db_table = "gateway_hookdelivery"
+        verbose_name = _("webhook delivery")
+        verbose_name_plural = _("webhook deliveries")
+        constraints = [
+            UniqueConstraint(fields=["hook", "delivery_id"], name="a_delivery_acts_once"),
+            UniqueConstraint(fields=["hook", "signature_digest"], name="a_signature_acts_once"),
+        ]
+        indexes = [
+            models.Index(fields=["received_at"], name="hook_delivery_by_time"),
+            models.Index(fields=["address", "received_at"], condition=Q(outcome="unauthorized"), name="hook_delivery_unproven"),
+            models.Index(fields=["id"], condition=Q(report_due=True), name="hook_delivery_untold"),
+        ]
+
+    def __str__(self) -> str:
+        return f"/hooks/{self.path} · {self.pk}"
+
+
+class SpentSignature(models.Model):
+    """A signature without a timestamp that was accepted. It never expires, so it is kept until the signing secret changes.
+
+    The delivery log is deleted after a while; these rows are not.
+    """
+
+    hook = models.ForeignKey(Hook, on_delete=models.CASCADE, related_name="+", db_index=False)
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        db_table = "gateway_spentsignature"
+        verbose_name = _("used signature")
+        verbose_name_plural = _("used signatures")
+        default_permissions = ()  # not shown in the admin
+        constraints = [UniqueConstraint(fields=["hook", "digest"], name="a_signature_is_spent_once")]
+
+    def __str__(self) -> str:
+        return self.digest

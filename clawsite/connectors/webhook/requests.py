@@ -1,7 +1,7 @@
-"""What a delivery asks for, in the webhook's own terms: a run with this prompt, or words for the main session. No writing here.
+"""What a delivery requests: a run with a prompt, or a message to the main session. Writes nothing.
 
-All that came from outside reaches a model inside the envelope of tools_app.core.untrusted_text, whose marks no sender can write, unless
-an operator has said that this webhook's senders are to be believed. The operator's own instructions stand outside of it.
+Content from senders reaches a model only inside the markers of tools_app.core.untrusted_text, which senders cannot forge, unless an
+operator marked the webhook's senders as trusted. The operator's instructions are outside the markers.
 """
 
 import re
@@ -15,11 +15,10 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from agents.prepare.model_choice import choose_model
-from clawsite.gateway.hooks.templates import WHOLE_PAYLOAD, TemplateValues, render_template, truncate
-from clawsite.gateway.models import Hook
-from clawsite.gateway.models.hook import AGENT, WAKE
-from clawsite.gateway.protocol.frames import describe_first_error
+from clawsite.connectors.webhook.models import AGENT, WAKE, Hook
+from clawsite.connectors.webhook.prompt_templates import WHOLE_PAYLOAD, TemplateValues, render_template, truncate
 from clawsite.infra.errors import InvalidRequest
+from clawsite.infra.validation import describe_first_error
 from clawsite.routing.directives import parse_thinking_level
 from clawsite.routing.wake import NOW, WakeMode
 from sessions_app.keys import parse_key
@@ -28,9 +27,9 @@ from tools_app.core.hidden_characters import remove_hidden
 from tools_app.core.untrusted_text import wrap_untrusted_text
 from tools_app.policy.catalog import WEBHOOK_CHANNEL
 
-MAX_WAIT_SECONDS = 120.0  # for the end of a run, while the sender's connection is open
+MAX_WAIT_SECONDS = 120.0  # for the end of a run, while the sender's connection stays open
 MAX_NAME_LENGTH = 80
-MAX_EVENT_LENGTH = 10_000  # characters of what a main session is told: twenty of them may wait
+MAX_EVENT_LENGTH = 10_000  # characters of a message to the main session, where up to 20 can be queued
 UNSAFE_KEY_CHARACTERS = re.compile(r"[^A-Za-z0-9._@#-]+")
 MAX_PART_LENGTH = 100
 DEFAULT_INSTRUCTIONS = "Something has been delivered to a webhook. Say briefly what it is about."
@@ -38,7 +37,7 @@ DEFAULT_INSTRUCTIONS = "Something has been delivered to a webhook. Say briefly w
 
 @dataclass(frozen=True, slots=True)
 class WebhookRunRequest:
-    """A run of its own. `name` is what its result is called; None as `tells`: it is not told."""
+    """A separate run. `name` is the name of its result. If `report_mode` is None, the result is not posted."""
 
     prompt: str
     name: str
@@ -51,14 +50,14 @@ class WebhookRunRequest:
 
 @dataclass(frozen=True, slots=True)
 class WebhookWakeRequest:
-    """Words for the main session."""
+    """A message to the main session."""
 
     text: str
     mode: WakeMode
 
 
 class _Body(BaseModel):
-    """Open: senders of OpenClaw's form may add what we do not know."""
+    """Unknown fields are ignored, because senders that use OpenClaw's format may add more."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
 
@@ -74,7 +73,7 @@ class AgentBody(_Body):
     wake_mode: WakeMode | None = None
     session_key: str | None = Field(None, max_length=200)
     deliver: bool | None = None
-    channel: Literal["last"] | None = None  # results go to the main session; there is no other place yet
+    channel: Literal["last"] | None = None  # results can only go to the main session
     model: str | None = Field(None, max_length=200)
     thinking: str | None = Field(None, max_length=16)
     timeout_seconds: float | None = Field(None, gt=0, le=86_400)
@@ -86,12 +85,12 @@ class AgentBody(_Body):
     @classmethod
     def _reject_recipient(cls, value: str | None) -> str | None:
         if value:
-            raise PydanticCustomError("not_here", "Cannot be used: results go to the main session and to nobody else")
+            raise PydanticCustomError("not_here", "Cannot be used: results only go to the main session")
         return value
 
 
 def parse_request(hook: Hook, facts: TemplateValues) -> WebhookRunRequest | WebhookWakeRequest:
-    """InvalidRequest for a body that says nothing, or asks for what this webhook does not give."""
+    """Raise InvalidRequest if the body has no content or requests something this webhook does not allow."""
     try:
         match hook.slug:
             case "wake":
@@ -107,10 +106,10 @@ def parse_request(hook: Hook, facts: TemplateValues) -> WebhookRunRequest | Webh
 
 
 def render_request(hook: Hook, facts: TemplateValues) -> WebhookRunRequest | WebhookWakeRequest:
-    """What the webhook's templates make of a delivery."""
+    """Build the request from the webhook's templates."""
     words = render_template(hook.message_template or WHOLE_PAYLOAD, facts).strip()
     if not words:
-        raise InvalidRequest("the template of this webhook makes nothing of the body: none of its values is there")
+        raise InvalidRequest("the template of this webhook is empty for this body: none of its values exist")
     mode = _choose_wake_mode(hook)
     if hook.action == WAKE:
         head = f"{hook.instructions.strip()}\n" if hook.instructions.strip() else ""
@@ -127,9 +126,9 @@ def render_request(hook: Hook, facts: TemplateValues) -> WebhookRunRequest | Web
 
 def _parse_agent_body(hook: Hook, body: AgentBody) -> WebhookRunRequest:
     if body.agent_id is not None and body.agent_id != hook.agent:
-        raise InvalidRequest(f"this webhook speaks to the agent {hook.agent!r} only; leave agentId out")
+        raise InvalidRequest(f"this webhook only uses agent {hook.agent!r}; omit agentId")
     if body.session_key is not None and not hook.allow_request_session_key:
-        raise InvalidRequest("this webhook does not let its callers choose the session; leave sessionKey out")
+        raise InvalidRequest("callers of this webhook can't choose the session; omit sessionKey")
     return WebhookRunRequest(
         prompt=build_prompt(hook, body.message),
         name=" ".join(remove_hidden(body.name)[0].split())[:MAX_NAME_LENGTH] or "Hook",
@@ -142,23 +141,23 @@ def _parse_agent_body(hook: Hook, body: AgentBody) -> WebhookRunRequest:
 
 
 def _choose_wake_mode(hook: Hook, wished: WakeMode | None = None) -> WakeMode:
-    """When the main session is told: as the webhook says. Its callers may put it off, and never bring it about sooner."""
+    """When to post to the main session. Callers can postpone the webhook's setting but not make it immediate."""
     return NOW if hook.wake_mode == NOW and wished in (None, NOW) else "next-heartbeat"
 
 
 def build_prompt(hook: Hook, words: str) -> str:
-    """The operator's instructions, then what came."""
+    """The operator's instructions, followed by the payload."""
     instructions = hook.instructions.strip() or ("" if hook.allow_unsafe else DEFAULT_INSTRUCTIONS)
     return "\n\n".join(part for part in (instructions, wrap_untrusted(hook, words)) if part)
 
 
 def wrap_untrusted(hook: Hook, words: str) -> str:
-    """The words in their envelope; as they are where an operator has said that these senders are to be believed."""
+    """Mark the text as untrusted, unless an operator trusts the senders of this webhook."""
     return words if hook.allow_unsafe else wrap_untrusted_text(remove_hidden(words)[0], f"the webhook {hook.slug!r}")
 
 
 def _build_options(hook: Hook, model: str, thinking: str) -> dict[str, Any]:
-    """Of the run. By the first the tool policy and the sandbox know whose words it is about."""
+    """The options of the run. The tool policy and the sandbox read the webhook from the first one."""
     wishes = {
         WEBHOOK_KEY: hook.slug,
         "model": choose_model(model) if model else "",
@@ -168,21 +167,21 @@ def _build_options(hook: Hook, model: str, thinking: str) -> dict[str, Any]:
 
 
 def _build_session_key(hook: Hook, rendered: str) -> str:
-    """`agent:<agent>:hook:<path>:<rendered>`, or a new one each time."""
+    """`agent:<agent>:hook:<path>:<rendered>`, or a new session key each time."""
     own = f"agent:{hook.agent}:{WEBHOOK_CHANNEL}"
     return f"{own}:{hook.slug}:{_to_key_part(rendered)}" if rendered.strip() else f"{own}:{uuid4().hex}"
 
 
 def _requested_session_key(hook: Hook, wished: str) -> str:
-    """`hook:<name>`, kept apart from the conversations of all other webhooks."""
+    """`hook:<name>`, separate from the sessions of all other webhooks."""
     parsed = parse_key(wished, default_agent=hook.agent)
     if parsed.kind != WEBHOOK_CHANNEL or parsed.agent != hook.agent:
-        raise InvalidRequest(f"sessionKey is `hook:<name>` here; {wished!r} is another session")
+        raise InvalidRequest(f"sessionKey must be `hook:<name>`, got {wished!r}")
     return f"agent:{hook.agent}:{WEBHOOK_CHANNEL}:{AGENT}:{_to_key_part(':'.join(parsed.rest[1:]))}"
 
 
 def _to_key_part(text: str) -> str:
-    """One part of a key. What had to be changed is told apart by its digest, so that two senders' values never meet."""
+    """One part of a session key. A changed value gets a digest, so that different values never share a session."""
     text = text.strip()
     plain = UNSAFE_KEY_CHARACTERS.sub("-", text)[:MAX_PART_LENGTH]
     return plain if plain == text else f"{plain}-{sha256(text.encode(errors='replace')).hexdigest()[:12]}"

@@ -1,6 +1,6 @@
-"""The log of deliveries: what was sent, from where, and what became of it. Headers are never kept; a body only where asked for.
+"""The delivery log: what was sent, from which address, and the outcome. Headers are never stored; bodies only if enabled.
 
-The log is also what guessing is measured by: it is in the database, so all processes count the same.
+Failed attempts are counted in the log. It is in the database, so all processes share the count.
 """
 
 import datetime as dt
@@ -13,16 +13,16 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
-from clawsite.gateway.models import Hook, HookDelivery
+from clawsite.connectors.webhook.models import Hook, HookDelivery
 from clawsite.infra import clock
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor
 from clawsite.infra.errors import TooManyAttempts
 from clawsite.infra.text import make_storable
 
-MAX_KEPT_BODY_BYTES = 16_384  # of a body, where the webhook says that bodies are kept
-MAX_FAILURES = 20  # of one address
-MAX_TOTAL_FAILURES = 100  # that are written down, from however many addresses
+MAX_KEPT_BODY_BYTES = 16_384  # of a body, if the webhook keeps bodies
+MAX_FAILURES = 20  # per address
+MAX_TOTAL_FAILURES = 100  # recorded, from all addresses together
 FAILURE_WINDOW_SECONDS = 60
 MAX_ERROR_LENGTH = 500
 BATCH_SIZE = 500  # rows deleted in one transaction
@@ -30,7 +30,7 @@ BATCH_SIZE = 500  # rows deleted in one transaction
 
 @dataclass(frozen=True, slots=True)
 class IncomingDelivery:
-    """A delivery as it came in. Header names are in small letters."""
+    """A delivery as received. Header names are lowercase."""
 
     path: str
     address: str
@@ -44,12 +44,12 @@ class IncomingDelivery:
 
 
 def webhook_actor(hook: Hook) -> Actor:
-    """As the audit log names it: nobody of ours."""
+    """The actor in the audit log: a service without an account."""
     return Actor("service", "", f"hook:{hook.slug}")
 
 
 def check_failure_limit(address: str) -> None:
-    """TooManyAttempts for an address that has just failed to prove itself twenty times. Reads only."""
+    """Raise TooManyAttempts for an address with 20 failed attempts in the last minute. Writes nothing."""
     since = clock.now() - dt.timedelta(seconds=FAILURE_WINDOW_SECONDS)
     unproven = _unauthenticated_since(since).filter(address=address).order_by("-received_at")
     latest = list(unproven.values_list("received_at", flat=True)[:MAX_FAILURES])
@@ -63,7 +63,7 @@ def _unauthenticated_since(since: dt.datetime) -> QuerySet[HookDelivery]:
 
 
 def build_delivery(hook: Hook, came: IncomingDelivery, outcome: HookDelivery.Outcome, status: int, **more: Any) -> HookDelivery:
-    """A row that is not stored yet."""
+    """Build a row without saving it."""
     body = ""
     if hook.keep_bodies and outcome != HookDelivery.Outcome.UNAUTHORIZED:
         body = make_storable(came.body[:MAX_KEPT_BODY_BYTES].decode(errors="replace"))
@@ -83,10 +83,10 @@ def build_delivery(hook: Hook, came: IncomingDelivery, outcome: HookDelivery.Out
 
 @transaction.atomic
 def record_rejected(hook: Hook, came: IncomingDelivery, *, status: int, words: str) -> None:
-    """Note what was not taken, and why.
+    """Record a rejected delivery and the reason.
 
-    Strangers cannot fill the logs: after twenty a minute an address is not even looked at, of all together no more than a hundred a
-    minute are noted, and the audit log, which keeps everything, has only what was meant for a webhook that exists.
+    Unauthenticated senders cannot fill the logs: an address is blocked after 20 failures per minute, at most 100 failures per
+    minute are recorded in total, and the audit log, which is never deleted, only records deliveries to existing webhooks.
     """
     outcome = HookDelivery.Outcome.UNAUTHORIZED if status == 401 else HookDelivery.Outcome.REFUSED
     since = clock.now() - dt.timedelta(seconds=FAILURE_WINDOW_SECONDS)
@@ -111,7 +111,7 @@ def record_rejected(hook: Hook, came: IncomingDelivery, *, status: int, words: s
 
 
 def delete_old_deliveries() -> bool:
-    """Delete some of what is older than the log is kept; -> whether there may be more."""
+    """Delete a batch of deliveries past the retention time. Return whether there may be more."""
     if settings.HOOK_LOG_DAYS <= 0:
         return False
     before = clock.now() - dt.timedelta(days=settings.HOOK_LOG_DAYS)

@@ -1,13 +1,13 @@
-"""What became of a webhook's run, told to the main session of its account; and what waited there for the end of another run.
+"""Post the results of webhook runs to the main session of the account, and start runs for messages that were queued there.
 
-Any web process does it, each result once: whoever takes the mark off a row tells it, in the same transaction.
+Every web process does this. Each result is posted once: the process that clears `report_due` posts it in the same transaction.
 """
 
 from django.db import transaction
 
-from clawsite.gateway.hooks import log
-from clawsite.gateway.hooks.wishes import wrap_untrusted
-from clawsite.gateway.models import Hook, HookDelivery
+from clawsite.connectors.webhook import delivery_log
+from clawsite.connectors.webhook.models import Hook, HookDelivery
+from clawsite.connectors.webhook.requests import wrap_untrusted
 from clawsite.infra import db
 from clawsite.infra.errors import NotFound
 from clawsite.routing.wake import NOW, WakeMode, open_main_session, start_webhook_run, wake
@@ -27,12 +27,12 @@ async def report_results() -> None:
 
 
 async def clean_up_deliveries() -> None:
-    while await db.write(log.delete_old_deliveries, alone=True):
+    while await db.write(delivery_log.delete_old_deliveries, alone=True):
         pass
 
 
 def list_due_reports() -> list[int]:
-    """Deliveries whose run has ended and whose result nobody has told yet."""
+    """List deliveries whose run has ended and whose result has not been posted."""
     ended = HookDelivery.objects.filter(report_due=True, run__status__in=Run.ENDED).order_by("pk")
     return list(ended.values_list("pk", flat=True)[:MAX_BATCH])
 
@@ -50,8 +50,8 @@ def report_result(pk: int) -> None:
     except NotFound:  # the agent is gone
         return
     mode: WakeMode = NOW if row.wake_mode == NOW else "next-heartbeat"
-    hook = row.hook or Hook(slug=row.path)  # one that is gone is believed nothing
-    # By the operator's name for it: what the sender calls itself is the sender's words.
+    hook = row.hook or Hook(slug=row.path)  # a deleted webhook is not trusted
+    # Use the operator's name for the webhook: the name in the delivery is untrusted.
     words = f"Hook {hook.name or hook.slug}: {wrap_untrusted(hook, _summarize_run(run))}"
     wake(run.owner, session, words, mode=mode, source=f"/hooks/{row.path}", hook=row.path)
 

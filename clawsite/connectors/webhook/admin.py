@@ -1,4 +1,4 @@
-"""Webhooks for operators. All writing goes through gateway.hooks; tokens are shown once."""
+"""Webhooks for operators. All changes go through the service; tokens are shown once."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -16,12 +16,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from clawsite.accounts.models import User
-from clawsite.gateway.admin_hook_form import TestDeliveryForm, WebhookForm, sample_delivery
-from clawsite.gateway.hooks import deliver, rows
-from clawsite.gateway.hooks.log import IncomingDelivery
-from clawsite.gateway.hooks.presets import PRESETS
-from clawsite.gateway.hooks.wishes import WebhookRunRequest
-from clawsite.gateway.models import Hook, HookDelivery
+from clawsite.connectors.webhook import inbound, service
+from clawsite.connectors.webhook.admin_forms import TestDeliveryForm, WebhookForm, sample_delivery
+from clawsite.connectors.webhook.delivery_log import IncomingDelivery
+from clawsite.connectors.webhook.models import Hook, HookDelivery
+from clawsite.connectors.webhook.presets import PRESETS
+from clawsite.connectors.webhook.requests import WebhookRunRequest
 from clawsite.infra.admin.actions import ActionPreview, with_confirmation
 from clawsite.infra.admin.base import ClawAdmin, PageLink, RelatedRows
 from clawsite.infra.admin.display import link_column
@@ -30,11 +30,11 @@ from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import ClawError, Conflict
 
 CURL_EXAMPLE = """curl -X POST {address} -H 'Authorization: Bearer {secret}' -H 'Content-Type: application/json' -d '{body}'"""
-TEST_ADDRESS = "admin"  # the address of a delivery that somebody tried here
+TEST_ADDRESS = "admin"  # the sender address of test deliveries
 
 
 def _editor(request: HttpRequest) -> User:
-    return cast(User, request.user)  # the admin admits nobody who is not signed in
+    return cast(User, request.user)  # admin pages require sign-in
 
 
 def _preview_enable(request: HttpRequest, hook: Hook) -> ActionPreview:
@@ -55,7 +55,7 @@ class WebhookAdmin(ClawAdmin):
         "A webhook lets another program send something to an agent. Add one, enable it, and send to its address with its token."
     )
     form = WebhookForm
-    audited_as = ""  # by rows
+    audited_as = ""  # the service records changes
     list_display = [
         "slug",
         "name",
@@ -105,7 +105,7 @@ class WebhookAdmin(ClawAdmin):
 
     @admin.display(description=gettext_lazy("authorized"))
     def yes(self, hook: Hook) -> Any:
-        """The person whose account it is."""
+        """Whether the owner of the account has authorized the webhook."""
         if hook.owner.is_service:
             return "nobody", _("not needed")
         return ("given", _("yes")) if hook.agreed_at else ("waiting", _("waiting for %s") % hook.owner)
@@ -118,7 +118,7 @@ class WebhookAdmin(ClawAdmin):
         return ", ".join([*kinds, _("signature")] if hook.signature else kinds) or "–"
 
     def around(self, row: Hook) -> Iterable[RelatedRows | PageLink]:
-        yield PageLink(_("Try it"), "admin:gateway_hook_try", row.pk)
+        yield PageLink(_("Try it"), "admin:connectors_hook_try", row.pk)
         yield RelatedRows(_("Deliveries"), HookDelivery, {"hook": row.pk})
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
@@ -129,7 +129,7 @@ class WebhookAdmin(ClawAdmin):
         return dict(preset.fields) if preset else {}
 
     def get_fieldsets(self, request: HttpRequest, obj: Hook | None = None) -> list[tuple[Any, Any]]:
-        """A new one may begin with a preset; the choice stands above its form."""
+        """Offer the presets above the form of a new webhook."""
         first, *others = super().get_fieldsets(request, obj)
         if obj is not None:
             return [first, *others]
@@ -141,12 +141,12 @@ class WebhookAdmin(ClawAdmin):
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             return super().changeform_view(request, *args, **kwargs)
-        except Conflict:  # changed between the form's own look and the save: it looks again, and says it
+        except Conflict:  # changed between validation and save: validate again, which shows the conflict
             return super().changeform_view(request, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Hook, form: Any, change: bool) -> None:
         given = form.cleaned_data
-        request.issued_secret = rows.save_webhook(  # type: ignore[attr-defined]  # for the one answer that shows it
+        request.issued_secret = service.save_webhook(  # type: ignore[attr-defined]  # for the one response that shows it
             obj,
             by=_editor(request),
             seen=given["seen_version"],
@@ -158,11 +158,11 @@ class WebhookAdmin(ClawAdmin):
             self.message_user(request, told, messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: Hook) -> None:
-        rows.delete_webhook(obj, by=_editor(request))
+        service.delete_webhook(obj, by=_editor(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
         for hook in queryset:
-            rows.delete_webhook(hook, by=_editor(request))
+            service.delete_webhook(hook, by=_editor(request))
 
     def response_add(self, request: HttpRequest, obj: Hook, post_url_continue: str | None = None) -> HttpResponse:
         return self._render_token(request, obj) or super().response_add(request, obj, post_url_continue)
@@ -171,7 +171,7 @@ class WebhookAdmin(ClawAdmin):
         return self._render_token(request, obj) or super().response_change(request, obj)
 
     def _render_token(self, request: HttpRequest, hook: Hook) -> HttpResponse | None:
-        """In this answer and not as a message, which would travel in a cookie first."""
+        """Show the token in this response, not as a message, because messages are stored in a cookie."""
         secret = getattr(request, "issued_secret", "")
         if not secret:
             return None
@@ -204,20 +204,20 @@ class WebhookAdmin(ClawAdmin):
 
     def _set_enabled(self, request: HttpRequest, chosen: list[Hook], *, enabled: bool) -> str:
         for hook in chosen:
-            rows.set_enabled(hook, by=_editor(request), enabled=enabled)
+            service.set_enabled(hook, by=_editor(request), enabled=enabled)
         return ngettext("%d webhook was changed.", "%d webhooks were changed.", len(chosen)) % len(chosen)
 
     def get_urls(self) -> list[URLPattern]:
-        trying = path("<int:pk>/try/", self.admin_site.admin_view(self.try_view), name="gateway_hook_try")
+        trying = path("<int:pk>/try/", self.admin_site.admin_view(self.try_view), name="connectors_hook_try")
         return [trying, *super().get_urls()]
 
     def try_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """What the agent would be told of a delivery, and a real one at the press of a button; not in another person's sessions."""
-        if not self.has_change_permission(request):  # first: who may not is not told which there are
+        """Show the prompt that a delivery would produce, and send a test delivery, except for another user's account."""
+        if not self.has_change_permission(request):  # check first, so that the response does not reveal which webhooks exist
             raise PermissionDenied
         hook = Hook.objects.select_related("owner").filter(pk=pk).first()
         if hook is None:
-            return redirect(reverse("admin:gateway_hook_changelist"))
+            return redirect(reverse("admin:connectors_hook_changelist"))
         form = TestDeliveryForm(request.POST) if request.method == "POST" else TestDeliveryForm(initial=sample_delivery(hook))
         context = {
             **self.admin_site.each_context(request),
@@ -230,7 +230,7 @@ class WebhookAdmin(ClawAdmin):
         if request.method == "POST" and form.is_valid():
             came = IncomingDelivery(hook.slug, TEST_ADDRESS, form.cleaned_data["body"], form.cleaned_data["headers"])
             try:
-                wish = deliver.build_request(hook, came)
+                wish = inbound.build_request(hook, came)
                 context |= {"told": wish.prompt if isinstance(wish, WebhookRunRequest) else wish.text, "wish": wish}
                 if "deliver" in request.POST and context["may_deliver"]:
                     return self._deliver_test(request, hook, came, wish)
@@ -240,9 +240,9 @@ class WebhookAdmin(ClawAdmin):
 
     @transaction.atomic
     def _deliver_test(self, request: HttpRequest, hook: Hook, came: IncomingDelivery, wish: Any) -> HttpResponse:
-        taken = deliver.accept_delivery(hook, came, None, wish)
+        taken = inbound.accept_delivery(hook, came, None, wish)
         audit_log.record(
             "admin.acted", actor=acting.actor_for_user(request.user), subject=("hook", hook.pk), change="tried", run=taken.run or ""
         )
         self.message_user(request, _("Delivered. It is at the top of the log."), messages.SUCCESS)
-        return redirect(reverse("admin:gateway_hookdelivery_changelist"))
+        return redirect(reverse("admin:connectors_hookdelivery_changelist"))

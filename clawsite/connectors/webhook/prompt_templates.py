@@ -1,11 +1,11 @@
-"""Templates of webhooks: text with places for values of the delivery. Data in, text out; nothing in a template is ever run.
+"""Webhook templates: text with placeholders for values of the delivery. Templates are never executed.
 
-{{payload.issue.labels[0].name}}   a value of the JSON body; `payload.` may be left out; {{payload}} is all of it
-{{headers.x-github-event}}         a header, by its name in small letters
-{{query.q}}                        a parameter of the address
-{{path}}  {{now}}                  the webhook's own path; the time of the delivery
+{{payload.issue.labels[0].name}}   a value of the JSON body; `payload.` is optional; {{payload}} is the whole body
+{{headers.x-github-event}}         a header, by its lowercase name
+{{query.q}}                        a query parameter
+{{path}}  {{now}}                  the webhook's path; the time of the delivery
 
-What is not there gives nothing. Values are put in once: a value that looks like a place stays as it is.
+Missing values are left empty. Values are inserted once: a placeholder inside a value is not replaced.
 """
 
 import re
@@ -19,19 +19,19 @@ PLACEHOLDER = re.compile(r"\{\{([^{}]{0,300})\}\}")
 PATH_STEP = re.compile(r"(?:^|\.)([^.\[\]\s{}\"']+)|\[(\d{1,6})\]")
 MAX_TEMPLATE_LENGTH = 20_000
 MAX_PLACEHOLDERS = 100
-MAX_VALUE_LENGTH = 20_000  # characters of one value
+MAX_VALUE_LENGTH = 20_000  # characters per value
 MAX_RESULT_LENGTH = 60_000
-MAX_DEPTH = 20  # steps of one path
+MAX_DEPTH = 20  # steps per path
 WHOLE_PAYLOAD = "{{payload}}"
 
 
 class TemplateError(ValueError):
-    """A template that cannot be meant so; the words say what is wrong with it."""
+    """The template is invalid; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateValues:
-    """What a delivery brought. Header names are in small letters; those that carry secrets are not among them."""
+    """Values of a delivery. Header names are lowercase; headers with secrets are left out."""
 
     payload: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -41,25 +41,25 @@ class TemplateValues:
 
 
 def check_template(template: str) -> None:
-    """TemplateError for what would never give anything."""
+    """Raise TemplateError for placeholders that can never have a value."""
     if len(template) > MAX_TEMPLATE_LENGTH:
-        raise TemplateError(f"a template has at most {MAX_TEMPLATE_LENGTH} characters")
+        raise TemplateError(f"a template can have at most {MAX_TEMPLATE_LENGTH} characters")
     places = PLACEHOLDER.findall(template)
     if len(places) > MAX_PLACEHOLDERS:
-        raise TemplateError(f"a template has at most {MAX_PLACEHOLDERS} places for values")
+        raise TemplateError(f"a template can have at most {MAX_PLACEHOLDERS} placeholders")
     for place in places:
         steps = parse_path(place)
         if steps[0] in ("path", "now") and len(steps) > 1:
-            raise TemplateError(f"{{{{{place.strip()}}}}}: {steps[0]} has nothing inside it")
+            raise TemplateError(f"{{{{{place.strip()}}}}}: {steps[0]} has no fields")
         if steps[0] in ("headers", "query") and (len(steps) != 2 or isinstance(steps[1], int)):
             raise TemplateError(f"{{{{{place.strip()}}}}}: name one of the {steps[0]}, such as {{{{{steps[0]}.name}}}}")
     rest = PLACEHOLDER.sub("", template)
     if "{{" in rest or "}}" in rest:
-        raise TemplateError("there is a {{ or }} without its other half")
+        raise TemplateError("unmatched {{ or }}")
 
 
 def parse_path(place: str) -> list[str | int]:
-    """The path in a place: names and numbers."""
+    """Split the path of a placeholder into names and indexes."""
     text, steps, at = place.strip(), list[str | int](), 0
     while at < len(text):
         found = PATH_STEP.match(text, at)
@@ -73,7 +73,7 @@ def parse_path(place: str) -> list[str | int]:
 
 
 def render_template(template: str, facts: TemplateValues) -> str:
-    """The template with its values. It never fails: what cannot be read gives nothing."""
+    """Insert the values into the template. Never fails: invalid placeholders are left empty."""
     text = PLACEHOLDER.sub(lambda place: _render_value(place[1], facts), template[:MAX_TEMPLATE_LENGTH])
     return truncate(text, MAX_RESULT_LENGTH)
 
@@ -120,5 +120,5 @@ def _to_text(value: Any) -> str:
 
 
 def truncate(text: str, longest: int) -> str:
-    """The beginning of what is too long, which says so."""
+    """Cut the text to `longest` characters and append a note if it was cut."""
     return text if len(text) <= longest else f"{text[:longest]}… (cut: {len(text) - longest} more characters)"

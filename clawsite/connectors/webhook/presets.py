@@ -1,4 +1,4 @@
-"""Beginnings for new webhooks: what the form of a new one is filled with, and a body to try it with. Data only."""
+"""Presets for new webhooks: initial form values and a sample body. Data only."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,4 +1,4 @@
-"""Waiting for news about something, by its key. News is a hint: whoever waits looks at the rows, also when nothing was heard."""
+"""Wait for news about an object, by its key. News is a hint: waiters read the rows, even if no news arrives."""
 
 import asyncio
 from collections.abc import Hashable, Iterator
@@ -21,15 +21,15 @@ class Waiters(Generic[K]):
 
     @contextmanager
     def of(self, *keys: K) -> Iterator[asyncio.Event]:
-        """Set when there may be news about one of these."""
-        news = asyncio.Event()
+        """Yield an event that is set when there may be news about one of the keys."""
+        event = asyncio.Event()
         for key in keys:
-            self._waiting.setdefault(key, set()).add(news)
+            self._waiting.setdefault(key, set()).add(event)
         try:
-            yield news
+            yield event
         finally:
             for key in keys:
                 waiting = self._waiting[key]
-                waiting.discard(news)
+                waiting.discard(event)
                 if not waiting:
                     del self._waiting[key]

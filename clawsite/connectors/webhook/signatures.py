@@ -1,4 +1,4 @@
-"""Signatures of webhooks: HMAC-SHA256 of the body, or of a time and the body. Pure.
+"""Webhook signatures: HMAC-SHA256 of the body, or of a timestamp and the body. Pure.
 
 plain   the header is `sha256=<hex>` (GitHub, Gitea), `<hex>` alone, or base64 (Shopify); the body alone is signed
 timed   the header is `t=<seconds>,v1=<hex>[,v1=…]` (Stripe); `<seconds>.` and the body are signed
@@ -10,22 +10,22 @@ import hmac
 from hashlib import sha256
 
 PLAIN, TIMED = "plain", "timed"
-WINDOW_SECONDS = 300  # how far the sender's clock and the way may be off
-MAX_SIGNATURES = 5  # in one header: a sender that changes its secret signs with both
+WINDOW_SECONDS = 300  # allowed clock difference and delay
+MAX_SIGNATURES = 5  # per header: a sender that rotates its secret signs with both
 
 
 class InvalidSignature(Exception):
-    """It does not prove anything; the words are for the log and name no secret."""
+    """The signature is missing or invalid. The message is for the log and contains no secret."""
 
 
 def verify_signature(kind: str, header: str, body: bytes, secret: str, now: float) -> str:
-    """The digest of what was signed, by which a replay is known; BadSignature unless the secret's owner signed just this."""
+    """Return the digest of the signed content, which identifies replays. Raise InvalidSignature if the signature does not match."""
     if not header:
-        raise InvalidSignature("the header of the signature is missing")
+        raise InvalidSignature("the signature header is missing")
     if kind == TIMED:
         moment, given = _parse_timed(header)
         if abs(now - moment) > WINDOW_SECONDS:
-            raise InvalidSignature(f"it was signed more than {WINDOW_SECONDS // 60} minutes ago, or the clocks differ")
+            raise InvalidSignature(f"the timestamp is more than {WINDOW_SECONDS // 60} minutes off")
         signed = f"{moment}.".encode() + body
     else:
         given, signed = [_decode_digest(header.strip().removeprefix("sha256="))], body
@@ -36,7 +36,7 @@ def verify_signature(kind: str, header: str, body: bytes, secret: str, now: floa
 
 
 def sign_body(kind: str, body: bytes, secret: str, now: float) -> str:
-    """The header that a sender would put: for trying a webhook out."""
+    """Return the header that a sender would set, for test deliveries."""
     moment = int(now)
     signed = f"{moment}.".encode() + body if kind == TIMED else body
     value = hmac.new(secret.encode(), signed, sha256).hexdigest()
@@ -48,14 +48,14 @@ def _parse_timed(header: str) -> tuple[int, list[bytes]]:
     moments = [value for name, _, value in pairs if name == "t"]
     given = [_decode_digest(value) for name, _, value in pairs if name == "v1"]
     if len(moments) != 1 or not moments[0].isascii() or not moments[0].isdecimal() or len(moments[0]) > 12:
-        raise InvalidSignature("the header of the signature has no time in it")
+        raise InvalidSignature("the signature header has no timestamp")
     if not given or len(given) > MAX_SIGNATURES:
-        raise InvalidSignature("the header of the signature has no v1 in it, or too many")
+        raise InvalidSignature("the signature header has no v1 signature, or too many")
     return int(moments[0]), given
 
 
 def _decode_digest(text: str) -> bytes:
-    """32 bytes, written as hexadecimal digits or as base64; anything else compares as wrong."""
+    """Decode 32 bytes from hexadecimal or base64. Return empty bytes, which never match, for anything else."""
     try:
         return bytes.fromhex(text) if len(text) == 64 else base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):

@@ -1,5 +1,6 @@
-"""A delivery to a webhook, from its proof to the run that it starts. Acceptance is one transaction: the row that keeps it from
-acting twice, the run and the record of it are there together or not at all, and a run that is there survives every process.
+"""A delivery to a webhook, from authentication to the run it starts.
+
+Acceptance is one transaction: the delivery row, which prevents duplicates, the run and the audit log entry are stored together.
 """
 
 import hmac
@@ -13,12 +14,12 @@ from django.db.models import Q
 from clawsite.accounts import tokens
 from clawsite.accounts.groups import WRITE, scopes_of
 from clawsite.accounts.models import User
-from clawsite.gateway.hooks import log, rows
-from clawsite.gateway.hooks.log import IncomingDelivery
-from clawsite.gateway.hooks.signatures import PLAIN, InvalidSignature, verify_signature
-from clawsite.gateway.hooks.templates import TemplateValues
-from clawsite.gateway.hooks.wishes import WebhookRunRequest, WebhookWakeRequest, parse_request
-from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
+from clawsite.connectors.webhook import delivery_log, service
+from clawsite.connectors.webhook.delivery_log import IncomingDelivery
+from clawsite.connectors.webhook.models import Hook, HookDelivery, SpentSignature
+from clawsite.connectors.webhook.prompt_templates import TemplateValues
+from clawsite.connectors.webhook.requests import WebhookRunRequest, WebhookWakeRequest, parse_request
+from clawsite.connectors.webhook.signatures import PLAIN, InvalidSignature, verify_signature
 from clawsite.infra import clock
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.bounded_json import read_json
@@ -34,11 +35,11 @@ SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie", *TOKEN_HEADE
 MAX_VALUES = 50_000  # in a body
 MAX_ID_LENGTH = 200
 MAX_PATH_LENGTH = 64
-NO_TOKEN_DIGEST = "0" * 64  # the digest of nothing that anybody has
+NO_TOKEN_DIGEST = "0" * 64  # matches no token
 
 
 class DeliveryUnauthorized(ClawError):
-    """The sender has not proven that it may call this webhook. The words are for the log, never for the sender."""
+    """The sender is not authenticated. The message is for the log and is never sent to the sender."""
 
     code = "UNAUTHORIZED"
     http_status = 401
@@ -46,38 +47,39 @@ class DeliveryUnauthorized(ClawError):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResult:
-    """What became of a delivery; `run_id` where a run was started, now or by the same delivery before."""
+    """The result of a delivery. `run_id` is set if this delivery, or an earlier duplicate, started a run."""
 
     owner: User
     run: int | None = None
     run_id: str = ""
     duplicate: bool = False
-    mode: WakeMode | None = None  # of words for the main session
+    mode: WakeMode | None = None  # of a message to the main session
     event: str = ""
 
 
 def find_webhook(path: str) -> Hook:
-    """The webhook of that path, on or off; where there is none, one that is in no table and that nothing can be proven to."""
-    known = rows.SLUG_PATTERN.fullmatch(path)  # a path may have letters that no database takes
+    """Return the webhook at the path, enabled or not. For an unknown path, return an unsaved one that rejects every credential."""
+    known = service.SLUG_PATTERN.fullmatch(path)  # a path may contain characters that the database rejects
     found = Hook.objects.select_related("owner").filter(slug=path).first() if known else None
     return found or Hook(slug=make_storable(path)[:MAX_PATH_LENGTH])
 
 
 def authenticate_delivery(hook: Hook, came: IncomingDelivery) -> str | None:
-    """The digest of what was signed, None where only a token is asked for. NotProven unless everything asked for is right.
+    """Return the digest of the signed content, or None if only a token is required.
 
-    Everything is looked at in any case, so that the time it takes does not tell strangers which webhooks there are.
+    Raise DeliveryUnauthorized unless every required credential is right. Every check is always made, so that the response time does
+    not reveal which webhooks exist.
     """
-    token_is_right = hmac.compare_digest(rows.hash_token(_read_token(came)), hook.token_digest or NO_TOKEN_DIGEST)
+    token_is_right = hmac.compare_digest(service.hash_token(_read_token(came)), hook.token_digest or NO_TOKEN_DIGEST)
     signed, wrong = _verify_signature(hook, came)
     if hook.pk is None:
         raise DeliveryUnauthorized("there is no such webhook")
     if not hook.enabled:
-        raise DeliveryUnauthorized("the webhook is switched off")
+        raise DeliveryUnauthorized("the webhook is disabled")
     if not hook.is_agreed:
-        raise DeliveryUnauthorized("the person for whom the webhook acts has not agreed")
+        raise DeliveryUnauthorized("the owner of the account has not authorized the webhook")
     if not hook.is_guarded:
-        raise DeliveryUnauthorized("the webhook has neither a token nor a secret that could be asked for")
+        raise DeliveryUnauthorized("the webhook has neither a token nor a signing secret")
     if hook.token_digest and not token_is_right:
         raise DeliveryUnauthorized("the token is missing or wrong")
     if hook.signature and wrong:
@@ -86,11 +88,11 @@ def authenticate_delivery(hook: Hook, came: IncomingDelivery) -> str | None:
 
 
 def _verify_signature(hook: Hook, came: IncomingDelivery) -> tuple[str, str]:
-    """The digest of what was signed; or what is wrong with it."""
+    """Return the digest of the signed content and an error message; one of the two is empty."""
     header = came.headers.get(hook.signature_header.lower(), "")
     try:
         return verify_signature(
-            hook.signature or PLAIN, header, came.body, rows.read_signing_secret(hook), clock.now().timestamp()
+            hook.signature or PLAIN, header, came.body, service.read_signing_secret(hook), clock.now().timestamp()
         ), ""
     except (InvalidSignature, Unavailable) as error:
         return "", str(error)
@@ -104,7 +106,7 @@ def _read_token(came: IncomingDelivery) -> str:
 
 
 def read_template_values(hook: Hook, came: IncomingDelivery) -> TemplateValues:
-    """What its templates may use. InvalidRequest when the body is not JSON."""
+    """Return the values that templates can use. Raise InvalidRequest if the body is not JSON."""
     try:
         payload = read_json(came.body, MAX_VALUES)
     except orjson.JSONDecodeError:
@@ -115,7 +117,7 @@ def read_template_values(hook: Hook, came: IncomingDelivery) -> TemplateValues:
 
 
 def build_request(hook: Hook, came: IncomingDelivery) -> WebhookRunRequest | WebhookWakeRequest:
-    """What the delivery asks for. Reads only."""
+    """Return what the delivery requests. Writes nothing."""
     return parse_request(hook, read_template_values(hook, came))
 
 
@@ -123,13 +125,18 @@ def build_request(hook: Hook, came: IncomingDelivery) -> WebhookRunRequest | Web
 def accept_delivery(
     hook: Hook, came: IncomingDelivery, signed: str | None, wish: WebhookRunRequest | WebhookWakeRequest
 ) -> DeliveryResult:
-    """Accept a proven delivery, once for each id and each signature; one without a time is remembered as long as its secret."""
+    """Accept an authenticated delivery, once per delivery ID and signature.
+
+    Signatures without a timestamp are kept until the signing secret changes.
+    """
     _check_unchanged(hook)
     own_id = came.headers.get("idempotency-key") or came.headers.get(hook.delivery_header.lower() or "-", "")
     ids = {"delivery_id": make_storable(own_id)[:MAX_ID_LENGTH] or None, "signature_digest": signed}
     if first := _find_duplicate(hook, came, ids):
         return first
-    row = log.build_delivery(hook, came, HookDelivery.Outcome.ACCEPTED, 202 if isinstance(wish, WebhookRunRequest) else 200, **ids)
+    row = delivery_log.build_delivery(
+        hook, came, HookDelivery.Outcome.ACCEPTED, 202 if isinstance(wish, WebhookRunRequest) else 200, **ids
+    )
     try:
         with transaction.atomic():
             row.save(force_insert=True)
@@ -138,13 +145,13 @@ def accept_delivery(
     except IntegrityError:  # another process was first
         if first := _find_duplicate(hook, came, ids):
             return first
-        raise Conflict("the same delivery is being accepted elsewhere; send it again", retryable=True) from None
+        raise Conflict("the same delivery is in progress; retry", retryable=True) from None
     taken = _start_run(hook, row, wish) if isinstance(wish, WebhookRunRequest) else _wake_session(hook, wish)
     row.run_id = taken.run
     row.save(update_fields=["run", "name", "wake_mode", "report_due"])
     audit_log.record(
         "hook.accepted",
-        actor=log.webhook_actor(hook),
+        actor=delivery_log.webhook_actor(hook),
         subject=("hook", hook.pk),
         run=taken.run or "",
         path=hook.slug,
@@ -186,11 +193,11 @@ def _open_session(hook: Hook, key: str) -> Any:
 
 
 def _no_agent_error() -> Unavailable:
-    return Unavailable("the agent of this webhook is missing or switched off; ask whoever runs this installation")
+    return Unavailable("the agent of this webhook is missing or disabled; ask an operator")
 
 
 def _check_unchanged(hook: Hook) -> None:
-    """What was proven was proven to the row as it was read: a token that was changed since then is not worth anything any more."""
+    """Check that the webhook has not changed since the delivery was authenticated, for example to a new token."""
     same = Hook.objects.filter(
         pk=hook.pk,
         enabled=True,
@@ -200,15 +207,15 @@ def _check_unchanged(hook: Hook) -> None:
         agreed_at=hook.agreed_at,
     )
     if not same.exists():
-        raise DeliveryUnauthorized("the webhook was changed while this delivery was on its way")
-    if not hook.is_agreed:  # somebody tries it in the admin
-        raise Unavailable("the person for whom it acts has not agreed yet; they find it on their account page")
+        raise DeliveryUnauthorized("the webhook was changed while the delivery was being processed")
+    if not hook.is_agreed:  # a test delivery from the admin
+        raise Unavailable("the owner of the account has not authorized the webhook yet; they can do so on their account page")
     if not hook.owner.is_active or WRITE not in scopes_of(hook.owner):
-        raise Unavailable("the account of this webhook is switched off; ask whoever runs this installation")
+        raise Unavailable("the account of this webhook is disabled; ask an operator")
 
 
 def _find_duplicate(hook: Hook, came: IncomingDelivery, ids: dict[str, str | None]) -> DeliveryResult | None:
-    """The answer to a repetition: the run that it has started, and no second one."""
+    """Return the result for a duplicate: the run that the first delivery started."""
     wanted = Q()
     for name, value in ids.items():
         if value is not None:
@@ -217,14 +224,14 @@ def _find_duplicate(hook: Hook, came: IncomingDelivery, ids: dict[str, str | Non
     if first is None:
         return _find_spent_signature(hook, came, ids)
     if first.body_digest != came.digest:
-        raise Conflict("this id was used for another body; choose a new one")
-    log.build_delivery(hook, came, HookDelivery.Outcome.DUPLICATE, 200, run=first.run).save(force_insert=True)
+        raise Conflict("this delivery ID was used for a different body; use a new one")
+    delivery_log.build_delivery(hook, came, HookDelivery.Outcome.DUPLICATE, 200, run=first.run).save(force_insert=True)
     return DeliveryResult(hook.owner, first.run_id, first.run.run_id if first.run else "", duplicate=True)
 
 
 def _find_spent_signature(hook: Hook, came: IncomingDelivery, ids: dict[str, str | None]) -> DeliveryResult | None:
-    """The answer to a signature that acted so long ago that the log has forgotten what it started."""
+    """Return the result for a signature that was used before but whose delivery is no longer in the log."""
     if not SpentSignature.objects.filter(hook=hook, digest=ids["signature_digest"] or "").exists():
         return None
-    log.build_delivery(hook, came, HookDelivery.Outcome.DUPLICATE, 200).save(force_insert=True)
+    delivery_log.build_delivery(hook, came, HookDelivery.Outcome.DUPLICATE, 200).save(force_insert=True)
     return DeliveryResult(hook.owner, duplicate=True)

@@ -1,6 +1,6 @@
-"""Making and changing webhooks: the checks, the secrets, the record. People only; no agent, hook or program comes here.
+"""Create and change webhooks: validation, secrets, audit log. For people only; agents, webhooks and services cannot do this.
 
-One that acts for another person than who changes it waits for that person's yes (gateway.hooks.consent).
+A change to a webhook that acts for another user needs that user's consent (see consent).
 """
 
 import functools
@@ -19,26 +19,25 @@ from agents.selectors import find_agent
 from clawsite.accounts.groups import WRITE, scopes_of
 from clawsite.accounts.models import User
 from clawsite.accounts.tokens import ensure_service_user
-from clawsite.gateway.hooks.templates import MAX_TEMPLATE_LENGTH, TemplateError, check_template
-from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
-from clawsite.gateway.models.hook import GENERAL_SLUGS
+from clawsite.connectors.webhook.models import GENERAL_SLUGS, Hook, HookDelivery, SpentSignature
+from clawsite.connectors.webhook.prompt_templates import MAX_TEMPLATE_LENGTH, TemplateError, check_template
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.encryption import decrypt, encrypt
 from clawsite.infra.errors import ClawError, Conflict, Forbidden, InvalidRequest, NotFound, Unavailable
 from clawsite.routing.directives import parse_thinking_level
 
-DEFAULT_ACCOUNT = "hooks"  # the service account that webhooks have where no other is chosen
+DEFAULT_ACCOUNT = "hooks"  # the default service account of webhooks
 SLUG_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 HEADER_PATTERN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{0,80}")
-SECRET_PURPOSE = "webhook signature"
+SECRET_PURPOSE = "webhook signature"  # noqa: S105  # a purpose, not a secret
 MIN_SECRET_LENGTH = 16
 RECORDED_FIELDS = (
     "slug", "name", "enabled", "owner_id", "agent", "action", "signature", "signature_header", "delivery_header", "instructions",
     "message_template", "session_key_template", "allow_request_session_key", "model", "thinking", "timeout_seconds", "deliver",
     "wake_mode", "allow_unsafe", "keep_bodies",
 )  # fmt: skip
-PRESERVED_FIELDS = ("token_digest", "token_made_at", "sealed_secret", "agreed_at")  # what no form brings
+PRESERVED_FIELDS = ("token_digest", "token_made_at", "sealed_secret", "agreed_at")  # not part of any form
 
 
 def find_default_owner() -> User:
@@ -46,7 +45,7 @@ def find_default_owner() -> User:
 
 
 def read_signing_secret(hook: Hook) -> str:
-    """What its senders sign with; where there is none, something that nobody has, which takes as long to find out."""
+    """Return the signing secret. If there is none, return a random one, so that verification takes the same time."""
     return decrypt(hook.sealed_secret or _placeholder_secret(), purpose=SECRET_PURPOSE)
 
 
@@ -61,7 +60,7 @@ def hash_token(token: str) -> str:
 
 
 def validate_webhook(hook: Hook, *, secret: str = "", makes_token: bool = False) -> dict[str, str]:
-    """What is wrong, by field; nothing when it can be saved."""
+    """Return errors by field; empty if the webhook can be saved."""
     faults: dict[str, str] = {}
     if not SLUG_PATTERN.fullmatch(hook.slug):
         faults["slug"] = _("Use a-z, 0-9, - and _, at most 64 characters, not starting with - or _.")
@@ -98,9 +97,9 @@ def validate_webhook(hook: Hook, *, secret: str = "", makes_token: bool = False)
 
 @transaction.atomic
 def save_webhook(hook: Hook, *, by: User, seen: str = "", secret: str = "", makes_token: bool = False) -> str:
-    """Store the webhook; -> its new token, once, if one was to be made. New secrets count at once, the old ones no more.
+    """Save the webhook. Return its new token if `makes_token`. New secrets replace the old ones immediately.
 
-    Only if nobody has changed it since `seen`, the version that its editor looked at; without it, since `hook` was read.
+    Raise Conflict if the webhook has changed since `seen`, the version the editor opened, or by default since `hook` was read.
     """
     _check_permission(by, "change_hook" if hook.pk else "add_hook")
     before = _lock_unchanged(hook.pk, seen or hook.seen) if hook.pk else None
@@ -123,7 +122,7 @@ def save_webhook(hook: Hook, *, by: User, seen: str = "", secret: str = "", make
     hook.updated_at = timezone.now()
     if by == hook.owner:
         hook.agreed_at = hook.updated_at
-    elif not set(changed) <= {"enabled"}:  # a yes is to what its giver has seen; switching off and on changes nothing of that
+    elif not set(changed) <= {"enabled"}:  # consent covers the version that was seen; enabling and disabling does not change it
         hook.agreed_at = None
     hook.save()
     record_change(hook, by, "changed" if before else "made", fields=changed, enabled=hook.enabled, believed=hook.allow_unsafe)
@@ -131,7 +130,7 @@ def save_webhook(hook: Hook, *, by: User, seen: str = "", secret: str = "", make
 
 
 def _lock_unchanged(pk: int, seen: str) -> Hook:
-    """The row, locked, if it is still the version that somebody looked at."""
+    """Lock and return the row. Raise Conflict if it is not the version `seen`."""
     row = Hook.objects.select_for_update().filter(pk=pk).first()
     if row is None:
         raise NotFound(_("The webhook was deleted."))
@@ -145,7 +144,7 @@ def conflict_message() -> str:
 
 
 def _is_new_secret(secret: str, hook: Hook) -> bool:
-    """Not if it was entered again, as after a change of the installation's key: then the old one cannot be read any more."""
+    """Whether the secret differs from the stored one. False if that cannot be decrypted, as after a change of the server key."""
     try:
         return not hmac.compare_digest(secret.encode(), read_signing_secret(hook).encode())
     except Unavailable:
@@ -153,14 +152,14 @@ def _is_new_secret(secret: str, hook: Hook) -> bool:
 
 
 def _delete_signatures(hook: Hook) -> None:
-    """What was signed with the old secret proves nothing any more, so it need not be recognised."""
+    """Delete signatures made with the old secret: they no longer authenticate, so duplicates need no detection."""
     SpentSignature.objects.filter(hook_id=hook.pk).delete()
     HookDelivery.objects.filter(hook_id=hook.pk, signature_digest__isnull=False).update(signature_digest=None)
 
 
 @transaction.atomic
 def set_enabled(hook: Hook, *, by: User, enabled: bool) -> None:
-    """On or off. Off counts from the next delivery on; runs that were started go on."""
+    """Enable or disable. Disabling applies from the next delivery; started runs continue."""
     _check_permission(by, "change_hook")
     if Hook.objects.filter(pk=hook.pk).exclude(enabled=enabled).update(enabled=enabled, updated_at=timezone.now()):
         record_change(hook, by, "changed", fields=["enabled"], enabled=enabled)
@@ -168,7 +167,7 @@ def set_enabled(hook: Hook, *, by: User, enabled: bool) -> None:
 
 @transaction.atomic
 def delete_webhook(hook: Hook, *, by: User) -> None:
-    """Its deliveries stay in the log."""
+    """Delete the webhook. Its deliveries stay in the log."""
     _check_permission(by, "delete_hook")
     record_change(
         hook, by, "deleted", was={name: value for name in RECORDED_FIELDS if (value := getattr(hook, name)) not in ("", None)}
@@ -177,8 +176,8 @@ def delete_webhook(hook: Hook, *, by: User) -> None:
 
 
 def _check_permission(by: User, right: str) -> None:
-    if by.is_service or not by.is_active or not by.has_perm(f"gateway.{right}"):
-        raise Forbidden("webhooks are made and changed by people who administer them; ask an operator")
+    if by.is_service or not by.is_active or not by.has_perm(f"connectors.{right}"):
+        raise Forbidden("you can't create or change webhooks; ask an operator")
 
 
 def record_change(hook: Hook, by: User, change: str, **details: Any) -> None:

@@ -1,0 +1,23 @@
+"""Tasks that every web process repeats. Apps register them in `AppConfig.ready()`; the runtime starts them without knowing them."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicTask:
+    name: str
+    every: Callable[[], float]  # seconds between two calls; read when the process starts, so that settings apply
+    function: Callable[[], Awaitable[None]]
+
+
+_tasks: dict[str, PeriodicTask] = {}
+
+
+def register(name: str, every: Callable[[], float], function: Callable[[], Awaitable[None]]) -> None:
+    """Register a task, or replace the task of this name."""
+    _tasks[name] = PeriodicTask(name, every, function)
+
+
+def registered_tasks() -> list[PeriodicTask]:
+    return list(_tasks.values())
