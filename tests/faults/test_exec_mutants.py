@@ -300,7 +300,7 @@ def looks_at_programs_once(monkeypatch) -> None:
         return ""
 
     for module in (exec_tool, keeper):
-        monkeypatch.setattr(module, "what_changed", nothing)
+        monkeypatch.setattr(module, "find_changes", nothing)
 
 
 def looks_at_programs_before_the_sandbox_only(monkeypatch) -> None:

@@ -96,7 +96,7 @@ def test_a_file_is_compared_imported_and_exported_again(env: Mapping[str, str], 
     assert other.code == 1
     assert "+  - write" in other.out
     unasked = policy("import", str(file), env=env)
-    assert (unasked.code, "say --yes" in unasked.err) == (1, True)
+    assert (unasked.code, "use --yes" in unasked.err) == (1, True)
     assert current_rules().version == 1
     late = policy("import", str(file), "--yes", "--expect-version", "7", env=env)
     assert (late.code, "it is at version 1, not 7" in late.err) == (1, True)
@@ -107,7 +107,7 @@ def test_a_file_is_compared_imported_and_exported_again(env: Mapping[str, str], 
     assert policy("diff", "-", env=env, stdin=policy("export", env=env).out).code == 0
     assert "write" not in policy("export", "--version", "1", env=env).out
     wrong = policy("import", "-", "--yes", env=env, stdin="policies: [{scope: agent, subject: main, deny: [wriet]}]")
-    assert (wrong.code, "is no tool" in wrong.err) == (1, True)
+    assert (wrong.code, "is not a tool" in wrong.err) == (1, True)
     assert policy("diff", str(tmp_path / "missing.yaml"), env=env).code == 1
     doubtful = policy("import", "-", "--yes", env=env, stdin="policies: [{scope: subagent, deny: [cron]}]")
     assert (doubtful.code, doubtful.err) == (0, "warning: subagent: “cron” has no effect: subagents never get it.\n")

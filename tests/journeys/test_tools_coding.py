@@ -56,16 +56,16 @@ def files(workshop: Workshop):
 def hanging(monkeypatch):
     """A disk that does not answer until the test ends."""
     answers, asked = threading.Event(), threading.Event()
-    guarded = Workspace._guarded
+    open_root = Workspace._open_root
 
     @contextmanager
     def waiting(self, path):
         asked.set()
         answers.wait(60)
-        with guarded(self, path) as root:
+        with open_root(self, path) as root:
             yield root
 
-    monkeypatch.setattr(Workspace, "_guarded", waiting)
+    monkeypatch.setattr(Workspace, "_open_root", waiting)
     yield asked
     answers.set()
 
@@ -313,7 +313,7 @@ async def test_a_call_that_never_runs_is_a_circle_as_well(workshop: Workshop, fi
 
 
 @pytest.mark.parametrize(
-    ("module", "step"), [(runner, "ask_model"), (tool_turns, "steps_taken")], ids=["before the answer", "before the call"]
+    ("module", "step"), [(runner, "ask_model"), (tool_turns, "list_steps")], ids=["before the answer", "before the call"]
 )
 async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(workshop: Workshop, files, monkeypatch, module, step):
     really, times = getattr(module, step), itertools.count(1)

@@ -15,13 +15,13 @@ from tools_app.sources import tools as source_tools
 
 # Tool, its arguments, and the question that hangs.
 ASKED = [
-    ("sessions_list", {}, sessions, "_list"),
-    ("sessions_history", {"session_key": "agent:main:main"}, sessions, "_history"),
-    ("session_status", {}, sessions, "_facts"),
-    ("agents_list", {}, sessions, "_agents"),
-    ("message", {"message": "never said"}, message, "_addressee"),
-    ("sessions_send", {"session_key": "agent:main:there", "message": "never said"}, sessions_send, "_addressee"),
-    ("memory_get", {"path": "MEMORY.md"}, memory, "_lines"),
+    ("sessions_list", {}, sessions, "_list_sessions"),
+    ("sessions_history", {"session_key": "agent:main:main"}, sessions, "_read_history"),
+    ("session_status", {}, sessions, "_session_facts"),
+    ("agents_list", {}, sessions, "_list_agents"),
+    ("message", {"message": "never said"}, message, "_find_target"),
+    ("sessions_send", {"session_key": "agent:main:there", "message": "never said"}, sessions_send, "_find_target"),
+    ("memory_get", {"path": "MEMORY.md"}, memory, "_read_lines"),
 ]
 each_tool = pytest.mark.parametrize(("name", "arguments", "module", "question"), ASKED, ids=[tool for tool, *_ in ASKED])
 

@@ -151,7 +151,7 @@ async def test_a_worker_that_takes_over_its_own_run_keeps_it(workshop: Workshop,
         Run.objects.filter(pk=run_pk).update(lease_until=1.0)
         return queue.recover_runs(worker.id, 1)
 
-    worker._begin(await db.write(lapse_and_rescue, alone=True))  # what its sweep does, before its heartbeat can
+    worker._start_runs(await db.write(lapse_and_rescue, alone=True))  # what its sweep does, before its heartbeat can
     run = await workshop.ended(run_pk)
     assert (run.status, run.rescues, said_in(run)[-1]) == ("completed", 1, ("assistant", words(100)))
     await workshop.model.record(lambda record: record["tag"] == "own" and record.get("client_left"))

@@ -248,7 +248,7 @@ async def test_a_body_of_too_many_values_is_refused_before_it_is_read(dial, toke
     line.writer.write(body)
     status, _, told = await line.answer()
     assert status == 400
-    assert f"more than {most} values" in told.decode()
+    assert f"limit of {most} values" in told.decode()
 
 
 async def test_a_webhooks_guesser_waits_before_anything_is_read(dial, kept, person):

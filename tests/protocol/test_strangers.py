@@ -62,6 +62,6 @@ async def test_a_connection_follows_a_bounded_number_of_sessions(sockets, user, 
     for name in ("a", "b", "a"):  # one that is followed already is no further one
         assert (await socket.request("sessions.messages.subscribe", {"key": f"agent:main:{name}"}))["ok"]
     refused = await socket.request("sessions.messages.subscribe", {"key": "agent:main:c"})
-    assert "follows 2 sessions" in refused["error"]["message"]
+    assert "maximum of 2 sessions" in refused["error"]["message"]
     assert (await socket.request("sessions.messages.unsubscribe", {"key": "agent:main:a"}))["ok"]
     assert (await socket.request("sessions.messages.subscribe", {"key": "agent:main:c"}))["ok"]
