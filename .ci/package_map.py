@@ -31,14 +31,20 @@ def render() -> str:
     layers = [layer for layer in LAYERS if layer in graph.modules]
     lines = ["| package | modules | purpose | imports |", "| --- | --: | --- | --- |"]
     for layer in layers:
-        below = [other for other in layers if other != layer and graph.direct_import_exists(importer=layer, imported=other, as_packages=True)]
+        below = [
+            other
+            for other in layers
+            if other != layer and graph.direct_import_exists(importer=layer, imported=other, as_packages=True)
+        ]
         lines.append(_row(graph, layer, ", ".join(f"`{other}`" for other in below)))
         for child in sorted(graph.find_children(layer)):
             if _is_package(child) and not child.endswith((".migrations", ".templatetags", ".management")):
                 siblings = sorted(
                     other.rpartition(".")[2]
                     for other in graph.find_children(layer)
-                    if other != child and _is_package(other) and graph.direct_import_exists(importer=child, imported=other, as_packages=True)
+                    if other != child
+                    and _is_package(other)
+                    and graph.direct_import_exists(importer=child, imported=other, as_packages=True)
                 )
                 lines.append(_row(graph, child, ", ".join(f"`.{other}`" for other in siblings)))
     return "\n".join(lines) + "\n"

@@ -204,7 +204,7 @@ async def _read_events(connection: Connection, reader: _ReadPosition, *, live: b
                 params = {"sessionKey": reader.session_key, "fromStateVersion": reader.place}
                 page = await connection.request("sessions.history", params | ({"epoch": reader.epoch} if reader.epoch else {}))
                 if page.get("resync_required"):
-                    raise EventsGone(page.get("reason", "the events are no longer kept"))
+                    raise EventsGone(page.get("reason", "the events are no longer stored"))
                 reader.epoch = page.get("epoch", "")
                 for frame in page["events"]:
                     if event := log_event(frame):

@@ -5,7 +5,7 @@ import pytest
 from agents.models import Agent
 from agents.prepare.effective_tools import NOT_INSTALLED, find_effective_tools, find_unavailable_tools
 from agents.prepare.run_plan import prepare_run
-from clawsite.gateway.methods import tools as methods
+from clawsite.gateway.protocol import tools as methods
 from clawsite.infra import db
 from sessions_app.runs import lifecycle, queue
 from tests.policies import policy_restored

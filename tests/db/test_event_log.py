@@ -169,7 +169,7 @@ async def test_what_is_kept_has_no_hole(user, session_of):
     assert kept(session) == [2, 3, 4]
     assert _read_events(session, LogPosition(1, None), 10)[1][0][0]["cursor"] == 2
     assert build_live_view(first).status == "completed"  # without its first event
-    assert "no longer kept" in _read_events(session, LogPosition(0, None), 10)[1]
+    assert "no longer stored" in _read_events(session, LogPosition(0, None), 10)[1]
 
 
 @pytest.mark.parametrize("days", [0, 365])
@@ -189,7 +189,7 @@ async def test_a_session_whose_events_are_all_gone_goes_on(user, session_of):
     assert (session.cursor, kept(session), selectors.find_oldest_cursor(session)) == (3, [], 4)
     assert _resolve_position(session, LogPosition(3, None))[1] == 3
     assert _resolve_position(session, LogPosition(BEGINNING, None))[1] == 3
-    assert "no longer kept" in _resolve_position(session, LogPosition(2, None))[1]
+    assert "no longer stored" in _resolve_position(session, LogPosition(2, None))[1]
     assert _find_cursor_before(str(session.id), clock.now_ms()) == 3
     page = read_history(session, limit=10)
     assert (page.cursor, page.active, [message["role"] for message in page.messages]) == (3, None, ["user"])
@@ -210,7 +210,7 @@ def test_events_deleted_while_somebody_reads_are_not_passed_over(user, session_o
         return oldest
 
     monkeypatch.setattr(selectors, "find_oldest_cursor", deleted_meanwhile)
-    assert _read_events(session, LogPosition(0, None), 10)[1] == "events up to 2 are no longer kept"
+    assert _read_events(session, LogPosition(0, None), 10)[1] == "events up to 2 are no longer stored"
 
 
 async def test_a_repeated_key_of_a_run_without_events_gets_its_first_answer(user, session_of):

@@ -206,7 +206,7 @@ async def test_the_keeper_starts_nothing_once_the_lease_may_have_run_out(plan_of
     row = Command.objects.get()
     assert (row.status, row.reason, left_of(mark)) == ("killed", "it was not started", [])
     allowed = await keeper.start(await plan_of("true"), may_act=lambda: True)
-    assert (await allowed.over).exit_code == 0
+    assert (await allowed.finished).exit_code == 0
 
 
 async def test_an_end_that_cannot_be_written_is_written_later(plan_of, monkeypatch, eventually):
@@ -224,7 +224,7 @@ async def test_an_end_that_cannot_be_written_is_written_later(plan_of, monkeypat
     monkeypatch.setattr(commands, "record_end", broken_at_first)
     keeper = CommandManager("w1")
     kept = await keeper.start(await plan_of("exit 7"), may_act=lambda: True)
-    await kept.over
+    await kept.finished
     assert (len(tries), Command.objects.get().exit_code) == (3, 7)
 
 
@@ -239,7 +239,7 @@ async def test_what_a_run_had_in_flight_is_ended_before_it_is_taken_over(plan_of
     await second.end_commands_of_runs([kept.plan.run])
     assert left_of(mark) == []
     assert Command.objects.get().status in ("lost", "exited")  # the first is not frozen here, and sees the end too
-    await kept.over
+    await kept.finished
 
 
 async def test_a_worker_that_was_taken_for_dead_ends_what_it_has_left(plan_of, eventually):
@@ -249,7 +249,7 @@ async def test_a_worker_that_was_taken_for_dead_ends_what_it_has_left(plan_of, e
     await eventually(lambda: left_of(mark))
     commands.record_end(kept.id, Status.LOST, reason="gone")  # as another host would, which cannot reach the process
     await keeper.look()
-    await kept.over
+    await kept.finished
     assert (left_of(mark), Command.objects.get().status) == ([], "lost")
 
 

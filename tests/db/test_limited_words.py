@@ -65,16 +65,16 @@ async def test_of_files_that_a_limited_token_attached_only_the_names_are_told(us
     blocks = claim_attachments(program, session, [str(file.pk) for file in files])
     theirs = begin(program, session, "look", attachments=blocks)
     (own,) = (await load_history(theirs, read_model_history(session.pk, 1, theirs.pk), tmp_path, takes_images=True)).messages
-    assert (WORDS in own.words, len(own.images)) == (True, 1)  # as attached, so what is looked for below can be found
+    assert (WORDS in own.full_text, len(own.images)) == (True, 1)  # as attached, so what is looked for below can be found
     queue.end_run(theirs, Run.Status.ABORTED, "rpc")
     for place in (session, fork_of(user, session)):
         mine = begin(user, place)
         history = read_model_history(place.pk, 1, mine.pk)
         first, last = (await load_history(mine, history, tmp_path, takes_images=True)).messages
-        assert first.words.startswith(f"Content from a program with the access token {program.key_limits['name']}, which")
-        assert first.words.index("look") < first.words.index("'a.txt'") < first.words.index("'b.png'")
-        assert first.words.rindex("<<<end of outside") > first.words.index("'b.png'")
-        assert (WORDS in first.words, first.images, first.files, last.words) == (False, (), (), "and now?")
+        assert first.full_text.startswith(f"Content from a program with the access token {program.key_limits['name']}, which")
+        assert first.full_text.index("look") < first.full_text.index("'a.txt'") < first.full_text.index("'b.png'")
+        assert first.full_text.rindex("<<<end of outside") > first.full_text.index("'b.png'")
+        assert (WORDS in first.full_text, first.images, first.files, last.full_text) == (False, (), (), "and now?")
         queue.end_run(mine, Run.Status.ABORTED, "rpc")
 
 
@@ -111,7 +111,7 @@ def answers_of_a_person_left_unmarked(user, session):
     compacted(user, session, f"summary: {WORDS}", last)
     told = left(user, fork_of(user, session))
     assert [entry.role for entry in told if WORDS in entry.text]
-    return [entry for entry in told if WORDS in entry.text and not to_message(entry).words.startswith("Content from ")]
+    return [entry for entry in told if WORDS in entry.text and not to_message(entry).full_text.startswith("Content from ")]
 
 
 def test_what_is_said_to_a_person_in_a_conversation_with_a_webhook_is_material_in_a_fork(user, session_of):

@@ -69,7 +69,7 @@ def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(ad
         ("this is no Python", "SyntaxError"),
         ("", "it offers neither `tools` nor `before_tool_call` nor `search_providers`"),
         ("tools = 5", "its `tools` is not a list"),
-        ("tools = ['read']", "`tools` has a str: make tools with @tool"),
+        ("tools = ['read']", "`tools` contains a str: create tools with @tool"),
         ("before_tool_call = [3]", "`before_tool_call` contains an object that is not callable"),
         (TOOLS.format(tool="read"), "read is already a tool"),
         (TOOLS.format(tool="browser"), "plugin bad may not use the name of a native tool (browser)"),
@@ -322,8 +322,8 @@ async def test_a_plugin_brings_a_search_engine_while_it_is_on(add_plugin, settin
     ("code", "error"),
     [
         ("search_providers = {'brave': print}", "'brave' is already a search engine"),
-        ("search_providers = ['acme']", "its `search_providers` is no dict from names to what makes a search engine"),
-        ("search_providers = {'acme': 'Acme'}", "its `search_providers` is no dict from names to what makes a search engine"),
+        ("search_providers = ['acme']", "its `search_providers` is not a dict of names to search engine factories"),
+        ("search_providers = {'acme': 'Acme'}", "its `search_providers` is not a dict of names to search engine factories"),
     ],
 )
 def test_a_search_engine_that_cannot_be_used_is_told_to_the_operator(add_plugin, code, error):

@@ -245,7 +245,7 @@ async def test_a_place_whose_events_are_gone_says_so(me, user, session_of):
     Event.objects.filter(session=session, cursor__lte=2).delete()
     gone = (await me.get(f"{path}/events?cursor={start}")).data
     assert (gone["resync_required"], gone["items"], gone["next"]) == (True, [], None)
-    assert "no longer kept" in gone["reason"]
+    assert "no longer stored" in gone["reason"]
 
 
 async def test_the_tools_of_a_session_are_explained(me, user, session_of):

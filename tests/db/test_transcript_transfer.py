@@ -221,7 +221,7 @@ def test_a_line_that_cannot_be_imported_again_is_told(user, session_of, capsysbi
     session_service.inject_message(user, session, "ü" * (8 << 20))
     call_command("export", "--user", user.username, "--session", "main")
     told = capsysbinary.readouterr()
-    assert b"`claw import` will refuse it: 1 line" in told.err
+    assert b"`claw import` will reject it: 1 line" in told.err
     assert told.out.count(b"\n") == 2
 
 

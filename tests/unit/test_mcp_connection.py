@@ -266,7 +266,9 @@ async def test_names_that_would_collide_are_told(eventually):
     async with Observed(made.rogue("twins")) as it:
         await eventually(lambda: it.tools)
         assert it.tools == ["get-time", "other"]
-        assert it.notes == [f"{name}: its name becomes srv__get_time, which is already used by get-time" for name in ("get_time", "Get.Time")]
+        assert it.notes == [
+            f"{name}: its name becomes srv__get_time, which is already used by get-time" for name in ("get_time", "Get.Time")
+        ]
 
 
 async def test_schemas_that_cannot_be_used_cost_their_tools_only(eventually):

@@ -95,7 +95,7 @@ def test_a_command_is_refused_then_asked_about_approved_and_run(
     expect(in_chat.locator(".tool .why")).to_contain_text("an operator can let the agent ask")
     olga = at_desk(person("Operator", name=f"olga-{uuid.uuid4().hex[:6]}"), "/approvals/?let=demo")
     olga.get_by_role("button", name="Let “demo” request commands").click()
-    expect(olga.get_by_text("Agent demo may ask now.")).to_be_visible()
+    expect(olga.get_by_text("Agent demo can now request commands.")).to_be_visible()
 
     queue = at_desk(ben, "/approvals/")
     expect(queue.locator("#queue-state")).to_contain_text("live")

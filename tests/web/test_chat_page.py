@@ -40,7 +40,7 @@ def test_tools_show_their_arguments_verdict_and_result(open_chat: OpenChat) -> N
     send(page, '[[tool=write args={"path":"notes.txt","content":"hello"}]]')
     finished(page, "done after tools")
     card = page.locator(".tool")
-    expect(card.locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+done\s+allowed by profile"))
+    expect(card.locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+completed\s+allowed by profile"))
     card.locator("summary").click()
     expect(card.locator(".verdict")).to_be_visible()
     expect(card.locator(".verdict")).to_have_text("allowed by profile")

@@ -276,7 +276,7 @@ def test_a_call_without_a_result_is_not_shown_as_running_for_ever(opened: Page, 
 def test_when_the_server_no_longer_knows_what_was_missed_the_page_loads_anew(opened: Page, gateway: FakeGateway) -> None:
     begin(gateway)
     gateway.says("r1", "Hel", 0)
-    gateway.answers["sessions.history"] = lambda params: {"resync_required": True, "reason": "no longer kept"}
+    gateway.answers["sessions.history"] = lambda params: {"resync_required": True, "reason": "no longer stored"}
     gateway.answers["chat.history"] = lambda params: gateway.history([STORED_ANSWER])
     gateway.drop()
     expect(answers(opened)).to_have_text("Hello")

@@ -45,7 +45,7 @@ def test_a_picture_is_pasted_another_dropped_and_both_arrive(open_chat: OpenChat
 def test_a_picture_that_is_none_is_refused_in_words(open_chat: OpenChat) -> None:
     page = open_chat()
     page.locator("#files").set_input_files([FilePayload(name="dot.png", mimeType="image/png", buffer=b"no picture")])
-    expect(page.locator('.upload[data-state="failed"] .state')).to_contain_text("not the PNG image", timeout=PATIENCE)
+    expect(page.locator('.upload[data-state="failed"] .state')).to_contain_text("is not a valid PNG image", timeout=PATIENCE)
 
 
 def test_commands_are_offered_with_their_choices_and_carried_out(open_chat: OpenChat) -> None:
@@ -69,7 +69,7 @@ def test_commands_are_offered_with_their_choices_and_carried_out(open_chat: Open
 def test_a_mistyped_command_is_given_back_with_a_hint(open_chat: OpenChat) -> None:
     page = open_chat()
     send(page, "/statsu")
-    expect(page.get_by_role("alert")).to_contain_text("did you mean /status?", timeout=PATIENCE)
+    expect(page.get_by_role("alert")).to_contain_text("Did you mean /status?", timeout=PATIENCE)
     expect(field(page)).to_have_value("/statsu")
 
 

@@ -263,8 +263,6 @@ def rows(root: User) -> Iterator[None]:
     Outbox.objects.get_or_create(
         session=run.session, run=run, channel="<b>x", defaults={"payload": {nasty: ALL}, "created_at": clock.now()}
     )
-    FailedSignIns.objects.create(subject=nasty, failures=3, last_failed_at=clock.now())
-    KnownAddress.objects.create(account=nasty, address=nasty, last_seen_at=clock.now())
     User.objects.get_or_create(username=nasty, display_name=FAMILIES["break-outs"][0])
     Group.objects.get_or_create(name=nasty)
     Run.objects.filter(pk=run.pk).update(error=ALL, reason=nasty[:60], worker=nasty)
@@ -322,6 +320,14 @@ def rows(root: User) -> Iterator[None]:
     Group.objects.filter(name=nasty).delete()
 
 
+@pytest.fixture
+def sign_in_rows(nobody_waits: None) -> None:
+    """Rows of the tables that are emptied before each test."""
+    nasty = FAMILIES["raw html"][1]
+    FailedSignIns.objects.create(subject=nasty, failures=3, last_failed_at=clock.now())
+    KnownAddress.objects.create(account=nasty, address=nasty, last_seen_at=clock.now())
+
+
 def test_devices_on_the_account_page(page: Page, watch: Watch, rows: None) -> None:
     page.goto("/account/#devices")
     expect(page.locator("#devices .rows li")).to_have_count(2)
@@ -330,7 +336,7 @@ def test_devices_on_the_account_page(page: Page, watch: Watch, rows: None) -> No
 
 
 @pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model._meta.label_lower)
-def test_the_admin(page: Page, watch: Watch, rows: None, model: Any) -> None:
+def test_the_admin(page: Page, watch: Watch, rows: None, sign_in_rows: None, model: Any) -> None:
     name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
     row = model._default_manager.order_by("-pk").first()
     addresses = [reverse(f"{name}_changelist")]

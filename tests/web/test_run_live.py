@@ -87,7 +87,7 @@ def test_the_dashboard_knows_who_is_connected_and_who_works(
         expect(row.locator("td").nth(1)).to_have_text("idle", timeout=PATIENCE)
     send(first, '[[text="one two three four five" hang_after=4]]')
     expect(desk.locator("[data-tile=running] dd").first).to_have_text("1", timeout=PATIENCE)
-    expect(desk.locator("[data-rows=workers] td").filter(has_text="working")).to_have_count(1, timeout=PATIENCE)
+    expect(desk.locator("[data-rows=workers] td").filter(has_text="busy")).to_have_count(1, timeout=PATIENCE)
     first.locator("#stop").click()
     expect(desk.locator("[data-tile=running] dd").first).to_have_text("0", timeout=PATIENCE)
     desk.context.close()

@@ -103,7 +103,7 @@ def let(page: Page, user: User, role: str | None) -> None:
         if not section.get_by_label("Username").is_visible():
             section.locator("summary").click()
         section.get_by_label("Username").fill(user.username)
-        section.get_by_label("Permissions").select_option(role)
+        section.get_by_label("Permissions", exact=True).select_option(role)
         section.get_by_role("button", name="Share", exact=True).click()
 
 
@@ -267,7 +267,7 @@ def test_who_may_only_read_is_told_so_until_they_may_write(opened: Open, plan: S
     let(hers, bert, "viewer")
     expect(field(his)).to_be_disabled()
     expect(field(his)).to_have_value("half a thought")
-    expect(his.locator("#composer-note")).to_contain_text("Ask Ada Lovelace.")
+    expect(his.locator("#composer-note")).to_contain_text("Ask Ada Lovelace for access.")
     his.reload()
     expect(his.locator("#composer.viewing")).to_be_visible()
     let(hers, bert, "writer")

@@ -152,7 +152,7 @@ class EventFrame(TypedDict):
 class EventPage(TypedDict):
     """Ask again with `next`: at once while `more` is true, later for news.
 
-    `resync_required` means that events after the place are no longer kept, or that it is one in another log: read the messages
+    `resync_required` means that events after the place are no longer stored, or that it is one in another log: read the messages
     anew and go on from their `eventCursor`.
     """
 

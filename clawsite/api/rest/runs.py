@@ -65,7 +65,7 @@ async def get_run(request: ApiRequest, run: RunName) -> Any:
 class RunEventPage(TypedDict):
     """Ask again with `next`: at once while `more` is true; until `ended`, later for news.
 
-    `resync_required` means that events after the place are no longer kept: read the run, or the messages of its session.
+    `resync_required` means that events after the place are no longer stored: read the run, or the messages of its session.
     """
 
     items: list[RunEvent]
@@ -92,7 +92,7 @@ def _list_events(caller: Caller, run: str, after: int, limit: int) -> RunEventPa
     page, more = run_reports.list_events(look, after=after, limit=limit)
     status, ended = cast("Status", look.run.status), look.run.status in Run.ENDED
     if after < look.run.seq and (not page or page[0]["seq"] > after + 1):
-        reason = f"events after {after} are no longer kept"
+        reason = f"events after {after} are no longer stored"
         return RunEventPage(items=[], next=None, status=status, ended=ended, more=False, resync_required=True, reason=reason)
     reached = page[-1]["seq"] if page else after
     items = cast("list[RunEvent]", page)
