@@ -65,7 +65,7 @@ SEEN: collections.Counter[str] = collections.Counter()
 NUMBER = itertools.count(1)
 DECODER = json.JSONDecoder()
 STAMP = "\0stamp"
-SUMMARISES = "You summarise the earlier part of a conversation"  # how the instructions for a summary begin
+SUMMARISES = "You summarize the earlier part of a conversation"  # how the instructions for a summary begin
 WAS_SUMMARISED = "[The earlier part of this conversation was summarized"
 FAULTS = (
     "error",

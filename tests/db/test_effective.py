@@ -5,7 +5,8 @@ import pytest
 from agents.models import Agent
 from agents.prepare.effective_tools import NOT_INSTALLED, find_effective_tools, find_unavailable_tools
 from agents.prepare.run_plan import prepare_run
-from clawsite.gateway.protocol import tools as methods
+from clawsite.gateway.methods import tools as methods
+from clawsite.gateway.protocol import tools as protocol_tools
 from clawsite.infra import db
 from sessions_app.runs import lifecycle, queue
 from tests.policies import policy_restored
@@ -131,9 +132,9 @@ async def test_a_rule_that_is_ignored_is_a_notice(user, session_of, policy, echo
     policy.save_policy(scope="agent", subject="main", profile="full", allow=["echo"])
     seen = await db.read(find_effective_tools, user, session_of(user))
     told = "layer agent, row agent:main: allow list ignored, as it names only plugins; use also allow to add plugins"
-    assert [notice["message"] for notice in methods._build_notices(seen)] == [told]
+    assert [notice["message"] for notice in protocol_tools._build_notices(seen)] == [told]
     policy.save_policy(scope="agent", subject="main", profile="full", allow=["echo", "read"])
-    assert methods._build_notices(await db.read(find_effective_tools, user, session_of(user))) == []
+    assert protocol_tools._build_notices(await db.read(find_effective_tools, user, session_of(user))) == []
 
 
 async def test_tools_of_mcp_servers_are_told_with_their_server_and_their_name_there(user, session_of, policy):
@@ -165,4 +166,4 @@ async def test_the_catalogue_is_told_with_plugins_or_without(echo):
 async def test_the_profile_told_is_the_one_that_applies_also_where_nobody_chose_one(user, session_of, policy):
     policy.delete_policy(scope="global")
     policy.delete_policy(scope="agent", subject="main")
-    assert methods._find_profile(await db.read(find_effective_tools, user, session_of(user))) == "minimal"
+    assert protocol_tools._find_profile(await db.read(find_effective_tools, user, session_of(user))) == "minimal"

@@ -78,7 +78,7 @@ async def test_a_second_summary_knows_the_first_and_takes_its_place(workshop: Wo
     await talk(workshop, 6, 'summary_text="the second one"')
     await workshop.answer("[[context_limit=4000 text=two]]")
     assert len(summaries_of(workshop.session)) == 2
-    summed_up = [body for body in workshop.model.bodies if body["messages"][0]["content"].startswith("You summarise")]
+    summed_up = [body for body in workshop.model.bodies if body["messages"][0]["content"].startswith("You summarize")]
     assert "the first one" in asked_with(summed_up[-1])
     last = asked_with(workshop.model.bodies[-1])
     assert "the second one" in last

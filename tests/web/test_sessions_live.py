@@ -125,7 +125,7 @@ def test_details_tell_of_the_last_run(open_chat: OpenChat) -> None:
     page.get_by_role("button", name="Details").click()
     steps = page.locator("#timeline .label")
     expect(steps.first).to_have_text("Queued", timeout=PATIENCE)
-    expect(steps.last).to_have_text("Done")
+    expect(steps.last).to_have_text("Completed")
     assert "glob" in steps.all_inner_texts()
     page.locator("#thinking-level").select_option("low")
     page.reload()
