@@ -54,7 +54,7 @@ def test_of_a_long_text_beginning_and_end_are_kept_and_it_says_so():
     (block,) = clean_result(text_result("é" * LIMIT), LIMITS).content
     head, _, rest = block.text.partition("\n[cut: ")
     note, _, tail = rest.partition("]\n")
-    assert note == f"showing the first 700 and the last 300 of 2000 bytes"
+    assert note == "showing the first 700 and the last 300 of 2000 bytes"
     assert (head, tail) == ("é" * 350, "é" * 150)
 
 
