@@ -96,7 +96,7 @@ async def test_it_is_tried_several_times_and_then_said_clearly(workshop: Worksho
     await talk(workshop, 8, "summary_text=short")
     run = await workshop.answer("[[context_limit=100]]")
     assert (run.status, run.reason) == ("error", "context_overflow")
-    assert "summarised" in run.error
+    assert "summarized" in run.error
     assert len(summaries_of(workshop.session)) in (1, 2, 3)
     assert {data["phase"] for data in compactions_of(run)} == {"start", "end"}
 

@@ -146,7 +146,7 @@ async def test_bad_parameters_are_told_in_words_and_nothing_runs(workshop: Works
         ("edit", {"path": "a.txt", "old_text": "two", "new_text": "x"}, "does not stand in `a.txt`"),
         ("glob", {"pattern": "../*"}, "`..` is not allowed"),
         ("grep", {"pattern": "("}, "unterminated subpattern"),
-        ("apply_patch", {"input": PATCH.replace("-one", "-two")}, "nothing was changed: `a.txt` does not have these lines"),
+        ("apply_patch", {"input": PATCH.replace("-one", "-two")}, "nothing changed: `a.txt` does not have these lines"),
         ("image", {"path": "a.txt"}, "`a.txt` is not a PNG, JPEG, GIF or WebP image"),
         ("image", {"path": "none.png"}, "neither a file of the workspace nor the name of an image"),
     ],
@@ -176,7 +176,7 @@ async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(worksho
     assert (row.status, row.result["details"]) == ("failed", {"code": "tool_timeout"})
     assert told.startswith(f"tool_timeout: `{name}` was stopped after 0.1 s")
     changes = name in ("write", "edit", "apply_patch")
-    assert ("It may have done part of its work" if changes else "nothing was changed") in told
+    assert ("It may have done part of its work" if changes else "nothing changed") in told
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ async def test_too_much_output_is_cut_in_the_middle_and_says_so(workshop: Worksh
     ("content", "words"),
     [
         (png(2, 2, padding=5 << 20), "the image limit is 5.0 MB"),
-        (png(9000, 10), "has 9000 x 10 pixels; at most 8000 on either side"),
+        (png(9000, 10), "is 9000 x 10 pixels; the limit is 8000 per side"),
         (b"\x89PNG\r\n\x1a\n broken", "is damaged"),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "is not a PNG, JPEG, GIF or WebP image"),
     ],

@@ -122,7 +122,7 @@ async def test_a_chain_of_waiting_sessions_that_could_not_go_on_is_told_so_at_on
     answer = await details(workshop, asks("sessions_send", session_key=there.key, message=back))
     assert (answer["status"], answer["reply"]) == ("ok", "passed")
     (refused,) = calls_of(nested(third))
-    assert "(2) are held by sessions that wait themselves" in refused.result["content"][0]["text"]
+    assert "(2) are taken by sessions that are waiting themselves" in refused.result["content"][0]["text"]
     assert not Run.objects.filter(session=fourth).exists()
 
 
