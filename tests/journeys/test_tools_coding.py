@@ -146,7 +146,7 @@ async def test_bad_parameters_are_told_in_words_and_nothing_runs(workshop: Works
         ("edit", {"path": "a.txt", "old_text": "two", "new_text": "x"}, "does not stand in `a.txt`"),
         ("glob", {"pattern": "../*"}, "`..` is not allowed"),
         ("grep", {"pattern": "("}, "unterminated subpattern"),
-        ("apply_patch", {"input": PATCH.replace("-one", "-two")}, "nothing changed: `a.txt` does not have these lines"),
+        ("apply_patch", {"input": PATCH.replace("-one", "-two")}, "nothing was changed: `a.txt` does not have these lines"),
         ("image", {"path": "a.txt"}, "`a.txt` is not a PNG, JPEG, GIF or WebP image"),
         ("image", {"path": "none.png"}, "neither a file of the workspace nor the name of an image"),
     ],
