@@ -48,7 +48,8 @@ def test_the_list_of_another_window_follows(open_chat: OpenChat, page: Page) -> 
 
 def test_an_answer_that_nobody_has_seen_is_new(open_chat: OpenChat, user: User) -> None:
     page = open_chat("agent:main:unseen")
-    send(page, "[[tokens=10 delay_ms=50]] tell me later")
+    # Slow enough that the answer is still incomplete when the chat is left.
+    send(page, "[[tokens=40 delay_ms=100]] tell me later")
     expect(item(page, "tell me later")).to_be_visible(timeout=PATIENCE)
     page.get_by_role("button", name="New chat", exact=True).click()
     expect(item(page, "tell me later").locator(".mark")).to_have_text("New", timeout=PATIENCE)
