@@ -109,7 +109,7 @@ async def stops(installation: Installation, naps: Any, rounds: int) -> Result:
 
 def measure(database: str, rounds: int) -> Result:
     with with_rows(database) as installation:
-        from tests.napping import napping
+        from tests.harness.sleep_plugin import napping
 
         found = claims()
         with napping(installation.home) as naps, running(installation):

@@ -6,8 +6,8 @@ evaluate    the whole question of a run: every layer asked about every tool, wit
 authorize   one call at the door, as it is judged and written down: question and answer as JSON
 tool set    what it adds to the start of a run: read rules and tools from SQLite, make the tools, judge them, describe them
 …, cold     the same in the first run after a change of the policy: nothing about the rules is remembered
-The plain version (tests/naive_policy.py) loops over rows and entries with fnmatch and explains nothing; for the tool set it reads
-the rows through the ORM. Rounds of all of them are interleaved. Exit code 1: a promise was not kept.
+The plain version (tests/harness/reference_policy.py) loops over rows and entries with fnmatch and explains nothing; for the
+tool set it reads the rows through the ORM. Rounds of all of them are interleaved. Exit code 1: a promise was not kept.
 On a busy machine put it before the others (`chrt -r 1 python -m bench.policy_bench`): 1 % of the rounds is less than what one
 other process takes at a time.
 """
@@ -106,10 +106,10 @@ class Scene:
 
     def _check(self) -> None:
         """Both say the same, and every layer has something to say, or the comparison would be worth nothing."""
-        from tests import naive_policy
+        from tests.harness import reference_policy
 
         verdict = self.toolset.verdict
-        assert set(verdict.kept) == naive_policy.kept(self.query, self.rules)
+        assert set(verdict.kept) == reference_policy.kept(self.query, self.rules)
         silent = {step.layer for step in next(iter(verdict.trace.values()))[1:] if step.rule == "no rule"}
         assert not silent, silent
 
@@ -126,7 +126,7 @@ class Scene:
         matcher.has_only_plugins.cache_clear()
 
     def jobs(self) -> dict[str, Callable[[], Any]]:
-        from tests import naive_policy
+        from tests.harness import reference_policy
         from tools_app.authorize import authorize_tool_call
         from tools_app.models import ToolPolicy
         from tools_app.policy.chain import evaluate
@@ -140,12 +140,12 @@ class Scene:
 
         def plain_tool_set() -> Any:
             rules = PolicyRules(2, tuple(policy.as_rule() for policy in ToolPolicy.objects.all()))
-            made, _declined = load_tools().create(naive_policy.kept(self.query, rules), self.env)
+            made, _declined = load_tools().create(reference_policy.kept(self.query, rules), self.env)
             return [tool.spec() for tool in made.values()]
 
         return {
             "evaluate": lambda: evaluate(self.query, self.rules).kept,
-            PLAIN["evaluate"]: lambda: naive_policy.kept(self.query, self.rules),
+            PLAIN["evaluate"]: lambda: reference_policy.kept(self.query, self.rules),
             "authorize": lambda: authorize_tool_call(self.call, toolset=self.toolset, rules=self.rules),
             "tool set": tool_set,
             COLD: tool_set,

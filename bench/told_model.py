@@ -1,5 +1,5 @@
-"""A model that answers each question as it was told, over OpenAI's wire: what tests/fake_llm.py does by marks in the question,
-without marks that somebody could see.
+"""A model that answers each question as it was told, over OpenAI's wire: like tests/harness/fake_model.py, but
+without visible markers in the question.
 
     def reply_to(question: str) -> Reply: …
     main(reply_to)        in a module that is then started with --port

@@ -21,7 +21,7 @@ def django_db_setup(django_test_environment, django_db_blocker, django_db_modify
     """
     from django.test.utils import setup_databases
 
-    from tests import reset
+    from tests.harness import database as reset
 
     with django_db_blocker.unblock():
         setup_databases(verbosity=0, interactive=False)
@@ -42,8 +42,8 @@ def database(django_db_setup, django_db_blocker):
     Beside a running stack nothing is deleted: its workers would miss their lanes. It is done when the stack has ended.
     """
     from clawsite.infra import db
-    from tests.reset import reset_database
-    from tests.stack import Stack
+    from tests.harness.database import reset_database
+    from tests.harness.stack import Stack
 
     with django_db_blocker.unblock(), _closing_connections():
         yield
@@ -147,7 +147,7 @@ def stack(database):
     """Make running installations: `stack()`, or `stack(webs=2, workers=2, env={…})`. They end with the test."""
     from contextlib import ExitStack
 
-    from tests.stack import Stack
+    from tests.harness.stack import Stack
 
     with ExitStack() as started:
         yield lambda **options: started.enter_context(Stack(**options))
@@ -157,8 +157,8 @@ def stack(database):
 def live(django_db_setup, django_db_blocker):
     """One running installation for all tests of a module; each makes its own people and sessions, and leaves them there.
 
-    As people run it: one web process and one worker on SQLite, two of each on PostgreSQL and Redis. The model is tests/fake_llm.py;
-    agent `demo` (sessions `agent:demo:…`) answers with the built-in demo model.
+    One web process and one worker on SQLite, two of each on PostgreSQL and Redis. The model is harness/fake_model.py; agent `demo`
+    (sessions `agent:demo:…`) answers with the built-in demo model.
     """
     from django.conf import settings
     from django.core.management import call_command
@@ -166,8 +166,8 @@ def live(django_db_setup, django_db_blocker):
     from agents.models import Agent
     from clawsite.cli.serving.readiness import static_is_current
     from clawsite.infra import db
-    from tests.reset import reset_database
-    from tests.stack import Stack
+    from tests.harness.database import reset_database
+    from tests.harness.stack import Stack
 
     count = 2 if settings.REDIS_URL else 1
     with django_db_blocker.unblock():
@@ -187,7 +187,7 @@ def pytest_runtest_makereport(item, call):
     outcome = yield
     report = outcome.get_result()
     if report.failed and os.environ.get("DJANGO_SETTINGS_MODULE"):
-        from tests.stack import Stack
+        from tests.harness.stack import Stack
 
         for stack in Stack.running:
             report.sections += stack.report()
@@ -195,14 +195,14 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture
 async def workshop(database, user, session_of, settings, monkeypatch):
-    """A worker in this process and a model that answers as its prompts say (tests/fake_llm.py)."""
-    from tests import fake_llm
-    from tests.workshop import Workshop
+    """A worker in this process and a model that answers as its prompts say (tests/harness/fake_model.py)."""
+    from tests.harness import fake_model
+    from tests.harness.worker import Workshop
 
     settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS, settings.DRAIN_SECONDS = 5.0, 1.0, 0.2
     settings.SWEEP_SECONDS = settings.POLL_SECONDS = 0.1
     settings.DEFAULT_MODEL = "openai/fake-1"
-    async with fake_llm.serve() as model:
+    async with fake_model.serve() as model:
         monkeypatch.setenv("OPENAI_API_KEY", "x")
         monkeypatch.setenv("OPENAI_BASE_URL", model.base_url)
         shop = Workshop(model, user, session_of(user))

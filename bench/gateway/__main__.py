@@ -2,8 +2,8 @@
 
     python -m bench.gateway SUITE [--url ws://127.0.0.1:8765/ws] [--token T] [--llm http://127.0.0.1:18080] [--repeat 3]
 
-The gateway must have tests/fake_llm.py as its only model. Its processes are found by --pid (memory, CPU), or it is started by
-the suite itself with --start "command" (coldstart, crash, approval). Prints JSON; each repetition goes to stderr.
+The gateway must have tests/harness/fake_model.py as its only model. Its processes are found by --pid (memory, CPU), or it is
+started by the suite itself with --start "command" (coldstart, crash, approval). Prints JSON; each repetition goes to stderr.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.plugin_maker import TOOLS, forget, install, note
+from tests.harness.plugins import TOOLS, forget, install, note
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def echo(add_plugin):
 @pytest.fixture
 def weather(database):
     """An enabled MCP server that a worker has seen, with the tool weather__forecast."""
-    from tests.seen_servers import seen
+    from tests.harness.mcp import seen
     from tools_app.models import McpServer
     from tools_app.policy_store import source_changes
 

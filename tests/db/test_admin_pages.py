@@ -33,7 +33,7 @@ from sessions_app.models import (
     TranscriptEntry,
     Worker,
 )
-from tests.approvals import answered
+from tests.harness.approvals import answered
 from tools_app.models import (
     Approval,
     Command,

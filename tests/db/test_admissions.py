@@ -12,7 +12,7 @@ from sessions_app.reports.redaction import redact_event_data
 from sessions_app.runs import queue, tool_calls
 from sessions_app.runs.tool_calls import CallDecision
 from sessions_app.verdicts import build_verdict
-from tests.asking import KEPT, allow_asking, asked, claimed_run, decide, planned
+from tests.harness.gated_approvals import KEPT, allow_asking, asked, claimed_run, decide, planned
 from tools_app.approvals import grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.grants import GrantTerms

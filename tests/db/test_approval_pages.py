@@ -14,7 +14,7 @@ from agents.models import Agent
 from clawsite.gateway.protocol.approvals import add_enable_offers
 from clawsite.infra import clock
 from sessions_app.models import SessionMember
-from tests.approvals import asked, many, plan_of, shown_of
+from tests.harness.approvals import asked, many, plan_of, shown_of
 from tools_app.approvals import approvers, grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.supervise import NO_RULE_CODE

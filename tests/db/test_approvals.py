@@ -14,7 +14,7 @@ from clawsite.infra.models import AuditEntry
 from sessions_app.models import Event, Run
 from sessions_app.runs import lifecycle, queue
 from sessions_app.sessions import service as session_service
-from tests.asking import allow_asking, another_executable, asked, claimed_run, decide, planned
+from tests.harness.gated_approvals import allow_asking, another_executable, asked, claimed_run, decide, planned
 from tools_app.approvals import expiry, external, grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.grants import GrantTerms

@@ -14,7 +14,7 @@ from clawsite.infra.errors import Forbidden
 from clawsite.web.approvals import card as approvals_card
 from sessions_app.models import Run, Session
 from sessions_app.runs.lifecycle import SENT_BY
-from tests.asking import allow_asking, asked, claimed_run, decide, planned
+from tests.harness.gated_approvals import allow_asking, asked, claimed_run, decide, planned
 from tools_app.approvals import approvers, grants, supervise
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.grants import GrantTerms

@@ -16,7 +16,7 @@ from clawsite.infra.audit import chain as audit_chain
 from clawsite.infra.audit import export as audit_export
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.models import AuditEntry, AuditSeal
-from tests import audit_room
+from tests.harness import audit as audit_room
 
 LIST = "/admin/infra/auditentry/"
 EXPORT = f"{LIST}export/"

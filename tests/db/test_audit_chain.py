@@ -14,8 +14,8 @@ from clawsite.infra.audit.chain import GENESIS, hash_link
 from clawsite.infra.audit.triggers import HEAD_TABLE, SEAL_TABLE
 from clawsite.infra.audit.verify import verify
 from clawsite.infra.models import AuditEntry, AuditHead, AuditSeal
-from tests import audit_room
-from tests.audit_room import insert
+from tests.harness import audit as audit_room
+from tests.harness.audit import insert
 
 pytestmark = pytest.mark.dialect
 

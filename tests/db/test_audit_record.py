@@ -18,7 +18,7 @@ from clawsite.infra.audit.actor import SYSTEM, Actor
 from clawsite.infra.audit.triggers import ENTRY_TABLE, HEAD_TABLE, SEAL_TABLE
 from clawsite.infra.audit.verify import verify
 from clawsite.infra.models import AppendOnly, AuditEntry, AuditSeal
-from tests import audit_room
+from tests.harness import audit as audit_room
 from tools_app.exec.gate.shell.line import MAX_LINE_BYTES
 
 pytestmark = pytest.mark.dialect

@@ -19,8 +19,8 @@ from clawsite.infra.audit.chain import GENESIS, hash_link
 from clawsite.infra.audit.triggers import ENTRY_TABLE, HEAD_TABLE, SEAL_TABLE
 from clawsite.infra.audit.verify import TEXT_COLUMNS, verify
 from clawsite.infra.models import AuditEntry, AuditHead, AuditSeal
-from tests import audit_room
-from tests.audit_room import insert, tamper
+from tests.harness import audit as audit_room
+from tests.harness.audit import insert, tamper
 
 pytestmark = pytest.mark.dialect
 

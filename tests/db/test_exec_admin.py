@@ -12,8 +12,8 @@ from django.urls import reverse
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest
 from clawsite.infra.models import AuditEntry
-from tests.approvals import asked
-from tests.asking import allow_asking, claimed_run, decide, planned
+from tests.harness.approvals import asked
+from tests.harness.gated_approvals import allow_asking, claimed_run, decide, planned
 from tools_app.approvals import grants, rule_document
 from tools_app.approvals.supervise import use_approval_or_grants
 from tools_app.exec.rules import delete_rule, enable_asking, rules_for, save_rule

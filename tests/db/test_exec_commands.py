@@ -15,7 +15,7 @@ from sessions_app.models import Event, Run, Session, Worker
 from sessions_app.runs import freezes, lifecycle, workers
 from sessions_app.transcript.history import read_history
 from sessions_app.transcript.messages import read_model_history
-from tests.command_runs import left_of, long_sleep, run_everything
+from tests.harness.commands import left_of, long_sleep, run_everything
 from tools_app.core.definition import CallRef, ToolEnv
 from tools_app.exec.planning import CommandRequest, make_plan
 from tools_app.exec.processes import commands

@@ -14,7 +14,7 @@ from clawsite.connectors.webhook import service
 from clawsite.connectors.webhook.presets import PRESETS
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import Run
-from tests.hooks import SECRET, make_hook
+from tests.harness.webhooks import SECRET, make_hook
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 

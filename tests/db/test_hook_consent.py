@@ -13,7 +13,7 @@ from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, NotFound, Unavailable
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import Run
-from tests.hooks import SECRET, make_hook
+from tests.harness.webhooks import SECRET, make_hook
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 

@@ -17,7 +17,7 @@ from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound,
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import Run, Session, SystemEvent, TranscriptEntry
 from sessions_app.runs import queue
-from tests.hooks import SECRET, make_hook, send
+from tests.harness.webhooks import SECRET, make_hook, send
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 

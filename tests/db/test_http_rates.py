@@ -8,7 +8,7 @@ from django.test import AsyncClient
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
 from clawsite.gateway.server import runtime
-from tests.in_process import Desk, gateway
+from tests.harness.protocol import Desk, gateway
 
 pytestmark = pytest.mark.dialect
 

@@ -14,7 +14,7 @@ from agents.memory import notes
 from agents.memory.table import TABLE
 from agents.models import MemoryChunk, MemoryFile
 from clawsite.infra import sql
-from tests.platform_tools import RULES, env_in, use
+from tests.harness.tools import RULES, env_in, use
 from tools_app.builtin.files.workspace import Workspace
 from tools_app.policy.query import PolicyQuery
 from tools_app.sources import registry

@@ -12,7 +12,7 @@ from clawsite.accounts.tokens import issue_token
 from clawsite.gateway.server import runtime
 from clawsite.infra.observability import metrics
 from sessions_app.runs.lifecycle import accept_run
-from tests.approvals import asked
+from tests.harness.approvals import asked
 
 pytestmark = pytest.mark.dialect
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.seen_servers import seen
+from tests.harness.mcp import seen
 from tools_app.models import McpServer
 from tools_app.policy.query import ToolFacts
 from tools_app.policy_store import source_changes

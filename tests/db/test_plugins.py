@@ -8,7 +8,7 @@ from django.db import connection
 
 from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
-from tests.plugin_maker import TOOLS, forget, install, note
+from tests.harness.plugins import TOOLS, forget, install, note
 from tools_app.core.definition import CallContext, ToolEnv, ToolUnavailable
 from tools_app.core.plugin_hooks import HookCall
 from tools_app.models import McpServer, Plugin

@@ -6,7 +6,7 @@ from html import unescape
 import pytest
 from django.test import Client
 
-from tests.policies import policy_restored
+from tests.harness.policies import policy_restored
 from tools_app.models import PolicyTest, PolicyVersion
 from tools_app.policy_store import policies
 from tools_app.policy_store.policy_tests import save_test

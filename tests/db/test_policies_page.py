@@ -14,7 +14,7 @@ from agents.models import Agent
 from clawsite.web.policies.query import ExplainQuery
 from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
-from tests.policies import policy_restored, recorded
+from tests.harness.policies import policy_restored, recorded
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy_store import policies

@@ -6,7 +6,7 @@ from html import unescape
 import pytest
 from django.test import Client
 
-from tests.policies import policy_restored
+from tests.harness.policies import policy_restored
 from tools_app.admin import policy_forms
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.rules import LIST_FIELDS, SCOPE_FIELDS

@@ -1,4 +1,4 @@
-"""What one test leaves behind is not there for the next: tests/reset.py."""
+"""What one test leaves behind is not there for the next: tests/harness/database.py."""
 
 import pytest
 from django.apps import apps
@@ -8,7 +8,7 @@ from agents.models import Agent
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app.models import Lane, Session
-from tests.reset import KEPT, reset_database
+from tests.harness.database import KEPT, reset_database
 from tools_app.models import PolicyVersion, ToolPolicy
 
 pytestmark = pytest.mark.dialect

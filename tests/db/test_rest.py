@@ -14,8 +14,8 @@ from clawsite.infra.models import AuditEntry
 from sessions_app.models import Event, Run
 from sessions_app.runs import queue
 from sessions_app.sessions import members
-from tests.approvals import asked
-from tests.rest import CSRF, Rest, browser_of, program_of
+from tests.harness.approvals import asked
+from tests.harness.rest_client import CSRF, Rest, browser_of, program_of
 from tools_app.models import Approval
 from tools_app.policy_store import policies
 

@@ -7,7 +7,7 @@ from sessions_app.keys import OPENAI_CHANNEL
 from sessions_app.models import Event, Run, Session
 from sessions_app.sessions import members
 from sessions_app.sessions.service import create_session
-from tests.rest import CSRF, Rest, browser_of, program_of
+from tests.harness.rest_client import CSRF, Rest, browser_of, program_of
 
 pytestmark = pytest.mark.dialect
 

@@ -11,7 +11,7 @@ from sessions_app.reports import operations as operation_reports
 from sessions_app.reports import runs as run_reports
 from sessions_app.reports.redaction import redact_event_data
 from sessions_app.runs import lifecycle
-from tests.web.recordings import record
+from tests.harness.recorded_run import record
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 

@@ -7,7 +7,7 @@ import pytest
 
 from agents.context.workspace import prepare_session_workspace, workspace_path
 from agents.models import Agent
-from tests.asking import allow_asking, claimed_run
+from tests.harness.gated_approvals import allow_asking, claimed_run
 from tools_app.core.definition import CallRef, ToolEnv
 from tools_app.exec.planning import CommandRequest, make_plan
 from tools_app.exec.processes.running import RunningProcess

@@ -16,8 +16,8 @@ from sessions_app.runs.tool_calls import CallDecision
 from sessions_app.sessions import members
 from sessions_app.sessions import service as session_service
 from sessions_app.transcript.messages import read_model_history
-from tests.asking import allow_asking
-from tests.platform_tools import env_in, use
+from tests.harness.gated_approvals import allow_asking
+from tests.harness.tools import env_in, use
 from tools_app.core.definition import ToolFailed
 from tools_app.exec.rules import rules_for, rules_for_run
 

@@ -13,7 +13,7 @@ from sessions_app.models import Session
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import members
 from sessions_app.sessions import service as session_service
-from tests.platform_tools import env_in, use
+from tests.harness.tools import env_in, use
 from tools_app.core.definition import ToolEnv, ToolResult
 
 

@@ -4,8 +4,8 @@ import pytest
 from django.test import Client
 
 from clawsite.infra.errors import InvalidRequest
-from tests.plugin_maker import TOOLS, forget, note
-from tests.seen_servers import seen
+from tests.harness.mcp import seen
+from tests.harness.plugins import TOOLS, forget, note
 from tools_app.models import McpServer, Plugin, PolicyTest
 from tools_app.policy_store import policy_tests, source_changes
 from tools_app.policy_store.policies import current_rules, find_broken_tests, save_policy

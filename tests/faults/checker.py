@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.faults import answers
-from tests.faults.record import EventRow, History, Rows, RunRow
+from tests.faults import run_text
+from tests.faults.history import EventRow, History, Rows, RunRow
 
 Check = Callable[[Rows, History], Iterator[str]]
 CLAIMS = ("start", "resume", "rescued")
@@ -57,7 +57,7 @@ def r2_one_run_per_key(rows: Rows, history: History) -> Iterator[str]:
             yield f"key {key} got different answers: {name} {sorted(map(str, values))}"
     for final in history.finals:
         for run in runs.get((final.owner, final.key), []):
-            if (run.status == "completed", answers.stored_text(rows, run)) != (final.ok, final.text) and run.status != "aborted":
+            if (run.status == "completed", run_text.stored_text(rows, run)) != (final.ok, final.text) and run.status != "aborted":
                 yield f"run {run.run_id} is {run.status} and its client was told {'ok' if final.ok else 'error'} {final.text!r}"
 
 
@@ -188,8 +188,8 @@ def r10_each_client_is_told_everything_once(rows: Rows, history: History) -> Ite
     log = rows.events_of_sessions()
     ids = {run.pk: run.run_id for run in rows.runs}
     for watched in history.watched:
-        rest = [answers.as_told(event, ids) for event in log.get(watched.session_key, []) if event.cursor > watched.after]
-        told = [answers.of_payload(payload) for payload in watched.told]
+        rest = [run_text.as_told(event, ids) for event in log.get(watched.session_key, []) if event.cursor > watched.after]
+        told = [run_text.of_payload(payload) for payload in watched.told]
         who = f"the {watched.client} of {watched.session_key}, after {watched.after},"
         if watched.torn:
             yield f"{who}: {watched.torn}"
@@ -222,7 +222,7 @@ def r13_all_clients_see_the_same(_: Rows, history: History) -> Iterator[str]:
     seen: dict[tuple[str, int], tuple[str, object]] = {}
     for watched in history.watched:
         for payload in watched.told:
-            told = answers.of_payload(payload)
+            told = run_text.of_payload(payload)
             first, other = seen.setdefault((watched.session_key, payload["cursor"]), (watched.client, told))
             if other != told:
                 yield f"{watched.client} and {first} of {watched.session_key} saw different events as number {payload['cursor']}"
@@ -247,6 +247,6 @@ CHECKS: dict[str, Check] = {
     "R11": r11_a_gap_is_told,
     "R12": r12_only_slow_clients_are_cut_off,
     "R13": r13_all_clients_see_the_same,
-    "text": answers.text_is_whole,
-    "replay": answers.replay_is_what_the_rows_say,
+    "text": run_text.text_is_whole,
+    "replay": run_text.replay_is_what_the_rows_say,
 }

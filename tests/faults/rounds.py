@@ -13,12 +13,12 @@ from django.db import connection
 
 from sessions_app.runs import lifecycle
 from sessions_app.sessions.service import ensure_session
-from tests.faults import rows as stored
-from tests.faults.actors import Scene, Sender, Watcher
-from tests.faults.line import Line
-from tests.faults.nemesis import Nemesis
-from tests.faults.record import History, Probed, Rows, Sent, Watched
-from tests.stack import Stack
+from tests.faults import database_rows as stored
+from tests.faults.chaos import Nemesis
+from tests.faults.clients import Scene, Sender, Watcher
+from tests.faults.connection import Line
+from tests.faults.history import History, Probed, Rows, Sent, Watched
+from tests.harness.stack import Stack
 
 RAGE = 2.2  # seconds
 PATIENCE = 40.0  # for everything to end after healing: lease, sweep and retries together take some 3 s
@@ -155,6 +155,6 @@ class Round:
                 await line.close()
 
     def _executed(self) -> dict[str, int]:
-        tally = self._stack.home / "tally"  # written by tests/faults/puppet.py
+        tally = self._stack.home / "tally"  # written by tests/faults/faulty_process.py
         lines = tally.read_text().split() if tally.exists() else []
         return dict(Counter(line for line in lines if line.startswith(f"r{self._seed}/")))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.faults.checker import CHECKS, violations
-from tests.faults.record import History, Rows, Sent
-from tests.faults.sample import ME, Log, sample
+from tests.faults.history import History, Rows, Sent
+from tests.faults.sample_round import ME, Log, sample
 
 
 def found(**changes: Callable[[Any], Any]) -> set[str]:

@@ -16,8 +16,8 @@ from clawsite.infra.errors import ClawError
 from clawsite.infra.process.identity import identity_of
 from sessions_app.models import Session
 from sessions_app.runs import lifecycle, tool_calls
-from tests.command_runs import ask_first, left_of, long_sleep, run_everything, wish
-from tests.workshop import Workshop, said_in
+from tests.harness.commands import ask_first, left_of, long_sleep, run_everything, wish
+from tests.harness.worker import Workshop, said_in
 from tools_app.approvals import approvers, supervise
 from tools_app.approvals import requests as approval_requests
 from tools_app.builtin import exec as exec_tool

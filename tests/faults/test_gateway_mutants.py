@@ -9,9 +9,9 @@ from clawsite.gateway.delivery.hub import Hub, SessionStream
 from clawsite.gateway.delivery.send_queue import SendQueue
 from sessions_app.events import announce, retention
 from sessions_app.models import Event
-from tests.faults import gateway_stories as stories
+from tests.faults import gateway_scenarios as stories
 from tests.faults.checker import violations
-from tests.faults.stories import Story
+from tests.faults.scenarios import Story
 
 
 class AtOnce:

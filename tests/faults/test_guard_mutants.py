@@ -19,8 +19,8 @@ from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError, Forbidden
 from clawsite.web import visible_text
 from clawsite.web.approvals import card
-from tests.approvals import asked
-from tests.commands import Shell
+from tests.harness.approvals import asked
+from tests.harness.sandbox import Shell
 from tools_app.approvals import grants, rule_document
 from tools_app.approvals import requests as approval_requests
 from tools_app.builtin.files import tree

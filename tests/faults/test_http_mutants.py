@@ -12,8 +12,8 @@ from clawsite.connectors.webhook import delivery_log, inbound
 from clawsite.infra import bounded_json, clock, request_body
 from clawsite.infra.errors import InvalidRequest, NotFound
 from sessions_app.models import Run
-from tests.hooks import make_hook, send
-from tests.protocol.server import serving
+from tests.harness.gateway import serving
+from tests.harness.webhooks import make_hook, send
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 

@@ -10,9 +10,9 @@ from django.db.models import F
 from clawsite.infra import db, sql
 from sessions_app.models import Event, Run
 from sessions_app.runs import claim_sql, hot_sql, lifecycle
-from tests.faults import stories
+from tests.faults import scenarios
 from tests.faults.checker import violations
-from tests.faults.stories import Story
+from tests.faults.scenarios import Story
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -109,16 +109,16 @@ def numbers_events_before_the_transaction(monkeypatch):
 
 
 MUTANTS = [
-    ("R1", stories.a_commit_fails, acknowledges_before_it_commits),
-    ("R2", stories.many_send_the_same, looks_for_the_key_only_before),
-    ("R2", stories.the_same_key_with_another_body, forgets_the_body),
-    ("R3 text", stories.a_frozen_worker_wakes_up, writes_without_a_fence),
-    ("R4", stories.two_messages_wait_in_one_session, takes_the_newest_first),
-    ("R4", stories.more_runs_than_the_lane_holds, counts_no_lane),
-    ("R5", stories.a_worker_dies, rescues_nobody),
-    ("R8", stories.a_run_kills_its_workers, rescues_for_ever),
-    ("text", stories.the_answer_to_a_commit_is_lost, tries_again_what_may_have_been_done),
-    ("R9", stories.a_neighbour_in_the_commit_fails, numbers_events_before_the_transaction),
+    ("R1", scenarios.a_commit_fails, acknowledges_before_it_commits),
+    ("R2", scenarios.many_send_the_same, looks_for_the_key_only_before),
+    ("R2", scenarios.the_same_key_with_another_body, forgets_the_body),
+    ("R3 text", scenarios.a_frozen_worker_wakes_up, writes_without_a_fence),
+    ("R4", scenarios.two_messages_wait_in_one_session, takes_the_newest_first),
+    ("R4", scenarios.more_runs_than_the_lane_holds, counts_no_lane),
+    ("R5", scenarios.a_worker_dies, rescues_nobody),
+    ("R8", scenarios.a_run_kills_its_workers, rescues_for_ever),
+    ("text", scenarios.the_answer_to_a_commit_is_lost, tries_again_what_may_have_been_done),
+    ("R9", scenarios.a_neighbour_in_the_commit_fails, numbers_events_before_the_transaction),
 ]
 
 

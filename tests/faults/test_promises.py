@@ -10,11 +10,11 @@ from django.db import connection
 from clawsite.infra import db
 from sessions_app.models import Event, Run, Worker
 from sessions_app.runs import lifecycle, queue
-from tests.faults.actors import Ear
-from tests.faults.line import Line, Refused
-from tests.faults.record import Watched
-from tests.faults.stories import delta
-from tests.workshop import phases_of, said_in, view_of, words
+from tests.faults.clients import Ear
+from tests.faults.connection import Line, Refused
+from tests.faults.history import Watched
+from tests.faults.scenarios import delta
+from tests.harness.worker import phases_of, said_in, view_of, words
 
 pytestmark = pytest.mark.dialect
 
@@ -121,7 +121,7 @@ async def test_the_real_times_hold(stack, user, session_of, eventually):
 async def test_a_worker_frozen_in_a_transaction_does_not_hold_up_the_others_for_long(stack, user, session_of, eventually):
     """PostgreSQL ends its transaction after some seconds. On SQLite the others wait until it goes on."""
     # Patient, so that nobody is taken for dead who is only held up by a busy machine: that would be counted, and poison the run.
-    running = stack(workers=2, launcher=("-m", "tests.faults.puppet"), env={"CLAWSITE_LEASE_SECONDS": "3"})
+    running = stack(workers=2, launcher=("-m", "tests.faults.faulty_process"), env={"CLAWSITE_LEASE_SECONDS": "3"})
     session = session_of(user)
     run_pk = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="[[tokens=50 delay_ms=20]]").pk
     await eventually(lambda: view_of(run_pk).open_text)

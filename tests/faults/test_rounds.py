@@ -10,13 +10,13 @@ import pytest
 
 from tests.faults.checker import violations
 from tests.faults.rounds import Round
-from tests.stack import Stack
+from tests.harness.stack import Stack
 
 pytestmark = pytest.mark.dialect
 
 ROUNDS = int(os.environ.get("CLAWSITE_FAULT_ROUNDS", "8"))
 FIRST_SEED = int(os.environ.get("CLAWSITE_FAULT_SEED", "11" if os.environ.get("CLAWSITE_TEST_DATABASE") == "postgres" else "1"))
-PUPPET = ("-m", "tests.faults.puppet")
+PUPPET = ("-m", "tests.faults.faulty_process")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def faulty(people, django_db_blocker):
     """The installation that all rounds share: whatever a round killed has been started again."""
     from clawsite.infra import db
     from sessions_app.models import Lane
-    from tests.reset import reset_database
+    from tests.harness.database import reset_database
 
     with django_db_blocker.unblock():
         # Small enough to be reached by every round.

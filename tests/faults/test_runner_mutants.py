@@ -14,10 +14,10 @@ from clawsite.infra.clock import boot_time
 from sessions_app.events.journal import NewEvent
 from sessions_app.models import Run
 from sessions_app.runs import queue, tool_calls
-from tests.faults import rows as stored
+from tests.faults import database_rows as stored
 from tests.faults.checker import violations
-from tests.faults.record import History
-from tests.workshop import Workshop
+from tests.faults.history import History
+from tests.harness.worker import Workshop
 from tools_app.builtin.files.workspace import Workspace
 
 WRITE = '[[tool=write args={"path":"%s","content":"x"}]] [[tokens=3]]'

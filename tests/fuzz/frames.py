@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clawsite.gateway.server.schema import protocol_schema
 from tests.protocol.isolation import filled, taken_by
-from tests.protocol.isolation_table import EXAMPLES
+from tests.protocol.isolation_params import EXAMPLES
 
 # They answer when a run ends or a person decides; here nobody does.
 WAITING = {"agent.wait", "exec.approval.waitDecision", "exec.approval.request", "tools.invoke", "sessions.compact", "node.invoke"}
@@ -37,7 +37,7 @@ OF_TYPE = {
     "array": st.just([]),
 }
 
-Names = dict[str, list[Any]]  # kind (belongings.py) -> what names things of that kind
+Names = dict[str, list[Any]]  # kind (owned_objects.py) -> what names things of that kind
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
 from clawsite.gateway.server import registry
 from clawsite.gateway.server.registry import Nothing
-from tests.belongings import furnish, stopped
-from tests.devices import TestDevice, node_at_desk
 from tests.fuzz.chance import SEED
 from tests.fuzz.frames import CALLED, Sent, aimed, frames, read
-from tests.in_process import PATIENCE, Desk, NoAnswer, gateway
+from tests.harness.devices import TestDevice, node_at_desk
+from tests.harness.owned_objects import furnish, stopped
+from tests.harness.protocol import PATIENCE, Desk, NoAnswer, gateway
 
 COUNT = int(os.environ.get("CLAWSITE_FUZZ_FRAMES", "200"))
 SECRET = "xanthophyll"

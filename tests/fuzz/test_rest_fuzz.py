@@ -23,8 +23,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from clawsite.api.rest.mount import load_openapi
-from tests.approvals import asked
 from tests.fuzz.chance import SEED
+from tests.harness.approvals import asked
 
 EXAMPLES = int(os.environ.get("CLAWSITE_REST_EXAMPLES", "12"))
 CHECKS = [

@@ -24,8 +24,8 @@ from clawsite.api.openai.run_updates import CompletionUsage, RunEnded
 from clawsite.connectors.webhook import requests
 from tests.fuzz.bodies import nearly
 from tests.fuzz.chance import SEED
-from tests.hooks import make_hook
-from tests.in_process import gateway
+from tests.harness.protocol import gateway
+from tests.harness.webhooks import make_hook
 
 EXAMPLES = int(os.environ.get("CLAWSITE_V1_EXAMPLES", "40"))
 # Not made smaller: a body that fails is as easily read as it is.

@@ -1,7 +1,7 @@
 """What an operator sets on an agent takes effect in its runs."""
 
 from agents.models import Agent
-from tests.workshop import Workshop, calls_of
+from tests.harness.worker import Workshop, calls_of
 
 
 async def test_an_agents_own_time_out_ends_its_runs(workshop: Workshop):

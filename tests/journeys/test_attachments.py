@@ -5,7 +5,7 @@ from agents.models import Agent
 from sessions_app.events.journal import NewEntry, NewEvent, insert_session_event
 from sessions_app.models import Attachment
 from sessions_app.sessions.attachments import claim_attachments, path_of, register, store_file
-from tests.workshop import Workshop, said_in
+from tests.harness.worker import Workshop, said_in
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 

@@ -9,8 +9,8 @@ from clawsite.infra.audit.verify import verify
 from clawsite.infra.models import AuditEntry, AuditSeal
 from sessions_app.models import ToolCall
 from sessions_app.runs import tool_calls
-from tests import audit_room
-from tests.workshop import Workshop, calls_of
+from tests.harness import audit as audit_room
+from tests.harness.worker import Workshop, calls_of
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from clawsite.cli.main import COMMANDS
-from tests.journeys.claw import PROJECT, Outcome, claw, environment
-from tests.services import free_port
+from tests.harness.services import free_port
+from tests.journeys.claw_command import PROJECT, Outcome, claw, environment
 
 
 @pytest.fixture

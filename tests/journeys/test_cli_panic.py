@@ -4,10 +4,10 @@ import pytest
 
 from sessions_app.models import Run
 from sessions_app.runs import freezes, lifecycle
-from tests.journeys.claw import claw, environment
-from tests.napping import napping
-from tests.stack import database_url
-from tests.workshop import said_in
+from tests.harness.sleep_plugin import napping
+from tests.harness.stack import database_url
+from tests.harness.worker import said_in
+from tests.journeys.claw_command import claw, environment
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.claw import Outcome, claw, environment
-from tests.policies import policy_restored
-from tests.stack import database_url
+from tests.harness.policies import policy_restored
+from tests.harness.stack import database_url
+from tests.journeys.claw_command import Outcome, claw, environment
 
 
 @pytest.fixture

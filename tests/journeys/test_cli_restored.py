@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.claw import claw
+from tests.journeys.claw_command import claw
 from tests.journeys.test_cli_serve import PATIENCE, Served
 
 pytestmark = pytest.mark.dialect

@@ -17,9 +17,9 @@ import psutil
 import pytest
 
 from clawsite.client.client import Client, Endpoint
-from tests.journeys.claw import claw, environment, start
-from tests.reset import new_database
-from tests.services import free_port
+from tests.harness.database import new_database
+from tests.harness.services import free_port
+from tests.journeys.claw_command import claw, environment, start
 
 PATIENCE = 60.0
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.journeys.claw import PROJECT, Outcome, claw, environment, start
-from tests.services import free_port
-from tests.stack import Stack
+from tests.harness.services import free_port
+from tests.harness.stack import Stack
+from tests.journeys.claw_command import PROJECT, Outcome, claw, environment, start
 
 _numbers = itertools.count(1)
 

@@ -12,7 +12,7 @@ from sessions_app.runs.compaction_requests import request_compaction
 from sessions_app.sessions import forks
 from sessions_app.transcript.history import read_history
 from sessions_app.transcript.messages import read_model_history
-from tests.workshop import Workshop, calls_of, events_of, phases_of, said_in, view_of
+from tests.harness.worker import Workshop, calls_of, events_of, phases_of, said_in, view_of
 from tools_app.core.untrusted_markers import remove_untrusted_text
 from tools_app.core.untrusted_text import wrap_untrusted_text
 

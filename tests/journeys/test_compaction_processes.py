@@ -8,8 +8,8 @@ import pytest
 from sessions_app.models import Event, Run, TranscriptEntry
 from sessions_app.runs import lifecycle
 from sessions_app.runs.compaction_requests import request_compaction
+from tests.harness.worker import phases_of, said_in
 from tests.journeys.test_worker_processes import PATIENT, holder
-from tests.workshop import phases_of, said_in
 
 pytestmark = pytest.mark.dialect
 

@@ -7,8 +7,8 @@ import pytest
 from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from sessions_app.runs import lifecycle
-from tests.command_runs import command_of, left_of, long_sleep, run_everything, wish
-from tests.workshop import Workshop, calls_of, events_of, said_in
+from tests.harness.commands import command_of, left_of, long_sleep, run_everything, wish
+from tests.harness.worker import Workshop, calls_of, events_of, said_in
 from tools_app.policy_store import policies
 
 

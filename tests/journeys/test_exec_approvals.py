@@ -11,8 +11,8 @@ from agents.models import Agent
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict
 from sessions_app.runs import lifecycle
-from tests.command_runs import ask_first, command_of, rule, run_everything, wish, wish_at_once
-from tests.workshop import Workshop, calls_of, events_of, said_in
+from tests.harness.commands import ask_first, command_of, rule, run_everything, wish, wish_at_once
+from tests.harness.worker import Workshop, calls_of, events_of, said_in
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.grants import GrantTerms
 from tools_app.builtin import exec as exec_tool

@@ -4,8 +4,8 @@ import pytest
 
 from clawsite.infra import bus
 from sessions_app.sessions import service as session_service
-from tests.command_runs import command_of, left_of, long_sleep, run_everything, wish
-from tests.workshop import Workshop, calls_of, said_in
+from tests.harness.commands import command_of, left_of, long_sleep, run_everything, wish
+from tests.harness.worker import Workshop, calls_of, said_in
 from tools_app.exec.processes import commands
 from tools_app.exec.processes.output import MAX_PENDING_CHARACTERS
 from tools_app.models import Command

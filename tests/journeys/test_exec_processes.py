@@ -6,8 +6,8 @@ import pytest
 
 from sessions_app.models import Run, Worker
 from sessions_app.runs import lifecycle
-from tests.command_runs import ask_first, command_of, left_of, long_sleep, run_everything, wish
-from tests.workshop import calls_of, events_of, said_in
+from tests.harness.commands import ask_first, command_of, left_of, long_sleep, run_everything, wish
+from tests.harness.worker import calls_of, events_of, said_in
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval, Command
 

@@ -9,8 +9,8 @@ from agents.worker import Worker
 from clawsite.infra import bus, db
 from sessions_app.models import Run
 from sessions_app.runs import freezes, lifecycle, queue
-from tests.napping import napping
-from tests.workshop import Workshop, calls_of, events_of, phases_of, said_in, view_of, words
+from tests.harness.sleep_plugin import napping
+from tests.harness.worker import Workshop, calls_of, events_of, phases_of, said_in, view_of, words
 
 pytestmark = pytest.mark.dialect
 

@@ -4,8 +4,8 @@ import pytest
 
 from sessions_app.models import Run
 from sessions_app.runs import freezes, lifecycle
+from tests.harness.worker import phases_of, said_in, view_of, words
 from tests.journeys.test_worker_processes import PATIENT, holder
-from tests.workshop import phases_of, said_in, view_of, words
 
 pytestmark = pytest.mark.dialect
 

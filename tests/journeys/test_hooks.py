@@ -5,8 +5,8 @@ import pytest
 from agents.context.workspace import ensure_workspace
 from agents.models import Agent
 from agents.prepare import run_plan
-from tests.command_runs import ask_first, wish
-from tests.workshop import Workshop, calls_of, said_in
+from tests.harness.commands import ask_first, wish
+from tests.harness.worker import Workshop, calls_of, said_in
 from tools_app.approvals import requests as approval_requests
 from tools_app.core.plugin_hooks import HookAnswer, HookCall, PluginHook
 from tools_app.models import Approval, Command

@@ -6,8 +6,8 @@ import pytest
 from clawsite.accounts.tokens import find_principal, issue_token, limit_token
 from clawsite.client.client import Client, Endpoint
 from sessions_app.models import Run, ToolCall
-from tests.command_runs import wish
-from tests.workshop import Workshop, calls_of
+from tests.harness.commands import wish
+from tests.harness.worker import Workshop, calls_of
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from django.db import connection
 from agents.prepare import run_plan
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle
+from tests.harness.processes import PROJECT
+from tests.harness.worker import Workshop, calls_of, events_of, said_in
 from tests.mcp_servers.fixtures import BIN, ROGUE, programs_of, the_server
-from tests.processes import PROJECT
 from tests.unit.test_outside_text import inside
-from tests.workshop import Workshop, calls_of, events_of, said_in
 from tools_app.core.plugin_hooks import HookCall, PluginHook
 from tools_app.models import McpServer
 from tools_app.policy_store import policies, source_changes

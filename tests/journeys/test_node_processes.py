@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from clawsite.gateway.models import NodeInvocation
-from tests.devices import TestDevice
-from tests.protocol.server import Sockets
+from tests.harness.devices import TestDevice
+from tests.harness.gateway import Sockets
 
 pytestmark = pytest.mark.dialect
 

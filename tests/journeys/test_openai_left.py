@@ -9,9 +9,9 @@ import pytest
 from clawsite.accounts.tokens import issue_token
 from clawsite.api.openai import runs
 from sessions_app.models import Run
-from tests.command_runs import ask_first, wish
-from tests.protocol.server import serving
-from tests.workshop import Workshop
+from tests.harness.commands import ask_first, wish
+from tests.harness.gateway import serving
+from tests.harness.worker import Workshop
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 

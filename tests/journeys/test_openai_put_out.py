@@ -14,9 +14,9 @@ from clawsite.infra import clock
 from sessions_app.events import announce
 from sessions_app.models import Run, SessionMember
 from sessions_app.sessions.members import share
-from tests.command_runs import ask_first
-from tests.protocol.server import serving
-from tests.workshop import Workshop
+from tests.harness.commands import ask_first
+from tests.harness.gateway import serving
+from tests.harness.worker import Workshop
 from tools_app.models import Approval
 
 HANGS = "[[tokens=9 hang_after=2]]"

@@ -6,10 +6,10 @@ import pytest
 
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle
-from tests import processes
-from tests.plugin_maker import TOOLS, install
-from tests.policies import policy_restored
-from tests.workshop import calls_of, said_in
+from tests.harness import processes
+from tests.harness.plugins import TOOLS, install
+from tests.harness.policies import policy_restored
+from tests.harness.worker import calls_of, said_in
 from tools_app.models import Plugin
 from tools_app.policy_store import policies
 from tools_app.sources.plugins import IMPORT_TIMEOUT_SECONDS

@@ -23,10 +23,10 @@ from clawsite.infra import db
 from clawsite.infra.clock import boot_time
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle, queue
-from tests.faults import rows as stored
-from tests.faults.answers import torn
+from tests.faults import database_rows as stored
 from tests.faults.checker import violations
-from tests.faults.record import History
+from tests.faults.history import History
+from tests.faults.run_text import torn
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="<>", exclude_categories=["Cs"]), min_size=1, max_size=8)
 CALLS = st.sampled_from(

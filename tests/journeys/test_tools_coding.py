@@ -20,7 +20,7 @@ from sessions_app.runs import lifecycle
 from sessions_app.sessions import attachments
 from sessions_app.sessions.attachments import path_of
 from sessions_app.sessions.forks import fork_session
-from tests.workshop import Workshop, calls_of, events_of, said_in
+from tests.harness.worker import Workshop, calls_of, events_of, said_in
 from tools_app.builtin.files.workspace import Workspace
 
 DEEP = "/".join(["d" * 200] * 7)  # a path that alone is more than a KB

@@ -8,7 +8,7 @@ from agents.context.workspace import ensure_workspace
 from agents.memory import notes
 from agents.models import Agent, MemoryFile
 from sessions_app.runs import lifecycle
-from tests.workshop import Workshop, calls_of, said_in
+from tests.harness.worker import Workshop, calls_of, said_in
 from tools_app.sources import tools as source_tools
 
 

@@ -12,7 +12,7 @@ from sessions_app.models import Run, Session, ToolCall
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import members
 from sessions_app.sessions.service import ensure_session, inject_message
-from tests.workshop import Workshop, calls_of, said_in, view_of, words
+from tests.harness.worker import Workshop, calls_of, said_in, view_of, words
 from tools_app.policy_store import policies
 
 pytestmark = pytest.mark.dialect

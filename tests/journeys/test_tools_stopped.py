@@ -9,7 +9,7 @@ import pytest
 from agents.tools import memory, message, sessions, sessions_send
 from sessions_app.models import TranscriptEntry
 from sessions_app.runs import lifecycle
-from tests.workshop import Workshop, calls_of, said_in
+from tests.harness.worker import Workshop, calls_of, said_in
 from tools_app.policy_store import policies
 from tools_app.sources import tools as source_tools
 

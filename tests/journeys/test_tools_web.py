@@ -8,8 +8,8 @@ from aiohttp import web as http
 
 from clawsite.infra.fetch.client import Allowlist
 from sessions_app.runs import lifecycle
-from tests.outside import drip, forever, site
-from tests.workshop import Workshop, calls_of, said_in
+from tests.harness.http_servers import drip, forever, site
+from tests.harness.worker import Workshop, calls_of, said_in
 from tools_app.builtin.web import tools as web
 from tools_app.policy_store import policies
 from tools_app.sources import tools as source_tools

@@ -9,7 +9,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from sessions_app.models import Run
-from tests.protocol.server import Sockets
+from tests.harness.gateway import Sockets
 
 CLIENT = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
 OTHER = ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")

@@ -11,7 +11,7 @@ from clawsite.connectors.models import Hook, HookDelivery
 from clawsite.connectors.webhook import service
 from clawsite.infra import clock
 from sessions_app.models import Run, SystemEvent, ToolCall, TranscriptEntry
-from tests.hooks import make_hook
+from tests.harness.webhooks import make_hook
 
 pytestmark = pytest.mark.dialect
 

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from sessions_app.models import Run
-from tests.hooks import make_hook
+from tests.harness.webhooks import make_hook
 
 pytestmark = pytest.mark.dialect
 

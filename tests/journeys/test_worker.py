@@ -10,7 +10,7 @@ from clawsite.infra import bus
 from sessions_app.models import Run, Session
 from sessions_app.runs import lifecycle, queue
 from sessions_app.sessions.service import inject_message
-from tests.workshop import Workshop, calls_of, events_of, phases_of, said_in, view_of, words
+from tests.harness.worker import Workshop, calls_of, events_of, phases_of, said_in, view_of, words
 from tools_app.policy_store import policies
 
 pytestmark = pytest.mark.dialect

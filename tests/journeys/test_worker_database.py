@@ -12,7 +12,7 @@ from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle, queue
-from tests.workshop import Workshop, phases_of, said_in, view_of, words
+from tests.harness.worker import Workshop, phases_of, said_in, view_of, words
 
 pytestmark = pytest.mark.dialect
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.workshop import words
+from tests.harness.worker import words
 
 pytestmark = pytest.mark.dialect
 

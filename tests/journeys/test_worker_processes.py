@@ -4,7 +4,7 @@ import pytest
 
 from sessions_app.models import Event, Run, Worker
 from sessions_app.runs import lifecycle
-from tests.workshop import events_of, phases_of, said_in, view_of, words
+from tests.harness.worker import events_of, phases_of, said_in, view_of, words
 
 pytestmark = pytest.mark.dialect
 

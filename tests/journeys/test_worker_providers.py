@@ -3,7 +3,7 @@
 import pytest
 
 from agents.llm import retry
-from tests.workshop import Workshop, events_of, phases_of, said_in, view_of, words
+from tests.harness.worker import Workshop, events_of, phases_of, said_in, view_of, words
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.protocol.server import Hand, Sockets, serving
+from tests.harness.gateway import Hand, Sockets, serving
 
 ORIGIN = "http://gateway.test:8765"
 

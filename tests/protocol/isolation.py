@@ -12,8 +12,8 @@ from typing import Any
 
 from clawsite.gateway.server.registry import Method
 from clawsite.gateway.server.session_address import ByKey
-from tests.belongings import Belongings
-from tests.protocol.isolation_table import (
+from tests.harness.owned_objects import Belongings
+from tests.protocol.isolation_params import (
     ALIKE,
     EXAMPLES,
     EXAMPLES_OF_METHOD,

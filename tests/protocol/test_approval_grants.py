@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from clawsite.infra import clock, db
-from tests.approvals import asked
-from tests.belongings import may_also
+from tests.harness.approvals import asked
+from tests.harness.owned_objects import may_also
 from tools_app.approvals import grants
 from tools_app.models import Approval, Grant
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from clawsite.infra import db
-from tests.approvals import asked
+from tests.harness.approvals import asked
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 

@@ -13,9 +13,9 @@ import pytest
 from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.server import registry
 from clawsite.gateway.server.schema import protocol_schema
-from tests.belongings import rows_now
-from tests.devices import TestDevice, node_at_desk
-from tests.in_process import Desk, gateway
+from tests.harness.devices import TestDevice, node_at_desk
+from tests.harness.owned_objects import rows_now
+from tests.harness.protocol import Desk, gateway
 
 METHODS = {name: method for name, method in protocol_schema()["methods"].items() if name != "connect"}
 WRONG = [{"un": "heard"}, ["unheard"], "unheard", 1.5]

@@ -9,8 +9,8 @@ import pytest
 from clawsite.connectors.webhook import views
 from clawsite.infra import request_body
 from clawsite.web.middleware.asgi_handler import LazyBodyHandler
-from tests.hooks import make_hook
-from tests.rest import CSRF
+from tests.harness.rest_client import CSRF
+from tests.harness.webhooks import make_hook
 
 MB = 1 << 20
 PLACES = [

@@ -12,7 +12,7 @@ from clawsite.cli.command import CommandFailed, run_command
 from clawsite.cli.commands import approvals as cli
 from clawsite.infra import clock, db
 from sessions_app.runs import queue
-from tests import asking
+from tests.harness import gated_approvals
 from tools_app.approvals import external
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval, Grant
@@ -41,9 +41,9 @@ def ask(ada, session_of, tmp_path):
 
 
 def _asked(user: Any, session: Any, workspace: Any, line: str, why: str, rules: dict[str, Any]) -> Approval:
-    asking.allow_asking(**rules)
-    claimed = asking.claimed_run(user, session, f"k-{session.pk}")
-    question = asking.asked(claimed, workspace, line)
+    gated_approvals.allow_asking(**rules)
+    claimed = gated_approvals.claimed_run(user, session, f"k-{session.pk}")
+    question = gated_approvals.asked(claimed, workspace, line)
     Approval.objects.filter(pk=question.pk).update(why=why)
     queue.park_run(claimed, "approval")
     return question

@@ -3,7 +3,7 @@
 import pytest
 
 from clawsite.gateway.server import handshake
-from tests.devices import TestDevice
+from tests.harness.devices import TestDevice
 from tests.protocol.conftest import ORIGIN
 
 THEIRS = ORIGIN.replace("8765", "3000")

@@ -8,8 +8,8 @@ from clawsite.infra import db
 from sessions_app.events.journal import NewEvent
 from sessions_app.models import Session
 from sessions_app.runs import queue
-from tests import asking
-from tests.protocol.server import Sockets, serving
+from tests.harness import gated_approvals
+from tests.harness.gateway import Sockets, serving
 from tools_app.models import Approval
 
 pytestmark = pytest.mark.dialect
@@ -29,7 +29,7 @@ def _goes_on(claimed: Any, workspace: Any) -> Approval:
     for number in range(1, 4):
         data = {"messageId": "m", "attempt": 1, "delta": f"{number} ", "offset": 2 * number - 2}
         queue.append_events([(claimed, [NewEvent("assistant", data)])])
-    question = asking.asked(claimed, workspace)
+    question = gated_approvals.asked(claimed, workspace)
     queue.park_run(claimed, "approval")
     return question
 
@@ -37,8 +37,8 @@ def _goes_on(claimed: Any, workspace: Any) -> Approval:
 async def test_who_was_away_over_a_restart_gets_every_event_once_and_the_open_question(database, people, session_of, tmp_path):
     (ada, token), (_, approver) = people["ada"], people["ben"]
     session = await db.write(session_of, ada, KEY)
-    await db.write(asking.allow_asking)
-    claimed = await db.write(asking.claimed_run, ada, session, "k1", alone=True)
+    await db.write(gated_approvals.allow_asking)
+    claimed = await db.write(gated_approvals.claimed_run, ada, session, "k1", alone=True)
     async with serving() as address:
         here = Sockets(address)
         client = await here.connect(token, **SCOPED)
@@ -76,8 +76,8 @@ def _last_cursor(session: Session) -> int:
 async def test_open_questions_of_others_are_not_among_the_state(database, people, session_of, tmp_path, person, token_of):
     ada, _ = people["ada"]
     session = await db.write(session_of, ada, KEY)
-    await db.write(asking.allow_asking)
-    claimed = await db.write(asking.claimed_run, ada, session, "k1", alone=True)
+    await db.write(gated_approvals.allow_asking)
+    claimed = await db.write(gated_approvals.claimed_run, ada, session, "k1", alone=True)
     await db.write(_goes_on, claimed, tmp_path, alone=True)
     async with serving() as address:
         here = Sockets(address)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.protocol.conftest import ORIGIN
-from tests.protocol.conversation import Player, conversations
+from tests.protocol.scripts import Player, conversations
 
 pytestmark = pytest.mark.dialect
 

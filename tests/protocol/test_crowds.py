@@ -9,7 +9,7 @@ from clawsite.cli.commands import web
 from clawsite.client import client as client_module
 from clawsite.client.client import Client, Endpoint
 from clawsite.gateway.server import runtime
-from tests.protocol.server import Sockets, serving
+from tests.harness.gateway import Sockets, serving
 
 pytestmark = pytest.mark.dialect
 

@@ -10,7 +10,7 @@ from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.infra import db
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import Session
-from tests.devices import TestDevice
+from tests.harness.devices import TestDevice
 from tests.protocol.conftest import ORIGIN
 
 CHAT = ["operator.read", "operator.write"]

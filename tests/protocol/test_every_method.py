@@ -1,6 +1,6 @@
 """Cases that every method has, made from the registry: whoever adds one without them is told here.
 
-Success and repeats are looked for in the conversations and tests beside this file; shown.py says what counts.
+Success and repeats are looked for in the conversations and tests beside this file; method_coverage.py says what counts.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 from clawsite.gateway.server import registry
 from clawsite.infra import db
 from sessions_app.models import Run, Session
-from tests.protocol.shown import in_conversations, in_tests
+from tests.protocol.method_coverage import in_conversations, in_tests
 
 pytestmark = pytest.mark.dialect
 

@@ -11,7 +11,7 @@ from clawsite.infra import db
 from clawsite.routing.inbound import find_session_or_none
 from sessions_app.events import announce
 from sessions_app.models import Event, Session, SessionMember
-from tests.protocol.server import Sockets, serving
+from tests.harness.gateway import Sockets, serving
 
 pytestmark = pytest.mark.dialect
 

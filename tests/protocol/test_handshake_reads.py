@@ -12,7 +12,7 @@ from clawsite.accounts.models import AccessToken, User
 from clawsite.accounts.tokens import install_gateway_user
 from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
-from tests.devices import TestDevice
+from tests.harness.devices import TestDevice
 from tests.protocol.conftest import ORIGIN
 
 

@@ -1,6 +1,6 @@
 """Nobody finds out anything about what is somebody else's, by any method: it is as if it were not there.
 
-The methods come from the registry, so a new one is looked at by itself; what its parameters name is said in isolation_table.py.
+The methods come from the registry, so a new one is looked at by itself; what its parameters name is said in isolation_params.py.
 """
 
 import itertools
@@ -15,10 +15,10 @@ from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server import registry
 from sessions_app.models import Attachment, Run, Session
 from sessions_app.sessions.service import ensure_session
-from tests.belongings import MEMORY, furnish, may_also, memory_of, of_nothing, rows_now, stopped
-from tests.in_process import Desk, NoAnswer, gateway
+from tests.harness.owned_objects import MEMORY, furnish, may_also, memory_of, of_nothing, rows_now, stopped
+from tests.harness.protocol import Desk, NoAnswer, gateway
 from tests.protocol.isolation import blind, cells, leaks, levelled, parameters, plain_calls, taken_by, told_of
-from tests.protocol.isolation_table import EXAMPLES, MAIN, OF_OFFICE
+from tests.protocol.isolation_params import EXAMPLES, MAIN, OF_OFFICE
 from tools_app.models import Approval
 
 SECRET = "xanthophyll"
@@ -87,7 +87,7 @@ def test_the_table_says_what_every_parameter_names(method):
             taken_by(method, parameter)
         except KeyError:
             pytest.fail(
-                f"{method} has the parameter {parameter}: say in isolation_table.py whose things it names, or that it is plain"
+                f"{method} has the parameter {parameter}: say in isolation_params.py whose things it names, or that it is plain"
             )
 
 

@@ -1,7 +1,7 @@
 """Nobody finds out anything about what is somebody else's at any address: pages, forms, the admin, downloads, programs' doors.
 
 The addresses come from the URLconf and the OpenAPI document, so a new one is looked at by itself; what its parts name is said
-in isolation_addresses.py.
+in isolation_urls.py.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from clawsite.connectors.models import Hook
 from clawsite.gateway.models import Device, PairingRequest
 from clawsite.routing.inbound import Inbound, SessionAddress, receive
 from sessions_app.models import Attachment, Run, Session
-from tests.belongings import furnish, may_also, of_nothing, rows_now, stopped
-from tests.in_process import gateway
-from tests.protocol import isolation_addresses as addresses
+from tests.harness.owned_objects import furnish, may_also, of_nothing, rows_now, stopped
+from tests.harness.protocol import gateway
+from tests.protocol import isolation_urls as addresses
 from tests.protocol.isolation import leaks, levelled
 from tools_app.models import Approval
 
@@ -141,7 +141,7 @@ async def found_leaks(caller, theirs):
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_the_table_knows_every_address(route):
-    assert addresses.is_listed(route), f"{route} is new: say in isolation_addresses.py whose things it names, or that it names none"
+    assert addresses.is_listed(route), f"{route} is new: say in isolation_urls.py whose things it names, or that it names none"
 
 
 async def test_the_table_knows_every_part_of_the_rest_api(database):
@@ -155,7 +155,7 @@ async def test_the_table_knows_every_part_of_the_rest_api(database):
                 try:
                     addresses.rest_kinds(parameter["name"])
                 except KeyError:
-                    pytest.fail(f"{path} has the parameter {parameter['name']}: say in isolation_addresses.py what it names")
+                    pytest.fail(f"{path} has the parameter {parameter['name']}: say in isolation_urls.py what it names")
 
 
 NAMED = {  # what programs can say besides `session:<id>`, which the table has

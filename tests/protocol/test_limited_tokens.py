@@ -26,10 +26,10 @@ from sessions_app.runs import queue
 from sessions_app.runs.lifecycle import accept_run
 from sessions_app.transcript.messages import read_model_history
 from sessions_app.transcript.prompt_content import list_attachment_ids
-from tests.in_process import Desk, NoAnswer, gateway
-from tests.platform_tools import env_in, use
+from tests.harness.protocol import Desk, NoAnswer, gateway
+from tests.harness.rest_client import Rest
+from tests.harness.tools import env_in, use
 from tests.protocol.isolation import parameters, plain_calls
-from tests.rest import Rest
 
 WORD = "quagmire"
 METHODS = registry.list_methods()

@@ -12,8 +12,8 @@ from clawsite.gateway.auth.authority import Credential, read_access
 from clawsite.gateway.models import DeviceToken
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Forbidden
-from tests.devices import TestDevice
-from tests.rest import Rest
+from tests.harness.devices import TestDevice
+from tests.harness.rest_client import Rest
 
 CHAT = ["operator.read", "operator.write"]
 

@@ -11,7 +11,7 @@ from clawsite.gateway.protocol import limits
 from clawsite.gateway.server import registry, runtime
 from clawsite.infra import db
 from clawsite.infra.models import AuditEntry
-from tests.devices import TestDevice
+from tests.harness.devices import TestDevice
 
 pytestmark = pytest.mark.dialect
 

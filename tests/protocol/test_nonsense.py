@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from clawsite.gateway.server.schema import protocol_schema
-from tests.devices import TestDevice
+from tests.harness.devices import TestDevice
 
 WORDS = ["", " ", "x", "x" * 1000, "\0", "a\0b", "9" * 5000, "main", "agent:main:main\n", "agent::", "' OR 1=1 --", "%", "𝕏\u202e"]
 TIMES = ["2026-02-01T10:15:00Z", "2026-02-01", "9999-99-99T00:00:00Z", "0001-01-01T00:00:00+14:00"]

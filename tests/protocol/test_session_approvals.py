@@ -7,7 +7,7 @@ import pytest
 from clawsite.infra import db
 from sessions_app.runs import queue
 from sessions_app.sessions import members
-from tests import asking
+from tests.harness import gated_approvals
 from tools_app.approvals import expiry
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
@@ -42,9 +42,9 @@ def ask(people, session_of, tmp_path):
 
 
 def _asked(user: Any, session: Any, workspace: Any) -> Approval:
-    asking.allow_asking()
-    claimed = asking.claimed_run(user, session)
-    question = asking.asked(claimed, workspace)
+    gated_approvals.allow_asking()
+    claimed = gated_approvals.claimed_run(user, session)
+    question = gated_approvals.asked(claimed, workspace)
     queue.park_run(claimed, "approval")
     return question
 

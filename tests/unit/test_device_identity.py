@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from clawsite.gateway.devices.identity import ConnectContext, InvalidDeviceProof, Proof, SignedFields, build_payloads, verify_proof
 from clawsite.gateway.devices.node_commands import is_allowed_by_default
-from tests.devices import TestDevice, base64url
+from tests.harness.devices import TestDevice, base64url
 
 # RFC 8032, section 7.1, test 1: a key that everybody can check.
 RFC_PRIVATE = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.approvals import plan_of
+from tests.harness.approvals import plan_of
 from tests.unit.exec_gate import make_place, verdict
 from tools_app.exec import planning
 from tools_app.exec.environment import build_environment, hash_environment

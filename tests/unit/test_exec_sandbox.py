@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import SHUT_IN, Shell
-from tests.processes import PROJECT
+from tests.harness.processes import PROJECT
+from tests.harness.sandbox import SHUT_IN, Shell
 from tools_app.exec.environment import SEARCH_PATH, build_environment, hash_environment
 from tools_app.exec.sandbox import available as sandbox
 from tools_app.exec.sandbox import bwrap, landlock

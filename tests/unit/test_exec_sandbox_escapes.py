@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import FORKS, SHUT_IN, Shell
+from tests.harness.sandbox import FORKS, SHUT_IN, Shell
 from tools_app.exec.sandbox import bwrap, paths
 from tools_app.exec.sandbox.types import MIB, ProcessLimits, SandboxLevel, SandboxUnavailable
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.commands import Shell, processes_marked, soon
+from tests.harness.sandbox import Shell, processes_marked, soon
 from tools_app.exec.processes import running as running_module
 from tools_app.exec.processes.output import OutputCollector, StreamDecoder
 from tools_app.exec.processes.running import NoTerminal

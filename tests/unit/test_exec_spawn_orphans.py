@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.commands import eventually, processes_marked
-from tests.processes import PROJECT
+from tests.harness.processes import PROJECT
+from tests.harness.sandbox import eventually, processes_marked
 from tests.unit.test_exec_spawn import RUNAWAYS
 from tools_app.exec.sandbox.types import SandboxLevel
 

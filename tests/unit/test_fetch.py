@@ -8,7 +8,7 @@ from aiohttp import web
 
 from clawsite.infra.fetch import client
 from clawsite.infra.fetch.client import Allowlist, FetchDenied, FetchFailed, fetch
-from tests.outside import Names, says, site, to
+from tests.harness.http_servers import Names, says, site, to
 
 HERE = Allowlist.parse("127.0.0.0/8")
 NOWHERE = Allowlist()

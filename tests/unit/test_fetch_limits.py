@@ -11,7 +11,7 @@ from aiohttp import web
 from clawsite.infra.fetch import body as fetch_body
 from clawsite.infra.fetch import client
 from clawsite.infra.fetch.client import Allowlist, FetchDenied, FetchFailed, FetchResponse, fetch
-from tests.outside import drip, forever, raw_site, says, site, to
+from tests.harness.http_servers import drip, forever, raw_site, says, site, to
 
 NOWHERE = Allowlist()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.policy_cases import TOOLS, saving
+from tests.unit.policy_cases import TOOLS, saving
 from tools_app.policy.catalog import (
     ALIASES,
     DEFAULT_PROFILE,

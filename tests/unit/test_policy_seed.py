@@ -10,7 +10,7 @@ import itertools
 import pytest
 
 from clawsite.infra.errors import InvalidRequest
-from tests.policy_cases import (
+from tests.unit.policy_cases import (
     ALL,
     ANYWHERE,
     FULL,

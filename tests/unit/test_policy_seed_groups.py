@@ -5,7 +5,7 @@ Chapters 3.4, group chats and the people in them, and 6, what it is all for.
 
 import pytest
 
-from tests.policy_cases import ALL, FULL, GROUPS, Case, cases, check, in_group, saving, telegram, verdict_of
+from tests.unit.policy_cases import ALL, FULL, GROUPS, Case, cases, check, in_group, saving, telegram, verdict_of
 from tools_app.policy.rules import RuleRow
 
 TELEGRAM = (

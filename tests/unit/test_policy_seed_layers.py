@@ -8,17 +8,7 @@ Where the manual leaves something open, the case says what was decided.
 import pytest
 
 from sessions_app.keys import parse_key
-from tests.policy_cases import (
-    ALL,
-    ANYWHERE,
-    FULL,
-    GROUPS,
-    Case,
-    agent,
-    cases,
-    check,
-    everybody,
-)
+from tests.unit.policy_cases import ALL, ANYWHERE, FULL, GROUPS, Case, agent, cases, check, everybody
 from tools_app.policy.catalog import PROFILES, SUBAGENT_DENY
 from tools_app.policy.rules import RuleRow
 

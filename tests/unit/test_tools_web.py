@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web as http
 
 from clawsite.infra.fetch.client import Allowlist
-from tests.outside import forever, site
+from tests.harness.http_servers import forever, site
 from tests.unit.test_outside_text import inside
 from tests.unit.web_use import use_web
 from tools_app.builtin.web import cache, page, tools

@@ -4,7 +4,7 @@ import pytest
 from aiohttp import web as http
 
 from clawsite.infra.fetch.client import Allowlist
-from tests.outside import site
+from tests.harness.http_servers import site
 from tests.unit.test_outside_text import inside
 from tests.unit.web_use import ENV, use_web
 from tools_app.builtin.web import tools

@@ -10,10 +10,10 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 from pytest_django.live_server_helper import LiveServer
 
 from clawsite.accounts.models import FailedSignIns, FirstAdminLink, KnownAddress, User
-from tests.stack import Stack
+from tests.harness.stack import Stack
+from tests.web.chat_page import PATIENCE, OpenChat, open_page, sign_in
 from tests.web.fake_gateway import FakeGateway
-from tests.web.furnished import SIZES
-from tests.web.screen import PATIENCE, OpenChat, open_page, sign_in
+from tests.web.sample_data import SIZES
 
 CHROMIUM_FLAGS = [
     "--headless",

@@ -28,11 +28,11 @@ from clawsite.infra import clock
 from clawsite.web.preferences import THEME_COLORS
 from sessions_app.models import Run, ToolCall
 from tests.conftest import PASSWORD
-from tests.policies import policy_restored
-from tests.stack import Stack
-from tests.web import furnished
+from tests.harness.policies import policy_restored
+from tests.harness.stack import Stack
+from tests.web import sample_data
 from tests.web.axe import found, look
-from tests.web.furnished import SIZES, TALK, Fresh, fresh_browsers, open_all, open_chat, submit
+from tests.web.sample_data import SIZES, TALK, Fresh, fresh_browsers, open_all, open_chat, submit
 from tools_app.models import PolicyTest
 from tools_app.policy_store import policies, policy_tests
 
@@ -43,7 +43,7 @@ on_desk_and_phone = pytest.mark.parametrize("size", SIZES)
 
 @pytest.fixture(scope="module", autouse=True)
 def patience() -> Iterator[None]:
-    with furnished.patient():
+    with sample_data.patient():
         yield
 
 
@@ -74,7 +74,7 @@ def windows(fresh: Fresh, live: Stack, root: User) -> dict[str, Page]:
 @pytest.fixture(scope="module")
 def talk(windows: dict[str, Page], root: User) -> Page:
     """A conversation with something of everything: files, a thought, tools that worked and did not, an answer, a failure."""
-    furnished.talk_of_everything(windows["desk"])
+    sample_data.talk_of_everything(windows["desk"])
     return windows["desk"]
 
 
@@ -310,19 +310,19 @@ def test_chat_for_who_may_only_read(fresh: Fresh, live: Stack, person: Any, size
 
 @pytest.fixture(scope="module")
 def rows(talk: Page, root: User) -> Iterator[None]:
-    with furnished.rows_of_everything(root):
+    with sample_data.rows_of_everything(root):
         yield
 
 
 @pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model._meta.label_lower)
 def test_admin(windows: dict[str, Page], rows: None, root: User, model: Any, faults: list[str]) -> None:
-    furnished.fleeting_rows()
+    sample_data.fleeting_rows()
     page, model_admin = windows["desk"], admin.site._registry[model]
     name, label = f"admin:{model._meta.app_label}_{model._meta.model_name}", model._meta.label_lower
     request = RequestFactory().get("/")
     request.user = root
     row = next((row for row in model.objects.all() if model_admin.has_delete_permission(request, row)), model.objects.first())
-    assert row is not None, f"there is no {label} to look at: furnished.py has to make one"
+    assert row is not None, f"there is no {label} to look at: sample_data.py has to create one"
 
     def opens(address: str, what: str) -> None:
         answer = page.goto(address)

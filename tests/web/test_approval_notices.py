@@ -9,9 +9,9 @@ from playwright.sync_api import Page, expect
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app.models import Session
-from tests.approvals import asked
+from tests.harness.approvals import asked
+from tests.web.chat_page import sign_in, until
 from tests.web.fake_gateway import FakeGateway
-from tests.web.screen import sign_in, until
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 

@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app.models import Session
-from tests.approvals import asked
+from tests.harness.approvals import asked
 from tests.web import axe
+from tests.web.chat_page import begin, open_page, sign_in, stored_message
 from tests.web.fake_gateway import KEY, FakeGateway
-from tests.web.screen import begin, open_page, sign_in, stored_message
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval, ExecRule, Grant
 

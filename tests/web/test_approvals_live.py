@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, Page, expect
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from clawsite.infra.models import AuditEntry
-from tests.policies import policy_restored
-from tests.stack import Stack
-from tests.web.screen import PATIENCE, send
+from tests.harness.policies import policy_restored
+from tests.harness.stack import Stack
+from tests.web.chat_page import PATIENCE, send
 from tools_app.models import Approval, Command, ExecRule, Grant
 from tools_app.policy_store import policies
 

@@ -7,8 +7,8 @@ from playwright.sync_api import Browser, expect
 
 from clawsite.accounts.models import User
 from tests.web import axe
-from tests.web.furnished import SIZES
-from tests.web.screen import sign_in
+from tests.web.chat_page import sign_in
+from tests.web.sample_data import SIZES
 
 IN_SIGHT = """(link) => {
   const [mine, menu] = [link, link.closest(".admin-groups")].map((each) => each.getBoundingClientRect());

@@ -4,8 +4,8 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
+from tests.web.chat_page import STORED_ANSWER, answers, open_page, send, sign_in
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
-from tests.web.screen import STORED_ANSWER, answers, open_page, send, sign_in
 
 
 def away(params: dict[str, Any]) -> dict[str, Any]:

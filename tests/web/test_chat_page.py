@@ -7,8 +7,8 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
-from tests.stack import Stack
-from tests.web.screen import PATIENCE, OpenChat, answers, on_desk_and_phone, send, show_list
+from tests.harness.stack import Stack
+from tests.web.chat_page import PATIENCE, OpenChat, answers, on_desk_and_phone, send, show_list
 
 
 def finished(page: Page, answer: str | re.Pattern[str]) -> None:

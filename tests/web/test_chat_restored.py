@@ -4,8 +4,8 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
+from tests.web.chat_page import STORED_ANSWER, answers, begin, open_page
 from tests.web.fake_gateway import FakeGateway
-from tests.web.screen import STORED_ANSWER, answers, begin, open_page
 
 
 def test_it_says_which_log_it_has_read_and_reads_anew_when_that_is_gone(chat: Page, gateway: FakeGateway, site: str) -> None:

@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
+from tests.web.chat_page import STORED_ANSWER, answers, begin, end, open_page, send
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
-from tests.web.screen import STORED_ANSWER, answers, begin, end, open_page, send
 
 
 def test_it_connects_as_web_chat_of_protocol_4(opened: Page, gateway: FakeGateway) -> None:

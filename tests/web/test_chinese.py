@@ -20,10 +20,10 @@ from clawsite.gateway.models import Device, PairingRequest
 from clawsite.infra import clock, sql
 from sessions_app.models import Freeze, Run, Session, Worker
 from sessions_app.runs import lifecycle
-from tests.approvals import WHY, answered, asked
+from tests.harness.approvals import WHY, answered, asked
+from tests.harness.recorded_run import record, story, wire_events
+from tests.web.chat_page import NOW, sign_in, stored_message, turn
 from tests.web.fake_gateway import FakeGateway, Refused
-from tests.web.recordings import record, story, wire_events
-from tests.web.screen import NOW, sign_in, stored_message, turn
 
 pytestmark = pytest.mark.usefixtures("database")
 

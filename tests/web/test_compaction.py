@@ -8,9 +8,9 @@ from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
 from sessions_app.models import Run
-from tests.stack import Stack
+from tests.harness.stack import Stack
+from tests.web.chat_page import NOW, PATIENCE, OpenChat, answers, begin, end, final, questions, send, turn
 from tests.web.fake_gateway import FakeGateway
-from tests.web.screen import NOW, PATIENCE, OpenChat, answers, begin, end, final, questions, send, turn
 
 SUMMARY = "They **agreed** on:\n\n- a ship\n- <img src=x onerror=alert(1)>"
 

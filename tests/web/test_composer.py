@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from clawsite.accounts.models import User
+from tests.web.chat_page import begin, end, open_page, send, sign_in
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
-from tests.web.screen import begin, end, open_page, send, sign_in
 
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 COMMANDS = [

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import FilePayload, Page, Route, expect
 
+from tests.web.chat_page import begin
 from tests.web.fake_gateway import FakeGateway
-from tests.web.screen import begin
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:

@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import FilePayload, expect
 
-from tests.stack import Stack
-from tests.web.screen import PATIENCE, OpenChat, answers, field, is_phone, on_desk_and_phone, on_phone, questions, send
+from tests.harness.stack import Stack
+from tests.web.chat_page import PATIENCE, OpenChat, answers, field, is_phone, on_desk_and_phone, on_phone, questions, send
 from tests.web.test_composer_files import transfer
 
 HANGS = '[[text="one two three four five six seven" hang_after=5]]'

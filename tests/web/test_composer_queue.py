@@ -4,8 +4,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.web.chat_page import begin, end, send
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
-from tests.web.screen import begin, end, send
 
 
 def queued(page: Page) -> Locator:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.web.chat_page import answers, begin, end, final, open_page, send
 from tests.web.fake_gateway import FakeGateway, Refused
-from tests.web.screen import answers, begin, end, final, open_page, send
 
 DELAYS = """async (random) => {
   const { retryDelay } = await import("/static/js/shared/gateway.js");

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.policies import policy_restored
-from tests.processes import PROJECT
-from tests.stack import Stack
-from tests.web.screen import PATIENCE, OpenChat, answers, on_phone, questions, send, until
+from tests.harness.policies import policy_restored
+from tests.harness.processes import PROJECT
+from tests.harness.stack import Stack
+from tests.web.chat_page import PATIENCE, OpenChat, answers, on_phone, questions, send, until
 from tools_app.models import McpServer
 from tools_app.policy_store import policies, source_changes
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.web.chat_page import answers, open_page, sign_in, stored_message, turn
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
-from tests.web.screen import answers, open_page, sign_in, stored_message, turn
 
 
 def log(page: Page) -> Locator:

@@ -15,8 +15,8 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
 from sessions_app.models import Freeze, Run, Session, Worker
 from sessions_app.runs import freezes, lifecycle
-from tests.web.recordings import record
-from tests.web.screen import sign_in
+from tests.harness.recorded_run import record
+from tests.web.chat_page import sign_in
 
 pytestmark = pytest.mark.usefixtures("database")
 

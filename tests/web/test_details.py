@@ -6,9 +6,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
+from tests.web.chat_page import open_page, sign_in
 from tests.web.fake_gateway import KEY
 from tests.web.fake_sessions import HOUR, FakeSessions, row
-from tests.web.screen import open_page, sign_in
 
 MODELS = [
     {"id": "openai/gpt-5", "name": "gpt-5", "provider": "openai", "reasoning": True, "available": True, "contextWindow": 100_000},

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Route
 
-from tests.services import free_port
+from tests.harness.services import free_port
+from tests.web.chat_page import until
 from tests.web.fake_gateway import KEY, FakeGateway
-from tests.web.screen import until
 
 SCRIPTS = Path(__file__).parents[2] / "static/js/shared"
 THEIRS = "http://elsewhere.test"

@@ -1,6 +1,6 @@
 """What agents, people, tools and files say stays text, wherever it is shown: on the running installation, in a real browser.
 
-Each test sends the whole of hostile.py through one door and looks at the pages behind it. Nothing may run, load from elsewhere,
+Each test sends the whole of hostile_text.py through one door and looks at the pages behind it. Nothing may run, load from elsewhere,
 break the content policy, or become an element that text cannot be.
 """
 
@@ -29,10 +29,10 @@ from clawsite.infra import clock
 from sessions_app.models import Attachment, Freeze, Outbox, Run, Session, ToolCall
 from sessions_app.runs import lifecycle
 from sessions_app.sessions.service import ensure_session, inject_message
-from tests.stack import Stack
-from tests.web.furnished import PATIENCE, open_all, open_chat, patient
-from tests.web.hostile import AWAY, BAD, FAMILIES, STARTS_A_FENCE, STRINGS, Watch
-from tests.web.screen import answers, send
+from tests.harness.stack import Stack
+from tests.web.chat_page import answers, send
+from tests.web.hostile_text import AWAY, BAD, FAMILIES, STARTS_A_FENCE, STRINGS, Watch
+from tests.web.sample_data import PATIENCE, open_all, open_chat, patient
 from tools_app.models import Grant, McpServer, Plugin, PolicyTest
 
 ALL = "\n\n".join(STRINGS)

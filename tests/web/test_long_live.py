@@ -11,11 +11,11 @@ from clawsite.infra import clock
 from sessions_app.events import journal
 from sessions_app.events.journal import EntryPosition, NewEntry
 from sessions_app.models import Session
-from tests.services import free_port
-from tests.stack import Stack
-from tests.web.cable import cable
-from tests.web.furnished import SIZES
-from tests.web.screen import answer_words, answers, on_phone, send, show_list
+from tests.harness.services import free_port
+from tests.harness.stack import Stack
+from tests.web.chat_page import answer_words, answers, on_phone, send, show_list
+from tests.web.network_proxy import cable
+from tests.web.sample_data import SIZES
 
 PATIENCE = 60_000
 TURNS = 2_500

@@ -6,8 +6,8 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
+from tests.web.chat_page import NOW, answers, begin, end, final, questions, stored_message, turn
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
-from tests.web.screen import NOW, answers, begin, end, final, questions, stored_message, turn
 
 
 def test_quiet_lines_tell_what_happened_to_the_conversation(stored: Callable[..., Page]) -> None:

@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from clawsite.accounts.models import User
 from sessions_app.models import Session
-from tests.policies import policy_restored, recorded
+from tests.harness.policies import policy_restored, recorded
+from tests.web.chat_page import open_page, sign_in, stored_message
 from tests.web.fake_gateway import FakeGateway
-from tests.web.screen import open_page, sign_in, stored_message
 from tools_app.policy_store import policies
 from tools_app.policy_store.policy_tests import save_test
 

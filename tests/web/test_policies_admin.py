@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
-from tests.policies import policy_restored
-from tests.web.screen import sign_in
+from tests.harness.policies import policy_restored
+from tests.web.chat_page import sign_in
 from tools_app.models import ToolPolicy
 from tools_app.policy_store import policies
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.web.chat_page import answers, begin, end, final, open_page, questions, turn
 from tests.web.fake_gateway import FakeGateway, Refused
-from tests.web.screen import answers, begin, end, final, open_page, questions, turn
 
 
 def log(page: Page) -> Locator:

@@ -10,8 +10,8 @@ from clawsite.accounts.models import User
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle
 from sessions_app.sessions.service import ensure_session
-from tests.stack import Stack
-from tests.web.screen import OpenChat, on_phone, send
+from tests.harness.stack import Stack
+from tests.web.chat_page import OpenChat, on_phone, send
 
 PATIENCE = 40_000  # ms: a loaded machine starts a run late, and that is not what is tested here
 

@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from clawsite.accounts.models import User
 from sessions_app.models import Event, Run, Session
+from tests.harness.recorded_run import record, story, wire_events
+from tests.web.chat_page import sign_in
 from tests.web.fake_gateway import FakeGateway, Refused
-from tests.web.recordings import record, story, wire_events
-from tests.web.screen import sign_in
 
 pytestmark = pytest.mark.usefixtures("database")
 

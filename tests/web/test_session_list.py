@@ -4,9 +4,9 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from clawsite.accounts.models import User
+from tests.web.chat_page import open_page, sign_in
 from tests.web.fake_gateway import KEY, Refused
 from tests.web.fake_sessions import DAY, HOUR, FakeSessions, row
-from tests.web.screen import open_page, sign_in
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from clawsite.accounts.models import User
 from sessions_app.models import Session, SessionMark
-from tests.stack import Stack
-from tests.web.screen import PATIENCE, OpenChat, answers, is_phone, on_desk_and_phone, send, show_list, until
+from tests.harness.stack import Stack
+from tests.web.chat_page import PATIENCE, OpenChat, answers, is_phone, on_desk_and_phone, send, show_list, until
 
 
 def answered(page: Page, text: str | re.Pattern[str] = re.compile(".")) -> None:

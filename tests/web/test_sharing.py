@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from clawsite.accounts.models import User
 from sessions_app.models import Session, SessionMember
 from sessions_app.sessions.members import share
-from tests.stack import Stack
+from tests.harness.stack import Stack
 from tests.web.axe import look
-from tests.web.furnished import PATIENCE, patient
-from tests.web.screen import answer_words, answers, questions, send
+from tests.web.chat_page import answer_words, answers, questions, send
+from tests.web.sample_data import PATIENCE, patient
 
 pytestmark = pytest.mark.dialect
 

@@ -13,8 +13,8 @@ from clawsite.accounts.models import User
 from sessions_app.models import Freeze, Run, Session
 from sessions_app.runs import freezes, lifecycle
 from sessions_app.sessions.service import ensure_session
-from tests.stack import Stack
-from tests.web.screen import PATIENCE, answers, open_page, send
+from tests.harness.stack import Stack
+from tests.web.chat_page import PATIENCE, answers, open_page, send
 
 pytestmark = pytest.mark.usefixtures("database")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
+from tests.web.chat_page import begin, stored_message
 from tests.web.fake_gateway import FakeGateway
-from tests.web.screen import begin, stored_message
 
 
 def test_thinking_has_a_clock_and_then_its_duration(opened: Page, gateway: FakeGateway) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from clawsite.accounts.tokens import issue_token
 from clawsite.gateway.models import Device
+from tests.harness.stack import Stack
 from tests.journeys.openclaw.terminal import Terminal
 from tests.protocol.openclaw.packages import modules, node
-from tests.stack import Stack
 
 PATIENCE = 120.0  # it takes 3 s to start, the terminal UI 8, and several times that on a busy machine
 ESCAPE = "\x1b"

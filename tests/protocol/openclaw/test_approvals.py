@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clawsite.infra import clock, db
-from tests.approvals import asked
+from tests.harness.approvals import asked
 from tests.protocol.openclaw.test_schema import faults
 from tools_app.approvals import external, grants
 from tools_app.approvals import requests as approval_requests

@@ -14,7 +14,7 @@ import pytest
 from agents.models import Agent
 from clawsite.gateway.server import registry, runtime
 from sessions_app.models import Run
-from tests.devices import TestDevice
+from tests.harness.devices import TestDevice
 from tests.protocol.openclaw.packages import published
 
 RESULTS = {

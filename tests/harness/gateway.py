@@ -23,7 +23,7 @@ from sessions_app.runs import freezes, queue
 from sessions_app.runs.compaction_requests import COMPACTED, NOTHING_TO_COMPACT
 from sessions_app.runs.lifecycle import build_end_event
 from sessions_app.runs.queue import ClaimedRun
-from tests.protocol.published import Published
+from tests.harness.schema_check import Published
 
 PATIENCE = 20.0  # a guard against hangs
 BACKGROUND = {"tick", "presence", "health", "sessions.changed"}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tests.faults.record import CallRow, EntryRow, EventRow, Final, History, Probed, Rows, RunRow, Sent, Watched
+from tests.faults.history import CallRow, EntryRow, EventRow, Final, History, Probed, Rows, RunRow, Sent, Watched
 
 ME, YOU = 1, 2
 WRITE = '[[tool=write args={"path":"%s","content":"x"}]] [[tokens=2]]'

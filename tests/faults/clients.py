@@ -6,9 +6,9 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.faults.line import Cut, Frame, Line, Refused
-from tests.faults.record import Final, History, Sent, Watched
-from tests.stack import Stack
+from tests.faults.connection import Cut, Frame, Line, Refused
+from tests.faults.history import Final, History, Sent, Watched
+from tests.harness.stack import Stack
 
 LATER = ("UNAVAILABLE", "QUEUE_FULL")  # codes after which the same request is sent again
 

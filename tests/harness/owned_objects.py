@@ -26,7 +26,7 @@ from sessions_app.models import Attachment, Freeze, Outbox, Run, Session, ToolCa
 from sessions_app.runs import freezes, lifecycle, queue
 from sessions_app.sessions import attachments
 from sessions_app.sessions.service import create_session
-from tests.approvals import answered, asked
+from tests.harness.approvals import answered, asked
 from tools_app.models import Approval, Command, Grant
 
 _numbers = itertools.count(1)

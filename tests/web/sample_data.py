@@ -20,7 +20,7 @@ from clawsite.infra import clock
 from sessions_app.models import Freeze, Outbox, Run
 from sessions_app.runs import lifecycle
 from sessions_app.sessions.service import ensure_session
-from tests.approvals import answered
+from tests.harness.approvals import answered
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant, McpServer, Plugin
 from tools_app.policy_store import policies, policy_tests
 

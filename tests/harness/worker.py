@@ -11,7 +11,7 @@ from agents.worker import Worker
 from sessions_app.events.replay import RunView, replay_events
 from sessions_app.models import Event, Run, Session, ToolCall, TranscriptEntry
 from sessions_app.runs import lifecycle
-from tests.fake_llm import FakeModel
+from tests.harness.fake_model import FakeModel
 
 PATIENCE = 30.0  # a guard against hangs
 

@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 import random
 
-from tests.processes import Process
-from tests.stack import Stack
+from tests.harness.processes import Process
+from tests.harness.stack import Stack
 
-LEASE = 0.5  # seconds, as tests/stack.py sets it
+LEASE = 0.5  # seconds, as tests/harness/stack.py sets it
 
 
 class Nemesis:

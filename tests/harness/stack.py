@@ -18,8 +18,8 @@ from urllib.parse import quote
 from urllib.request import urlopen
 
 from clawsite.client.client import Client, Endpoint
-from tests.processes import ENDS_WITH_US, PATIENCE, Process, answers, has_registered, listens
-from tests.services import find_program, free_port
+from tests.harness.processes import ENDS_WITH_US, PATIENCE, Process, answers, has_registered, listens
+from tests.harness.services import find_program, free_port
 
 CLAW = ("-m", "clawsite.cli.main")
 # Everything that waits, shortened: a lease runs out in half a second instead of twenty.
@@ -62,7 +62,7 @@ class Stack:
         self.llm = f"http://127.0.0.1:{model_port}"
         self.env = self._environment(settings, redis_port, env or {})
         self.redis = self._process("redis", _redis(redis_port, self.home), listens(redis_port)) if redis_port else None
-        model = [*ENDS_WITH_US, sys.executable, "-m", "tests.fake_llm", "--port", str(model_port)]
+        model = [*ENDS_WITH_US, sys.executable, "-m", "tests.harness.fake_model", "--port", str(model_port)]
         self.model = self._process("model", model, answers(f"{self.llm}/v1/models"))
         self.webs = [
             self._process(f"web-{n}", [*launcher, "web", "--port", str(port)], answers(f"http://127.0.0.1:{port}/healthz"))
@@ -165,7 +165,7 @@ class Stack:
         page.context.add_cookies([{**cookie, "domain": host} for host in ("127.0.0.1", "localhost")])
 
     def asked(self, tag: str = "") -> list[dict[str, Any]]:
-        """What the model was asked so far, as its log tells it (tests/fake_llm.py)."""
+        """What the model was asked so far, as its log tells it (tests/harness/fake_model.py)."""
         with urlopen(f"{self.llm}/_log" + (f"?tag={quote(tag)}" if tag else ""), timeout=PATIENCE) as answer:
             found: list[dict[str, Any]] = json.load(answer)
             return found

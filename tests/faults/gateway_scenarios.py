@@ -15,11 +15,11 @@ from sessions_app.events import epoch
 from sessions_app.models import Event, Run
 from sessions_app.runs import queue
 from sessions_app.runs.queue import ClaimedRun
-from tests.faults.actors import Ear
-from tests.faults.line import Line
-from tests.faults.record import Probed, Watched
-from tests.faults.stories import PROMPT, WORDS, Story, delta, rolled_back
-from tests.protocol.server import serving
+from tests.faults.clients import Ear
+from tests.faults.connection import Line
+from tests.faults.history import Probed, Watched
+from tests.faults.scenarios import PROMPT, WORDS, Story, delta, rolled_back
+from tests.harness.gateway import serving
 
 PATIENCE = 3.0  # for what never comes when the code is broken on purpose; what comes takes milliseconds
 FLOOD = 1_200  # events of 8 KB: more than the queue of a socket and the buffers of the system hold

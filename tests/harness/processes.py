@@ -15,7 +15,7 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-PROJECT = Path(__file__).resolve().parent.parent
+PROJECT = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0  # a guard against hangs, not a promise: a loaded machine starts a process in some seconds
 TAIL = 6_000  # characters of a log that are shown when a test fails
 # Runs a program that knows nothing of parents, so that it ends with the tests even if those are killed.
@@ -121,7 +121,7 @@ class Process:
         return self.start()
 
     def order(self, **what: Any) -> None:
-        """Tell a puppet (tests/faults/puppet.py) what to do; one that is dead by now does not hear it."""
+        """Tell a puppet (tests/faults/faulty_process.py) what to do; one that is dead by now does not hear it."""
         assert self._popen is not None
         assert self._popen.stdin is not None
         with contextlib.suppress(BrokenPipeError, ValueError):

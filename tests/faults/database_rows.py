@@ -5,7 +5,7 @@ from collections.abc import Collection
 from django.conf import settings
 
 from sessions_app.models import Event, Lane, Run, ToolCall, TranscriptEntry
-from tests.faults.record import CallRow, EntryRow, EventRow, Rows, RunRow
+from tests.faults.history import CallRow, EntryRow, EventRow, Rows, RunRow
 
 
 def read_rows(session_keys: Collection[str]) -> Rows:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.protocol.conversation import conversations
+from tests.protocol.scripts import conversations
 
 
 @dataclass(frozen=True)

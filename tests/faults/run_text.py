@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessions_app.events.replay import RunView, ToolView, replay_events
-from tests.fake_llm import plan
-from tests.faults.record import EventRow, History, Rows, RunRow
+from tests.faults.history import EventRow, History, Rows, RunRow
+from tests.harness.fake_model import plan
 
 SESSION_FIELDS = ("sessionKey", "sessionId", "cursor", "ts")  # of a `session` event, besides its facts
 ALL_TOOLS_DONE = 1_000  # results, more than any prompt asks for

@@ -6,8 +6,8 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.in_process import Desk
-from tests.protocol.server import Socket, Sockets
+from tests.harness.gateway import Socket, Sockets
+from tests.harness.protocol import Desk
 
 CLIENT = {"id": "openclaw-tui", "version": "1", "platform": "Linux", "mode": "ui", "deviceFamily": "Desk"}
 NODE_CLIENT = {"id": "node-host", "version": "2", "platform": "macos", "mode": "node", "displayName": "Kitchen"}

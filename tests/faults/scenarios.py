@@ -19,8 +19,8 @@ from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Lane, Run, Session
 from sessions_app.runs import lifecycle, queue
 from sessions_app.runs.queue import ClaimedRun, LeaseLost
-from tests.faults import rows as stored
-from tests.faults.record import History, Rows, Sent
+from tests.faults import database_rows as stored
+from tests.faults.history import History, Rows, Sent
 
 PROMPT = "[[tokens=2]]"
 WORDS = ("w0 ", "w1 ")

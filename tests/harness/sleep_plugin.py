@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin_maker import forget, install, note
-from tests.policies import policy_restored
+from tests.harness.plugins import forget, install, note
+from tests.harness.policies import policy_restored
 
 CODE = """
 import asyncio

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from clawsite.accounts.models import User
 from tests.web.fake_gateway import FakeGateway
-from tests.web.furnished import SIZES
+from tests.web.sample_data import SIZES
 
 PATIENCE = 60_000  # ms: a loaded machine starts a run late, and that is not what is tested
 OpenChat = Callable[..., Page]

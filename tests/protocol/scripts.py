@@ -26,7 +26,7 @@ from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 
-from tests.protocol.server import BACKGROUND, Hand, Socket, Sockets
+from tests.harness.gateway import BACKGROUND, Hand, Socket, Sockets
 
 Line = dict[str, Any]
 MESSAGE = "session.message"

@@ -13,7 +13,7 @@ from typing import Any
 from clawsite.gateway.server import runtime
 from clawsite.gateway.server.handshake import HandshakeInfo
 from clawsite.gateway.server.websocket import WebSocketHandler
-from tests.protocol.published import Published
+from tests.harness.schema_check import Published
 
 PATIENCE = 30.0  # a guard against hangs
 Frame = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Loaded by pytest before Django's settings (`-p tests.environment`): a state directory and the database of this run.
+"""Loaded by pytest before Django's settings (`-p tests.harness.environment`): a state directory and the database of this run.
 
 CLAWSITE_TEST_DATABASE=postgres runs the suite on PostgreSQL and Redis, anything else on SQLite; where these are not installed
 nothing is run, and it says so. With CLAWSITE_REQUIRE_ALL=1 (CI) whatever is skipped is a failure.
@@ -13,7 +13,7 @@ import tempfile
 
 import pytest
 
-from tests import services
+from tests.harness import services
 
 REQUIRE_ALL = os.environ.get("CLAWSITE_REQUIRE_ALL") == "1"
 DATABASE = os.environ.get("CLAWSITE_TEST_DATABASE", "sqlite")

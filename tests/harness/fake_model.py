@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fake OpenAI-compatible model server for tests and benchmarks.
 
-    python fake_llm.py [--host 127.0.0.1] [--port 18080]      (needs: aiohttp; uvloop if present)
-    async with fake_llm.serve() as model:                     (in the same event loop; model.base_url, model.record(...))
+    python -m tests.harness.fake_model [--host 127.0.0.1] [--port 18080]   (needs aiohttp; uses uvloop if installed)
+    async with fake_model.serve() as model:   (in the same event loop; model.base_url, model.record(...))
 
 Endpoints: GET /v1/models, POST /v1/chat/completions, POST /v1/responses (both streaming and not),
 GET /_log?tag=X (or all), POST /_reset.

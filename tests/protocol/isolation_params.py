@@ -7,7 +7,7 @@ of the tables fails the test, so that whoever adds one says what it takes.
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.belongings import MEMORY
+from tests.harness.owned_objects import MEMORY
 
 MAIN = "agent:main:main"
 

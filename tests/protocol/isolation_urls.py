@@ -12,7 +12,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from clawsite.api.openai.runs import SESSION_HEADERS
 from tests.protocol.isolation import NEW, Cell
-from tests.protocol.isolation_table import EXAMPLES, NAME, NAMES, PLAIN, Own
+from tests.protocol.isolation_params import EXAMPLES, NAME, NAMES, PLAIN, Own
 
 JSON = "application/json"
 RUN = ("run number", "open run number")
