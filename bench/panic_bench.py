@@ -58,7 +58,7 @@ def claims() -> Result:
     return {name: milliseconds(taken) for name, taken in seconds.items()}
 
 
-async def stops(installation: Installation, naps: Any, rounds: int) -> Result:
+async def stops(installation: Installation, sleeps: Any, rounds: int) -> Result:
     from django.contrib.auth.models import Group
 
     from clawsite.accounts.groups import scopes_of
@@ -78,13 +78,13 @@ async def stops(installation: Installation, naps: Any, rounds: int) -> Result:
         freezes.freeze("all", reason="bench", by=None, by_name="bench")
 
     async def one(number: int, stop: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
-        started = len(naps.started)
-        pk = lifecycle.accept_run(user=user, session=session, run_id=f"k{number}", prompt=f"{naps.wish} [[text=done]]").pk
-        await until(lambda: len(naps.started) > started)
+        started = len(sleeps.started)
+        pk = lifecycle.accept_run(user=user, session=session, run_id=f"k{number}", prompt=f"{sleeps.prompt} [[text=done]]").pk
+        await until(lambda: len(sleeps.started) > started)
         await asyncio.sleep(0.01 + number * 0.137 % 1)  # at any moment between two polls
         began = time.perf_counter()
         await stop()
-        gone = await until(lambda: not naps.alive)
+        gone = await until(lambda: not sleeps.alive)
         confirmed = await until(lambda: Run.objects.filter(pk=pk, status="waiting", reason="frozen").exists())
         freezes.resume("all", reason="bench", by=None, by_name="bench")
         await until(lambda: Run.objects.filter(pk=pk, status="completed").exists())
@@ -109,11 +109,11 @@ async def stops(installation: Installation, naps: Any, rounds: int) -> Result:
 
 def measure(database: str, rounds: int) -> Result:
     with with_rows(database) as installation:
-        from tests.harness.sleep_plugin import napping
+        from tests.harness.plugins import sleep_plugin
 
         found = claims()
-        with napping(installation.home) as naps, running(installation):
-            found |= asyncio.run(stops(installation, naps, rounds))
+        with sleep_plugin(installation.home) as sleeps, running(installation):
+            found |= asyncio.run(stops(installation, sleeps, rounds))
     return found
 
 

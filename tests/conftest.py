@@ -25,7 +25,7 @@ def django_db_setup(django_test_environment, django_db_blocker, django_db_modify
 
     with django_db_blocker.unblock():
         setup_databases(verbosity=0, interactive=False)
-        reset.remember()
+        reset.save_template()
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def pytest_runtest_makereport(item, call):
 async def workshop(database, user, session_of, settings, monkeypatch):
     """A worker in this process and a model that answers as its prompts say (tests/harness/fake_model.py)."""
     from tests.harness import fake_model
-    from tests.harness.worker import Workshop
+    from tests.harness.worker import WorkerHarness
 
     settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS, settings.DRAIN_SECONDS = 5.0, 1.0, 0.2
     settings.SWEEP_SECONDS = settings.POLL_SECONDS = 0.1
@@ -205,7 +205,7 @@ async def workshop(database, user, session_of, settings, monkeypatch):
     async with fake_model.serve() as model:
         monkeypatch.setenv("OPENAI_API_KEY", "x")
         monkeypatch.setenv("OPENAI_BASE_URL", model.base_url)
-        shop = Workshop(model, user, session_of(user))
+        shop = WorkerHarness(model, user, session_of(user))
         shop.open()
         yield shop
         await shop.close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.harness.plugins import TOOLS, forget, install, note
+from tests.harness.plugins import ECHO_PLUGIN, install_plugin, record_plugins, unload_plugins
 
 
 @pytest.fixture(autouse=True)
@@ -32,32 +32,32 @@ def add_plugin(database, tmp_path, monkeypatch):
     from tools_app.models import Plugin
 
     monkeypatch.syspath_prepend(str(tmp_path))
-    forget(tmp_path)
+    unload_plugins(tmp_path)
 
     def make(name, code, *, enabled=True, **options):
         trace = f"open({str(tmp_path / (name + '.imported'))!r}, 'w').close()\n"
-        install(tmp_path, name, trace + code, **options)
-        note()
+        install_plugin(tmp_path, name, trace + code, **options)
+        record_plugins()
         Plugin.objects.filter(name=name).update(enabled=enabled)
-        note()
+        record_plugins()
         return Plugin.objects.get(name=name)
 
     make.folder = tmp_path
     yield make
-    forget(tmp_path)
+    unload_plugins(tmp_path)
 
 
 @pytest.fixture
 def echo(add_plugin):
     """An enabled plugin with the tool echo_word."""
-    return add_plugin("echo", TOOLS.format(tool="echo_word"))
+    return add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"))
 
 
 @pytest.fixture
 def weather(database):
     """An enabled MCP server that a worker has seen, with the tool weather__forecast."""
-    from tests.harness.mcp import seen
+    from tests.harness.mcp import record_server_tools
     from tools_app.models import McpServer
     from tools_app.policy_store import source_changes
 
-    return seen(source_changes.save_server(McpServer(name="weather", command="true", enabled=True)), "forecast")
+    return record_server_tools(source_changes.save_server(McpServer(name="weather", command="true", enabled=True)), "forecast")

@@ -33,7 +33,7 @@ from sessions_app.models import (
     TranscriptEntry,
     Worker,
 )
-from tests.harness.approvals import answered
+from tests.harness.approvals import create_decided_approval
 from tools_app.models import (
     Approval,
     Command,
@@ -127,7 +127,7 @@ def fill(root: User, numbers: range) -> None:
         Event.objects.create(**both, cursor=1, seq=1, stream="lifecycle", data={"phase": "accepted"}, ts=clock.to_ms(now))
         Attachment.objects.create(owner=user, session=session, name=f"f{n}.txt", mime_type="text/plain", size=n, sha256="x")
         Outbox.objects.create(**both, channel="telegram", payload={}, created_at=now)
-        answered(user, root, session, run, n)
+        create_decided_approval(user, root, session, run, n)
         LogEntry.objects.create(user=user, object_id=str(n), object_repr=f"row {n}", action_flag=2, change_message="[]")
     FirstAdminLink.objects.update_or_create(defaults={"digest": "secret-digest", "expires_at": now})
 

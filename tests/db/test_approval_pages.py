@@ -14,7 +14,7 @@ from agents.models import Agent
 from clawsite.gateway.protocol.approvals import add_enable_offers
 from clawsite.infra import clock
 from sessions_app.models import SessionMember
-from tests.harness.approvals import asked, many, plan_of, shown_of
+from tests.harness.approvals import build_card, build_plan, create_approval, create_approvals
 from tools_app.approvals import approvers, grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.supervise import NO_RULE_CODE
@@ -62,7 +62,7 @@ def ben(person):
 
 @pytest.fixture
 def question(ada, session_of):
-    return asked(ada, session_of(ada))
+    return create_approval(ada, session_of(ada))
 
 
 # Who sees what
@@ -128,7 +128,7 @@ def test_an_approver_who_may_not_read_the_chat_does_not_learn_its_title(ada, ben
     session = session_of(ada)
     session.label = "my illness"
     session.save()
-    question = asked(ada, session)
+    question = create_approval(ada, session)
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     assert "my illness" not in page
     assert "not shared with you" in page
@@ -161,7 +161,7 @@ def test_an_answer_names_the_plan_that_was_shown(ben, question):
 
 def test_a_question_shows_which_scripts_it_runs_and_what_they_are(ada, ben, session_of):
     scripts = (Script("/home/ada/work/deploy.py", "ab12" * 16), Script("/home/ada/work/Makefile", ""))
-    question = asked(ada, session_of(ada), "python3 deploy.py", plan={"scripts": scripts})
+    question = create_approval(ada, session_of(ada), "python3 deploy.py", plan={"scripts": scripts})
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     assert "/home/ada/work/deploy.py" in page
     assert "ab12ab12ab12<" in page
@@ -184,7 +184,7 @@ def test_without_scripts_an_answer_leads_back_to_the_page(ben, question):
     given = answer(browser(ben), question, "deny", reason="no", next="/approvals/?agent=main")
     assert given.status_code == 302
     assert given["Location"] == "/approvals/?agent=main"
-    away = answer(browser(ben), asked(question.requester, question.session), next="https://evil.example/")
+    away = answer(browser(ben), create_approval(question.requester, question.session), next="https://evil.example/")
     assert away["Location"] == "/"
     assert Approval.objects.get(pk=question.pk).reason == "no"
 
@@ -217,10 +217,10 @@ def test_what_always_would_store_is_shown_and_its_absence_explained(ada, ben, qu
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     assert "Always allow…" in page
     assert "/usr/bin/git</code> <code>status --short" in page
-    plan = plan_of(question.session, "bash x.sh", call="x")
-    shown = shown_of(plan, may=["allow-once", "allow-for", "deny"], notNarrow="a shell could run anything")
+    plan = build_plan(question.session, "bash x.sh", call="x")
+    shown = build_card(plan, may=["allow-once", "allow-for", "deny"], notNarrow="a shell could run anything")
     del shown["narrow"]
-    other = asked(ada, question.session, shown=shown)
+    other = create_approval(ada, question.session, shown=shown)
     page = browser(ben).get(reverse("approval", args=[other.pk])).content.decode()
     assert "Always allow…" not in page
     assert "Can’t always allow: a shell could run anything." in page
@@ -229,7 +229,7 @@ def test_what_always_would_store_is_shown_and_its_absence_explained(ada, ben, qu
 
 
 def test_two_people_are_counted_on_the_card(ada, ben, person, session_of):
-    question = asked(ada, session_of(ada), needed=2)
+    question = create_approval(ada, session_of(ada), needed=2)
     first = answer(browser(ben), question, **HTMX).content.decode()
     assert "1 of 2 approvals" in first
     assert "ben approved it once" in first
@@ -240,7 +240,7 @@ def test_two_people_are_counted_on_the_card(ada, ben, person, session_of):
 
 
 def test_the_card_counts_by_the_rules_of_now(ada, ben, session_of):
-    question = asked(ada, session_of(ada))
+    question = create_approval(ada, session_of(ada))
     ExecRule.objects.create(scope="agent", subject="main", two_people=True)
     address = reverse("approval", args=[question.pk])
     assert "Two approvers are required." in browser(ben).get(address).content.decode()
@@ -257,7 +257,7 @@ def test_it_is_told_why_an_answer_became_void(ada, ben, question):
 
 
 def test_a_grant_of_two_names_both(ada, ben, person, session_of):
-    question = asked(ada, session_of(ada), needed=2)
+    question = create_approval(ada, session_of(ada), needed=2)
     for who in (ben, person("Approver", name="cleo")):
         answer(browser(who), question, "allow-always")
     assert "by cleo and ben" in browser(ben).get(reverse("grants")).content.decode()
@@ -265,7 +265,7 @@ def test_a_grant_of_two_names_both(ada, ben, person, session_of):
 
 def test_who_asked_is_told_why_they_may_not_answer_where_a_rule_says_so(person, session_of):
     both = person("User", "Approver", name="both")
-    question = asked(both, session_of(both), exclude_requester=True)
+    question = create_approval(both, session_of(both), exclude_requester=True)
     assert (
         "Requesters can’t approve their own commands under this rule." in browser(both).get(reverse("approvals")).content.decode()
     )
@@ -274,7 +274,7 @@ def test_who_asked_is_told_why_they_may_not_answer_where_a_rule_says_so(person, 
 
 def test_extending_leaves_it_open_longer(ben, ada, session_of):
     soon = clock.now() + dt.timedelta(minutes=2)
-    question = asked(ada, session_of(ada), created_at=clock.now() - dt.timedelta(hours=1), expires_at=soon)
+    question = create_approval(ada, session_of(ada), created_at=clock.now() - dt.timedelta(hours=1), expires_at=soon)
     assert "urgent" in browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     assert browser(ben).post(reverse("approval-extend", args=[question.pk]), **HTMX).status_code == 200
     assert Approval.objects.get(pk=question.pk).expires_at > soon + dt.timedelta(minutes=30)
@@ -282,7 +282,7 @@ def test_extending_leaves_it_open_longer(ben, ada, session_of):
 
 
 def test_several_are_answered_each_for_itself(ada, ben, person, session_of):
-    questions = [asked(ada, session_of(ada)) for _ in range(3)]
+    questions = [create_approval(ada, session_of(ada)) for _ in range(3)]
     approval_requests.resolve_approval(questions[1].pk, by=person("Approver", name="cleo"), decision="deny")
     chosen = [f"{each.pk}:{each.plan_hash}" for each in questions[:2]] + [f"{questions[2].pk}:{'0' * 64}"]
     given = browser(ben).post(reverse("approvals-several"), {"chosen": chosen, "decision": "allow-once"}, **HTMX)
@@ -301,7 +301,7 @@ HOSTILE = "echo \u202egnp.exe \u200bx\x07 <img src=x onerror=alert(1)> \u0440wd\
 
 
 def test_every_character_of_a_command_can_be_seen_and_none_is_markup(ada, ben, session_of):
-    question = asked(ada, session_of(ada), HOSTILE, why="<b>Trust me</b> \u202e Approve once")
+    question = create_approval(ada, session_of(ada), HOSTILE, why="<b>Trust me</b> \u202e Approve once")
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     for hidden in ("\u202e", "\u200b", "\x07", "\u00a0", "\u0301"):
         assert hidden not in page
@@ -317,23 +317,23 @@ def test_every_character_of_a_command_can_be_seen_and_none_is_markup(ada, ben, s
 
 def test_the_longest_command_is_on_the_page_in_full(ada, ben, session_of):
     line = "echo " + " ".join(f"word{n}" for n in range(2000))
-    question = asked(ada, session_of(ada), line)
+    question = create_approval(ada, session_of(ada), line)
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     assert ">word1999</span>" in page
     assert "characters in 1 lines" in page
 
 
 def test_a_line_for_a_running_command_says_so(ada, ben, session_of):
-    first = asked(ada, session_of(ada))
+    first = create_approval(ada, session_of(ada))
     running = command_of(first, name="quiet-otter")
-    question = asked(ada, session_of(ada), "y", plan={"input_to": str(running.pk)})
+    question = create_approval(ada, session_of(ada), "y", plan={"input_to": str(running.pk)})
     assert "Input for the running command quiet-otter" in browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
 
 
 def test_a_part_outside_of_the_line_does_no_harm(ada, ben, session_of):
-    plan = plan_of(None, "ls", call="x")
+    plan = build_plan(None, "ls", call="x")
     parts = [{"begin": 0, "end": 99, "kind": "program", "note": ""}, {"begin": 0, "end": 2, "kind": '"><x-kind', "note": "<i>"}]
-    question = asked(ada, session_of(ada), "ls", shown=shown_of(plan, parts=parts))
+    question = create_approval(ada, session_of(ada), "ls", shown=build_card(plan, parts=parts))
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
     assert "<x-kind" not in page
     assert 'class="part text" title="text: &lt;i&gt;">ls</span>' in page
@@ -351,12 +351,12 @@ def test_a_page_costs_as_many_queries_for_fifty_as_for_five(name, ada, ben, sess
             assert client.get(reverse(name)).status_code == 200
         return len(caught)
 
-    many(ada, session_of(ada), 5)
+    create_approvals(ada, session_of(ada), 5)
     if name == "approvals-history":
         Approval.objects.update(status="used", decided_at=clock.now(), decided_by=ben, decision="allow-once")
     few = queries()
     for _ in range(9):
-        many(ada, session_of(ada), 5)
+        create_approvals(ada, session_of(ada), 5)
     if name == "approvals-history":
         Approval.objects.update(status="used", decided_at=clock.now(), decided_by=ben, decision="allow-once")
     assert queries() == few
@@ -364,7 +364,7 @@ def test_a_page_costs_as_many_queries_for_fifty_as_for_five(name, ada, ben, sess
 
 
 def test_the_oldest_come_first_twenty_five_a_page(ada, ben, session_of):
-    many(ada, session_of(ada), 35)
+    create_approvals(ada, session_of(ada), 35)
     oldest = Approval.objects.first()
     Approval.objects.filter(pk=oldest.pk).update(created_at=clock.now() - dt.timedelta(days=1))
     page = browser(ben).get(reverse("approvals")).content.decode()
@@ -376,8 +376,8 @@ def test_the_oldest_come_first_twenty_five_a_page(ada, ben, session_of):
 def test_filters_narrow_the_list(ada, ben, person, session_of):
     dora = person(name="dora")
     Agent.objects.create(slug="scout", name="Scout")
-    mine = asked(ada, session_of(ada), "make test")
-    hers = asked(dora, session_of(dora, "agent:scout:x"), "cargo build", agent="scout")
+    mine = create_approval(ada, session_of(ada), "make test")
+    hers = create_approval(dora, session_of(dora, "agent:scout:x"), "cargo build", agent="scout")
     for query, found in (
         ("agent=scout", hers),
         ("person=ada", mine),
@@ -476,7 +476,7 @@ def test_grants_are_listed_and_taken_back(ben, question, person):
 
 
 def test_what_is_worth_a_look_stands_on_the_fold_of_the_card_in_the_chat(ada, ben, session_of):
-    hostile = asked(ada, session_of(ada), plan={"network": True, "background": True})
+    hostile = create_approval(ada, session_of(ada), plan={"network": True, "background": True})
     hostile.shown = {**hostile.shown, "writes": ["<b>x</b>"], "touches": ["other processes"]}
     hostile.save()
     shown = browser(ben).get(reverse("approval-in-chat", args=[hostile.pk]), **HTMX).content.decode()
@@ -531,7 +531,7 @@ def test_a_question_on_its_own_page_shows_all_of_it_after_the_answer_too(ben, qu
     shown = answer(browser(ben), question, **HTMX, HTTP_HX_CURRENT_URL=f"http://testserver{own}").content.decode()
     assert "Command details" not in shown
     assert "only this chat" not in shown
-    elsewhere = asked(question.requester, question.session)
+    elsewhere = create_approval(question.requester, question.session)
     assert "Command details" in answer(browser(ben), elsewhere, **HTMX).content.decode()
 
 
@@ -586,7 +586,7 @@ def test_a_trial_without_a_sandbox_asks_and_one_below_the_wanted_level_is_refuse
 
 def test_the_history_filters_by_the_words_of_its_badges(ada, ben, session_of):
     for number, status in enumerate(("approved", "used", "denied", "expired", "void")):
-        asked(ada, session_of(ada, f"agent:main:{number}"), status=status, decided_at=clock.now())
+        create_approval(ada, session_of(ada, f"agent:main:{number}"), status=status, decided_at=clock.now())
     page = browser(ben).get(reverse("approvals-history")).content.decode()
     offered = re.findall(r'<option value="\w+">(\w+)</option>', page)
     badges = re.findall(r'<span class="badge \w*">(\w+)</span>', page)
@@ -599,14 +599,14 @@ def test_the_history_filters_by_the_words_of_its_badges(ada, ben, session_of):
 )
 def test_a_void_question_says_who_had_answered_it(decision, words, ada, ben, session_of):
     by = {"decided_by": ben, "decision": decision} if decision else {}
-    asked(ada, session_of(ada), status="void", decided_at=clock.now(), reason="the run was stopped (rpc)", **by)
+    create_approval(ada, session_of(ada), status="void", decided_at=clock.now(), reason="the run was stopped (rpc)", **by)
     page = browser(ben).get(reverse("approvals-history")).content.decode()
     assert words in page
     assert "the run was stopped in the chat" in page
 
 
 def test_the_history_tells_how_a_background_command_ended(ada, ben, session_of):
-    question = asked(ada, session_of(ada), status="used", decided_at=clock.now(), decided_by=ben, decision="allow-once")
+    question = create_approval(ada, session_of(ada), status="used", decided_at=clock.now(), decided_by=ben, decision="allow-once")
     row = command_of(question, name="cmd-1", background=True)
     history = reverse("approvals-history")
     assert "running in the background" in browser(ben).get(history).content.decode()
@@ -615,9 +615,9 @@ def test_the_history_tells_how_a_background_command_ended(ada, ben, session_of):
 
 
 def test_moments_are_told_in_one_way(ada, ben, session_of):
-    question = asked(ada, session_of(ada), needed=2)
+    question = create_approval(ada, session_of(ada), needed=2)
     ApprovalVote.objects.create(approval=question, user=ben, at=clock.now(), wish={"decision": "allow-once"})
-    asked(ada, session_of(ada, "agent:main:b"), status="denied", decided_at=clock.now(), decided_by=ben, decision="deny")
+    create_approval(ada, session_of(ada, "agent:main:b"), status="denied", decided_at=clock.now(), decided_by=ben, decision="deny")
     Grant.objects.create(
         scope="installation", entries=[{"pattern": "ls"}], created_at=clock.now(), expires_at=clock.now(), owner=ben
     )
@@ -629,7 +629,7 @@ def test_moments_are_told_in_one_way(ada, ben, session_of):
 
 
 def test_the_agents_words_show_code_and_nothing_else_of_their_marks(ada, ben, session_of):
-    asked(ada, session_of(ada), why="first `git log`, **then** <b>x</b> and `a\u202eb` and a lone ` here")
+    create_approval(ada, session_of(ada), why="first `git log`, **then** <b>x</b> and `a\u202eb` and a lone ` here")
     page = browser(ben).get(reverse("approvals")).content.decode()
     assert "first <code>git log</code>, **then** &lt;b&gt;x&lt;/b&gt; and <code>a" in page
     assert "⟨U+202E⟩</span>b</code> and a lone ` here" in page
@@ -657,8 +657,8 @@ def test_the_longer_answers_of_a_list_are_fetched_when_they_are_opened(which, bu
 def test_there_is_no_menu_that_was_not_offered(ada, ben, session_of, question):
     for which in ("once", "deny", "nonsense"):
         assert browser(ben).get(reverse("approval-menu", args=[question.pk, which])).status_code == 404
-    plan = plan_of(session_of(ada), "make", call="x")
-    every_time = asked(ada, session_of(ada), "make", shown=shown_of(plan, may=["allow-once", "deny"]))
+    plan = build_plan(session_of(ada), "make", call="x")
+    every_time = create_approval(ada, session_of(ada), "make", shown=build_card(plan, may=["allow-once", "deny"]))
     assert browser(ben).get(reverse("approval-menu", args=[every_time.pk, "for"])).status_code == 404
 
 

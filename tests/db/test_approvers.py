@@ -14,7 +14,7 @@ from clawsite.infra.errors import Forbidden
 from clawsite.web.approvals import card as approvals_card
 from sessions_app.models import Run, Session
 from sessions_app.runs.lifecycle import SENT_BY
-from tests.harness.gated_approvals import allow_asking, asked, claimed_run, decide, planned
+from tests.harness.approvals import allow_approval_requests, claim_run, decide_plan, plan_command, request_approval
 from tools_app.approvals import approvers, grants, supervise
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.grants import GrantTerms
@@ -33,18 +33,18 @@ def requester(person):
 
 @pytest.fixture
 def claimed(requester, session_of):
-    allow_asking()
-    return claimed_run(requester, session_of(requester))
+    allow_approval_requests()
+    return claim_run(requester, session_of(requester))
 
 
 @pytest.fixture
 def question(claimed, tmp_path):
-    return asked(claimed, tmp_path)
+    return request_approval(claimed, tmp_path)
 
 
 @pytest.fixture
 def plan(claimed, question, tmp_path):
-    return planned(claimed, tmp_path, "touch made")
+    return plan_command(claimed, tmp_path, "touch made")
 
 
 @pytest.fixture
@@ -64,15 +64,15 @@ def loses_the_right(giver, group):
 
 
 def may_not_answer_their_own(giver, group):
-    allow_asking(exclude_requester=True)
+    allow_approval_requests(exclude_requester=True)
 
 
 def is_not_of_the_group(giver, group):
-    allow_asking().approver_groups.add(group)
+    allow_approval_requests().approver_groups.add(group)
 
 
 def is_one_of_two(giver, group):
-    allow_asking(two_people=True)
+    allow_approval_requests(two_people=True)
 
 
 CHANGES = [is_switched_off, loses_the_right, may_not_answer_their_own, is_not_of_the_group, is_one_of_two]
@@ -94,7 +94,7 @@ def giver(person, requester, request):
 def test_an_answer_that_its_giver_could_not_give_any_more_is_asked_anew(change, claimed, question, giver, plan, security):
     approval_requests.resolve_approval(question.pk, by=giver, decision="allow-once", reason="go on")
     change(giver, security)
-    decided = decide(claimed, plan, why="")
+    decided = decide_plan(claimed, plan, why="")
     assert (decided.effect, decided.newly_requested, decided.approval == str(question.pk)) == ("ask", True, False)
     question.refresh_from_db()
     lapse = approvers.TWO_PEOPLE_REQUIRED if change is is_one_of_two else approvers.LOST_THE_RIGHT
@@ -108,7 +108,7 @@ def test_an_answer_that_its_giver_could_not_give_any_more_is_asked_anew(change, 
 @pytest.mark.parametrize("change", CHANGES)
 def test_nor_does_it_start_a_command_in_the_last_moment_and_the_model_is_told_why(change, claimed, question, giver, plan, security):
     approval_requests.resolve_approval(question.pk, by=giver, decision="allow-once")
-    decided = decide(claimed, plan)
+    decided = decide_plan(claimed, plan)
     assert decided.effect == "allow"
     change(giver, security)
     refused = start(claimed, plan, decided)
@@ -121,31 +121,31 @@ def test_nor_does_it_start_a_command_in_the_last_moment_and_the_model_is_told_wh
 def test_rules_that_its_giver_fulfils_leave_an_answer_valid(claimed, question, person, plan, security):
     ada = person("Approver", "Security")
     approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once")
-    allow_asking(exclude_requester=True).approver_groups.add(security)
-    assert start(claimed, plan, decide(claimed, plan)) == ""
+    allow_approval_requests(exclude_requester=True).approver_groups.add(security)
+    assert start(claimed, plan, decide_plan(claimed, plan)) == ""
 
 
 def test_of_two_who_agreed_both_must_still_be_able_to(requester, session_of, person, tmp_path):
-    allow_asking(two_people=True)
-    claimed = claimed_run(requester, session_of(requester))
-    question = asked(claimed, tmp_path)
+    allow_approval_requests(two_people=True)
+    claimed = claim_run(requester, session_of(requester))
+    question = request_approval(claimed, tmp_path)
     ada, ben, cleo = (person("Approver") for _ in range(3))
     for who in (ada, ben):
         approval_requests.resolve_approval(question.pk, by=who, decision="allow-once")
-    plan = planned(claimed, tmp_path, "touch made")
-    decided = decide(claimed, plan)
+    plan = plan_command(claimed, tmp_path, "touch made")
+    decided = decide_plan(claimed, plan)
     assert decided.approval == str(question.pk)
     ada.groups.clear()
     assert approvers.LOST_THE_RIGHT in start(claimed, plan, decided)
-    anew = decide(claimed, plan)
+    anew = decide_plan(claimed, plan)
     for who in (ben, cleo):
         approval_requests.resolve_approval(anew.approval, by=who, decision="allow-once")
-    assert start(claimed, plan, decide(claimed, plan)) == ""
+    assert start(claimed, plan, decide_plan(claimed, plan)) == ""
 
 
 def test_an_open_question_is_answered_by_the_rules_of_now(question, requester, person, security):
     ada, ben = person("Approver", "Security"), person("Approver", "Security")
-    rule = allow_asking(two_people=True, exclude_requester=True)
+    rule = allow_approval_requests(two_people=True, exclude_requester=True)
     rule.approver_groups.add(security)
     with pytest.raises(Forbidden, match="own commands"):
         approval_requests.resolve_approval(question.pk, by=requester, decision="allow-once")
@@ -160,22 +160,22 @@ def test_an_open_question_is_answered_by_the_rules_of_now(question, requester, p
 
 
 def test_and_by_those_of_the_moment_it_was_asked(requester, session_of, person, tmp_path):
-    allow_asking(two_people=True)
-    question = asked(claimed_run(requester, session_of(requester)), tmp_path)
-    allow_asking(two_people=None)
+    allow_approval_requests(two_people=True)
+    question = request_approval(claim_run(requester, session_of(requester)), tmp_path)
+    allow_approval_requests(two_people=None)
     assert approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-once").is_open
 
 
 def test_the_rules_of_those_that_passed_the_message_on_count_too(question, claimed, person):
     Run.objects.filter(pk=claimed.pk).update(options={SENT_BY: {"through": [["other", "s1"]]}})
-    allow_asking("agent", "other", two_people=True)
+    allow_approval_requests("agent", "other", two_people=True)
     assert approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-once").is_open
 
 
 def test_many_cards_cost_as_many_queries_as_one(requester, session_of, person, security, django_assert_num_queries, tmp_path):
-    allow_asking(two_people=True).approver_groups.add(security)
-    claimed = claimed_run(requester, session_of(requester))
-    rows = [asked(claimed, tmp_path, call=f"c{n}") for n in range(4)]
+    allow_approval_requests(two_people=True).approver_groups.add(security)
+    claimed = claim_run(requester, session_of(requester))
+    rows = [request_approval(claimed, tmp_path, call=f"c{n}") for n in range(4)]
     reader = person("Approver")
     reader.has_perm("accounts.approve_commands")  # read once for an account
     for some in (rows[:1], rows):
@@ -185,7 +185,7 @@ def test_many_cards_cost_as_many_queries_as_one(requester, session_of, person, s
 
 
 def test_a_group_that_takes_the_name_of_another_does_not_take_its_place(question, person, security):
-    allow_asking().approver_groups.add(security)
+    allow_approval_requests().approver_groups.add(security)
     ada = person("Approver", "Security")
     security.name = "Security of old"
     security.save()
@@ -210,8 +210,8 @@ def test_only_what_both_said_is_granted(one, other, both, requester, session_of,
     for first, second in ((one, other), (other, one)):
         narrower = GrantTerms(first, 900).intersect(GrantTerms(second, 900))
         assert (narrower.scope if narrower else None) == both
-    allow_asking(two_people=True)
-    question = asked(claimed_run(requester, session_of(requester)), tmp_path)
+    allow_approval_requests(two_people=True)
+    question = request_approval(claim_run(requester, session_of(requester)), tmp_path)
     for scope in (one, other):
         approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-for", terms=GrantTerms(scope, 900))
     question.refresh_from_db()
@@ -221,17 +221,17 @@ def test_only_what_both_said_is_granted(one, other, both, requester, session_of,
 
 @pytest.mark.parametrize("who", [0, 1])
 def test_a_grant_of_two_counts_while_both_could_give_it(who, requester, session_of, person, tmp_path):
-    allow_asking(two_people=True)
-    claimed = claimed_run(requester, session_of(requester))
-    question, people = asked(claimed, tmp_path), [person("Approver"), person("Approver")]
+    allow_approval_requests(two_people=True)
+    claimed = claim_run(requester, session_of(requester))
+    question, people = request_approval(claimed, tmp_path), [person("Approver"), person("Approver")]
     for giver in people:
         approval_requests.resolve_approval(question.pk, by=giver, decision="allow-always")
     grant = Grant.objects.get()
     assert [grant.seconded_by, grant.owner] == people
-    again = planned(claimed, tmp_path, "touch made", **AGAIN)
-    assert decide(claimed, again).effect == "allow"
+    again = plan_command(claimed, tmp_path, "touch made", **AGAIN)
+    assert decide_plan(claimed, again).effect == "allow"
     people[who].groups.clear()
-    assert decide(claimed, again).effect == "ask"
+    assert decide_plan(claimed, again).effect == "ask"
 
 
 @pytest.mark.parametrize("change", [loses_the_right, is_one_of_two])
@@ -239,22 +239,22 @@ def test_a_grant_whose_question_is_gone_is_judged_as_before(change, claimed, que
     ada = person("Approver")
     approval_requests.resolve_approval(question.pk, by=ada, decision="allow-always")
     other = person()
-    elsewhere = claimed_run(other, session_of(other), "k2")
+    elsewhere = claim_run(other, session_of(other), "k2")
     while session_cleanup.delete_batch(claimed.session_id):
         pass
     assert (Session.objects.filter(pk=claimed.session_id).count(), Approval.objects.count()) == (0, 0)
-    again = planned(elsewhere, tmp_path, "touch made", **AGAIN)
-    assert decide(elsewhere, again).effect == "allow"
+    again = plan_command(elsewhere, tmp_path, "touch made", **AGAIN)
+    assert decide_plan(elsewhere, again).effect == "allow"
     change(ada, security)
-    assert decide(elsewhere, again).effect == "ask"
+    assert decide_plan(elsewhere, again).effect == "ask"
 
 
 def test_an_operators_own_list_needs_nobodys_answer(claimed, person, tmp_path):
     olga = person("Operator")
     grants.add_manually(["touch"], by=olga, scope="installation")
     olga.groups.clear()
-    allow_asking(two_people=True)
-    assert decide(claimed, planned(claimed, tmp_path, "touch made")).effect == "allow"
+    allow_approval_requests(two_people=True)
+    assert decide_plan(claimed, plan_command(claimed, tmp_path, "touch made")).effect == "allow"
 
 
 def test_earlier_rows_are_filled_from_what_is_known_of_them(claimed, question, person, security):

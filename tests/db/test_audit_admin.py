@@ -27,7 +27,7 @@ MOST_QUERIES = 24
 def surroundings(database, settings):
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-    audit_room.empty()
+    audit_room.clear_log()
 
 
 def test_it_is_a_log_in_menu_and_headings_and_its_rows_are_entries(staff):

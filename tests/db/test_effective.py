@@ -9,7 +9,7 @@ from clawsite.gateway.methods import tools as methods
 from clawsite.gateway.protocol import tools as protocol_tools
 from clawsite.infra import db
 from sessions_app.runs import lifecycle, queue
-from tests.harness.policies import policy_restored
+from tests.harness.policies import restore_policy
 from tools_app.models import ExecRule, McpServer
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy_store import policies, source_changes
@@ -24,7 +24,7 @@ NO_ENGINE = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_A
 
 @pytest.fixture
 def policy(database):
-    with policy_restored():
+    with restore_policy():
         yield policies
 
 

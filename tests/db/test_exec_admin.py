@@ -12,8 +12,7 @@ from django.urls import reverse
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest
 from clawsite.infra.models import AuditEntry
-from tests.harness.approvals import asked
-from tests.harness.gated_approvals import allow_asking, claimed_run, decide, planned
+from tests.harness.approvals import allow_approval_requests, claim_run, create_approval, decide_plan, plan_command
 from tools_app.approvals import grants, rule_document
 from tools_app.approvals.supervise import use_approval_or_grants
 from tools_app.exec.rules import delete_rule, enable_asking, rules_for, save_rule
@@ -141,7 +140,7 @@ def test_a_place_that_does_not_exist_is_refused_beside_its_field(olga, scope, su
 
 def test_only_operators_reach_rules_and_nobody_edits_what_happened(olga, person, session_of):
     ada = person(name="ada")
-    question = asked(ada, session_of(ada))
+    question = create_approval(ada, session_of(ada))
     for groups in (("Approver",), ("User",), ("Auditor",)):
         client = browser(person(*groups))
         assert client.post(reverse(f"{RULES}_add"), form(security="full")).status_code == 403
@@ -161,7 +160,7 @@ def test_only_operators_reach_rules_and_nobody_edits_what_happened(olga, person,
 
 def test_an_operator_does_not_read_along_in_the_admin(olga, person, session_of):
     ada = person(name="ada")
-    question = asked(ada, session_of(ada), "cat my-diary.txt", why="my secret thoughts")
+    question = create_approval(ada, session_of(ada), "cat my-diary.txt", why="my secret thoughts")
     address = reverse("admin:tools_app_approval_change", args=[question.pk])
     seen = browser(olga).get(address).content.decode()
     assert "my-diary" not in seen
@@ -249,11 +248,11 @@ def test_who_may_approve_is_recorded_with_the_rule(olga):
 
 
 def test_a_grant_without_a_number_of_uses_is_recorded_when_it_lets_something_run(olga, user, session_of, tmp_path):
-    allow_asking()
+    allow_approval_requests()
     made = grants.add_manually(["ls"], by=olga, scope="installation")
-    claimed = claimed_run(user, session_of(user))
-    plan = planned(claimed, tmp_path, "ls")
-    decided = decide(claimed, plan)
+    claimed = claim_run(user, session_of(user))
+    plan = plan_command(claimed, tmp_path, "ls")
+    decided = decide_plan(claimed, plan)
     assert (decided.effect, decided.grants) == ("allow", (made.pk,))
     with transaction.atomic():
         assert use_approval_or_grants(claimed, plan, decided) == ""

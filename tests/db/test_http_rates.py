@@ -8,7 +8,7 @@ from django.test import AsyncClient
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
 from clawsite.gateway.server import runtime
-from tests.harness.protocol import Desk, gateway
+from tests.harness.protocol import InProcessClient, running_gateway
 
 pytestmark = pytest.mark.dialect
 
@@ -28,7 +28,7 @@ async def ask(user, person, settings):
         return await AsyncClient().post(path, b"not JSON", content_type="application/json", headers=headers)
 
     asked.token = tokens[0]
-    async with gateway():
+    async with running_gateway():
         yield asked
 
 
@@ -51,12 +51,12 @@ async def test_an_account_that_asks_too_often_is_told_when_to_come_again(ask, pa
 
 
 async def test_all_doors_and_sockets_count_together(ask):
-    desk = await Desk.open(ask.token)
-    assert (await desk.request("health"))["ok"]
+    client = await InProcessClient.open(ask.token)
+    assert (await client.request("health"))["ok"]
     assert (await ask(API)).status_code == 200
-    assert (await desk.request("health"))["error"]["message"] == "too many requests from this account; slow down"
+    assert (await client.request("health"))["error"]["message"] == "too many requests from this account; slow down"
     assert (await ask(V1)).status_code == 429
-    desk.leave()
+    client.disconnect()
 
 
 async def test_the_limit_is_what_refuses(ask, monkeypatch):

@@ -12,7 +12,7 @@ from clawsite.accounts.tokens import issue_token
 from clawsite.gateway.server import runtime
 from clawsite.infra.observability import metrics
 from sessions_app.runs.lifecycle import accept_run
-from tests.harness.approvals import asked
+from tests.harness.approvals import create_approval
 
 pytestmark = pytest.mark.dialect
 
@@ -77,7 +77,7 @@ async def test_programs_on_this_host_need_none_if_the_operator_says_so(scrape, s
 async def test_they_say_what_the_rows_say(scrape, settings, user, session_of):
     settings.METRICS_TOKEN = "t"
     accept_run(user=user, session=session_of(user), run_id="one", prompt="x")
-    asked(user, session_of(user))
+    create_approval(user, session_of(user))
     _, found = await scrape("t")
     assert value(found, "clawsite_runs", status="accepted") == 1
     assert value(found, "clawsite_runs", status="waiting") == 1

@@ -6,7 +6,7 @@ from html import unescape
 import pytest
 from django.test import Client
 
-from tests.harness.policies import policy_restored
+from tests.harness.policies import restore_policy
 from tools_app.models import PolicyTest, PolicyVersion
 from tools_app.policy_store import policies
 from tools_app.policy_store.policy_tests import save_test
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("database", "surroundings")
 def surroundings(settings):
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-    with policy_restored():
+    with restore_policy():
         yield
 
 

@@ -14,7 +14,7 @@ from agents.models import Agent
 from clawsite.web.policies.query import ExplainQuery
 from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
-from tests.harness.policies import policy_restored, recorded
+from tests.harness.policies import create_tool_call, restore_policy
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy_store import policies
@@ -32,7 +32,7 @@ NASTY = '"><img src=x onerror=alert(1)>'
 def surroundings(settings):
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-    with policy_restored():
+    with restore_policy():
         yield
 
 
@@ -293,8 +293,8 @@ def test_a_rule_is_deleted_by_its_place_and_version(operator):
 
 
 def test_a_draft_is_replayed_over_recorded_calls(operator, user, session_of):
-    recorded(user, session_of(user), name="write", status="finished")
-    call = recorded(user, session_of(user), name="web_fetch")
+    create_tool_call(user, session_of(user), name="write", status="finished")
+    call = create_tool_call(user, session_of(user), name="web_fetch")
     page = ask(operator, scope="agent", for_agent="main", seen=1, profile="coding", deny="write", also_allow="web_fetch", replay=7)
     assert "Would newly deny 1 and newly allow 1 of 2 tool calls" in page
     assert f'href="/policies/calls/{call.pk}/"' in page
@@ -302,7 +302,7 @@ def test_a_draft_is_replayed_over_recorded_calls(operator, user, session_of):
 
 def test_a_call_is_explained_without_what_was_said(operator, user, session_of):
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
-    call = recorded(user, session_of(user))
+    call = create_tool_call(user, session_of(user))
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
     page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
     assert "Agent: deny entry `write`" in page
@@ -315,13 +315,13 @@ def test_a_call_is_explained_without_what_was_said(operator, user, session_of):
 
 def test_an_auditor_and_the_people_of_the_conversation_see_the_arguments(person, session_of):
     olga = person("Operator", "User")
-    call = recorded(olga, session_of(olga), name="web_fetch")
+    call = create_tool_call(olga, session_of(olga), name="web_fetch")
     for reader in (olga, person("Auditor")):
         assert "the-secret-path" in text_of(signed_in(reader).get(f"/policies/calls/{call.pk}/", secure=True))
 
 
 def test_a_call_is_not_found_by_those_who_may_not_look(person, user, session_of):
-    call = recorded(user, session_of(user), name="web_fetch")
+    call = create_tool_call(user, session_of(user), name="web_fetch")
     addresses = (f"/policies/calls/{call.pk}/", f"/policies/calls/?run={call.run.run_id}&call=c1")
     for reader in (user, person("User", "Approver")):
         assert {signed_in(reader).get(address, secure=True).status_code for address in addresses} == {404}
@@ -339,7 +339,7 @@ def test_a_call_is_not_found_by_those_who_may_not_look(person, user, session_of)
 )
 def test_a_recorded_call_is_asked_again_with_every_name_of_its_sender(operator, user, session_of, names):
     policies.save_policy(scope="group", channel="telegram", group="-100", sender=names.get("name", "anna"), deny=["read"])
-    call = recorded(user, session_of(user), name="read", channel="telegram", group="-100", sender=Sender(**names))
+    call = create_tool_call(user, session_of(user), name="read", channel="telegram", group="-100", sender=Sender(**names))
     page = unescape(text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True)))
     addresses = [each for each in re.findall(r'href="/policies/\?([^"#]*)"', page) if "scope=" not in each]
     assert addresses
@@ -352,14 +352,14 @@ def test_a_recorded_call_is_asked_again_with_every_name_of_its_sender(operator, 
 
 
 def test_a_call_is_found_by_the_names_it_has_on_the_wire(operator, user, session_of):
-    call = recorded(user, session_of(user), name="web_fetch")
+    call = create_tool_call(user, session_of(user), name="web_fetch")
     found = operator.get(f"/policies/calls/?run={call.run.run_id}&call=c1", secure=True)
     assert found["Location"] == f"/policies/calls/{call.pk}/"
     assert operator.get("/policies/calls/?run=other&call=c1", secure=True).status_code == 404
 
 
 def test_a_call_that_was_not_offered_and_one_without_a_question_are_told_as_such(operator, user, session_of):
-    call = recorded(user, session_of(user), name="web_fetch")
+    call = create_tool_call(user, session_of(user), name="web_fetch")
     ToolCall.objects.filter(pk=call.pk).update(refused_by=NOT_OFFERED, query={}, verdict={})
     page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
     assert "Unavailable in this run" in page
@@ -368,7 +368,7 @@ def test_a_call_that_was_not_offered_and_one_without_a_question_are_told_as_such
 
 def test_a_call_of_a_tool_that_lacked_something_says_what_and_whether_it_still_does(operator, user, session_of, settings):
     policies.save_policy(scope="agent", subject="main", profile="full")
-    call = recorded(user, session_of(user), name="web_search")
+    call = create_tool_call(user, session_of(user), name="web_search")
     reason = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
     ToolCall.objects.filter(pk=call.pk).update(refused_by=NOT_OFFERED, verdict={**call.verdict, "not_offered": reason})
     page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))

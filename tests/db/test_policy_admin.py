@@ -6,7 +6,7 @@ from html import unescape
 import pytest
 from django.test import Client
 
-from tests.harness.policies import policy_restored
+from tests.harness.policies import restore_policy
 from tools_app.admin import policy_forms
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.rules import LIST_FIELDS, SCOPE_FIELDS
@@ -24,7 +24,7 @@ EMPTY = dict.fromkeys((*SCOPE_FIELDS, "profile", *LIST_FIELDS), "")
 def surroundings(settings):
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-    with policy_restored():
+    with restore_policy():
         yield
 
 

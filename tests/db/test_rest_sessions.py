@@ -7,7 +7,7 @@ from sessions_app.keys import OPENAI_CHANNEL
 from sessions_app.models import Event, Run, Session
 from sessions_app.sessions import members
 from sessions_app.sessions.service import create_session
-from tests.harness.rest_client import CSRF, Rest, browser_of, program_of
+from tests.harness.rest_client import CSRF, RestClient, browser_client, token_client
 
 pytestmark = pytest.mark.dialect
 
@@ -16,7 +16,7 @@ READ, WRITE = "operator.read", "operator.write"
 
 @pytest.fixture
 def me(user):
-    return program_of(user)
+    return token_client(user)
 
 
 async def test_a_session_is_made_found_changed_and_deleted(me, user):
@@ -138,28 +138,28 @@ async def test_somebody_elses_session_is_not_there(me, person, session_of, metho
 
 @pytest.mark.parametrize(("method", "path", "body"), [case for case in OF_A_SESSION if case[0] != "GET"])
 async def test_changing_needs_the_scope_write(user, session_of, method, path, body):
-    answer = await program_of(user, READ).ask(method, f"/sessions/{session_of(user).pk}{path}", body)
+    answer = await token_client(user, READ).ask(method, f"/sessions/{session_of(user).pk}{path}", body)
     assert (answer.status_code, answer.data["details"]) == (403, {"scope": WRITE})
 
 
 async def test_whoever_shares_a_session_reads_it_and_does_not_delete_it(user, person, session_of):
     guest, session = person(), session_of(user)
     members.share(user, session, guest.username, "viewer")
-    theirs = program_of(guest)
+    theirs = token_client(guest)
     assert (await theirs.get(f"/sessions/{session.pk}")).status_code == 200
     assert (await theirs.delete(f"/sessions/{session.pk}")).status_code == 403
     assert (await theirs.post(f"/sessions/{session.pk}/messages", {"message": "hello"})).status_code == 403
 
 
 async def test_nobody_is_let_in_without_a_credential(user, session_of):
-    for rest in (Rest(), Rest("claw_nothing_at_all"), Rest("")):
+    for rest in (RestClient(), RestClient("claw_nothing_at_all"), RestClient("")):
         answer = await rest.get("/sessions")
         assert (answer.status_code, answer.data["code"]) == (401, "UNAUTHORIZED")
         assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
 async def test_a_cookie_reads_as_it_is_and_changes_only_with_the_csrf_token(user):
-    browser = browser_of(user)
+    browser = browser_client(user)
     assert (await browser.get("/sessions")).status_code == 200
     answer = await browser.post("/sessions", {})
     assert (answer.status_code, answer.data["code"]) == (403, "FORBIDDEN")

@@ -11,13 +11,13 @@ from sessions_app.reports import operations as operation_reports
 from sessions_app.reports import runs as run_reports
 from sessions_app.reports.redaction import redact_event_data
 from sessions_app.runs import lifecycle
-from tests.harness.recorded_run import record
+from tests.harness.recorded_run import create_recorded_run
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def test_a_run_is_found_by_those_who_may_see_its_session(user, person, session_of):
-    run = record(user, session_of(user))
+    run = create_recorded_run(user, session_of(user))
     member, stranger = person(), person()
     SessionMember.objects.create(session=run.session, user=member)
     assert run_reports.find_viewable_run(member, pk=run.pk).may_read_text
@@ -27,15 +27,15 @@ def test_a_run_is_found_by_those_who_may_see_its_session(user, person, session_o
 
 def test_of_two_runs_with_the_same_key_ones_own_is_meant(user, person, session_of):
     auditor = person("Auditor", "User")
-    record(user, session_of(user), "same")
-    own = record(auditor, session_of(auditor), "same")
-    record(user, session_of(user), "other")
+    create_recorded_run(user, session_of(user), "same")
+    own = create_recorded_run(auditor, session_of(auditor), "same")
+    create_recorded_run(user, session_of(user), "other")
     assert run_reports.find_viewable_run(auditor, run_id="same").run == own
     assert run_reports.find_viewable_run(auditor, run_id="other").run.owner == user
 
 
 def test_a_deleted_session_is_gone_for_people_and_not_for_operators(user, person, session_of):
-    run = record(user, session_of(user))
+    run = create_recorded_run(user, session_of(user))
     Session.objects.filter(pk=run.session_id).update(deleted_at=clock.now())
     with pytest.raises(NotFound):
         run_reports.find_viewable_run(user, pk=run.pk)
@@ -46,7 +46,7 @@ def test_a_deleted_session_is_gone_for_people_and_not_for_operators(user, person
 
 
 def test_the_time_of_a_run_is_told_apart(user, session_of):
-    report = run_reports.summarize_run(run_reports.find_viewable_run(user, pk=record(user, session_of(user)).pk))
+    report = run_reports.summarize_run(run_reports.find_viewable_run(user, pk=create_recorded_run(user, session_of(user)).pk))
     times = report["timings"]
     assert times == {"queuedMs": 900, "waitingMs": 0, "toolsMs": 1500, "modelMs": 8050, "firstWordMs": 1900, "totalMs": 10450}
     assert (report["attempts"], [retry["kind"] for retry in report["retries"]]) == (2, ["rate_limit"])
@@ -75,10 +75,10 @@ def test_what_is_not_known_to_be_harmless_is_not_told():
 
 
 def test_usage_is_counted_by_day_agent_and_model(user, session_of):
-    record(user, session_of(user), "a")
-    old = record(user, session_of(user), "b", status="error")
+    create_recorded_run(user, session_of(user), "a")
+    old = create_recorded_run(user, session_of(user), "b", status="error")
     Run.objects.filter(pk=old.pk).update(accepted_at=clock.now() - dt.timedelta(days=3), model="openai/mini")
-    forgotten = record(user, session_of(user), "c")
+    forgotten = create_recorded_run(user, session_of(user), "c")
     Run.objects.filter(pk=forgotten.pk).update(accepted_at=clock.now() - dt.timedelta(days=40))
     used = operation_reports.report_usage(30)
     assert len(used.days) == 30

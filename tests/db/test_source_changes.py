@@ -4,8 +4,8 @@ import pytest
 from django.test import Client
 
 from clawsite.infra.errors import InvalidRequest
-from tests.harness.mcp import seen
-from tests.harness.plugins import TOOLS, forget, note
+from tests.harness.mcp import record_server_tools
+from tests.harness.plugins import ECHO_PLUGIN, record_plugins, unload_plugins
 from tools_app.models import McpServer, Plugin, PolicyTest
 from tools_app.policy_store import policy_tests, source_changes
 from tools_app.policy_store.policies import current_rules, find_broken_tests, save_policy
@@ -44,7 +44,7 @@ def test_switching_a_plugin_off_is_refused_where_it_breaks_a_test(echo):
 
 
 def test_switching_a_plugin_on_is_refused_where_it_breaks_a_test(add_plugin):
-    echo = add_plugin("echo", TOOLS.format(tool="echo_word"), enabled=False)
+    echo = add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"), enabled=False)
     save_policy(scope="agent", subject="support", profile="full", allow=["echo"])
     expect("support never gets exec", "never", "exec", "support")
     with pytest.raises(InvalidRequest, match="support never gets exec"):
@@ -88,7 +88,7 @@ def test_a_server_whose_tests_were_about_it_is_deleted_after_them(weather):
 
 def test_what_was_not_made_is_not_remembered(weather):
     """The next change gets the same revision, and must not be taken for the one that was only tried."""
-    seen(weather, "get_a", "get_b")
+    record_server_tools(weather, "get_a", "get_b")
     tried, made = McpServer.objects.get(), McpServer.objects.get()
     tried.include, made.include = ["get_a"], ["get_b"]
     source_changes.dry_run(source_changes.save_server, tried)
@@ -133,7 +133,7 @@ def test_a_policy_that_would_give_what_a_server_may_yet_bring_is_not_published(w
     weather.exclude = ["drop"]
     source_changes.save_server(weather)
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["weather"])
-    seen(weather, "forecast", "drop")
+    record_server_tools(weather, "forecast", "drop")
     assert states() == {"main never drops": "holds"}
 
 
@@ -184,7 +184,7 @@ def test_a_server_that_moves_may_do_so_while_nobody_knows_its_tools(weather, ent
     source_changes.save_server(weather)
     assert states() == {"main may ask": "idle"}
     save_policy(scope="global", deny=["cron"])
-    seen(weather, "forecast")
+    record_server_tools(weather, "forecast")
     assert states() == {"main may ask": "holds"}
 
 
@@ -192,8 +192,8 @@ def test_a_plugin_that_cannot_be_loaded_stops_no_publication(echo, add_plugin):
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo"])
     expect("main echoes", "allowed", "echo_word")
     (add_plugin.folder / "echo_plugin.py").write_text("raise RuntimeError('broken')")
-    forget(add_plugin.folder)
-    note()
+    unload_plugins(add_plugin.folder)
+    record_plugins()
     assert "broken" in Plugin.objects.get().error
     assert states() == {"main echoes": "idle"}
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo_word"])

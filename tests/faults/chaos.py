@@ -10,7 +10,7 @@ from tests.harness.stack import Stack
 LEASE = 0.5  # seconds, as tests/harness/stack.py sets it
 
 
-class Nemesis:
+class ChaosMonkey:
     def __init__(self, stack: Stack, seed: str) -> None:
         self._stack, self._rng = stack, random.Random(seed)
         self._frozen: set[Process] = set()
@@ -20,7 +20,7 @@ class Nemesis:
     async def rage(self, seconds: float) -> None:
         """Some faults, spread over so many seconds, while the dead are raised again."""
         for process in self._stack.workers:
-            process.order(slow=self._rng.choice([0.0, 0.05, 0.2]))  # the slower a tool, the likelier that its worker dies in it
+            process.instruct(slow=self._rng.choice([0.0, 0.05, 0.2]))  # the slower a tool, the likelier that its worker dies in it
         undertaker = asyncio.create_task(self._raise_the_dead())
         try:
             faults = self._rng.randint(2, 4)
@@ -35,7 +35,7 @@ class Nemesis:
         """All are there again and nothing more is done to them. One that was doomed may die of it once more."""
         for process in [*self._stack.workers, *self._stack.webs]:
             process.thaw()
-            process.order(die="", lose=0.0, double=0.0, slow=0.0)
+            process.instruct(die="", lose=0.0, double=0.0, slow=0.0)
         for process in self._stack.processes:
             while not await self._is_up(process):
                 process.spawn()
@@ -65,7 +65,7 @@ class Nemesis:
             case "lose messages":
                 self._note("half of all bus messages are lost, half of the others come twice")
                 for process in [*self._stack.workers, *self._stack.webs]:
-                    process.order(lose=0.5, double=0.5)
+                    process.instruct(lose=0.5, double=0.5)
             case "restart redis":
                 assert self._stack.redis
                 self._note("Redis starts over")
@@ -75,7 +75,7 @@ class Nemesis:
     def _doom(self, process: Process, commits: int) -> None:
         when = self._rng.choice(["before", "after"])
         self._note(f"{process.name} dies {when} its {commits}. commit from now")
-        process.order(die=when, commits=commits)
+        process.instruct(die=when, commits=commits)
 
     async def _freeze(self, process: Process) -> None:
         if not process.alive:

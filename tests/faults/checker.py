@@ -24,7 +24,7 @@ class Violation:
         return f"{self.promise}: {self.words}"
 
 
-def violations(rows: Rows, history: History) -> list[Violation]:
+def find_violations(rows: Rows, history: History) -> list[Violation]:
     return [Violation(promise, words) for promise, check in CHECKS.items() for words in check(rows, history)]
 
 
@@ -188,8 +188,8 @@ def r10_each_client_is_told_everything_once(rows: Rows, history: History) -> Ite
     log = rows.events_of_sessions()
     ids = {run.pk: run.run_id for run in rows.runs}
     for watched in history.watched:
-        rest = [run_text.as_told(event, ids) for event in log.get(watched.session_key, []) if event.cursor > watched.after]
-        told = [run_text.of_payload(payload) for payload in watched.told]
+        rest = [run_text.event_tuple(event, ids) for event in log.get(watched.session_key, []) if event.cursor > watched.after]
+        told = [run_text.payload_tuple(payload) for payload in watched.told]
         who = f"the {watched.client} of {watched.session_key}, after {watched.after},"
         if watched.torn:
             yield f"{who}: {watched.torn}"
@@ -222,7 +222,7 @@ def r13_all_clients_see_the_same(_: Rows, history: History) -> Iterator[str]:
     seen: dict[tuple[str, int], tuple[str, object]] = {}
     for watched in history.watched:
         for payload in watched.told:
-            told = run_text.of_payload(payload)
+            told = run_text.payload_tuple(payload)
             first, other = seen.setdefault((watched.session_key, payload["cursor"]), (watched.client, told))
             if other != told:
                 yield f"{watched.client} and {first} of {watched.session_key} saw different events as number {payload['cursor']}"
@@ -248,5 +248,5 @@ CHECKS: dict[str, Check] = {
     "R12": r12_only_slow_clients_are_cut_off,
     "R13": r13_all_clients_see_the_same,
     "text": run_text.text_is_whole,
-    "replay": run_text.replay_is_what_the_rows_say,
+    "replay": run_text.replay_matches_rows,
 }

@@ -6,15 +6,15 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.faults.connection import Cut, Frame, Line, Refused
-from tests.faults.history import Final, History, Sent, Watched
+from tests.faults.connection import ConnectionLost, Frame, RawConnection, RequestFailed
+from tests.faults.history import FinalResponse, History, SendAttempt, WatchedStream
 from tests.harness.stack import Stack
 
-LATER = ("UNAVAILABLE", "QUEUE_FULL")  # codes after which the same request is sent again
+RETRY_CODES = ("UNAVAILABLE", "QUEUE_FULL")  # codes after which the same request is sent again
 
 
 @dataclass
-class Scene:
+class RoundContext:
     """What the actors of one round share."""
 
     stack: Stack
@@ -22,11 +22,11 @@ class Scene:
     tokens: dict[int, str]  # owner -> token
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def dial(self, owner: int, rng: random.Random, hear: Any = lambda _: None, **options: Any) -> Line:
+    async def dial(self, owner: int, rng: random.Random, hear: Any = lambda _: None, **options: Any) -> RawConnection:
         """A line to any of the web processes; tried until one answers."""
         while True:
-            with contextlib.suppress(Cut):
-                return await Line.open(
+            with contextlib.suppress(ConnectionLost):
+                return await RawConnection.open(
                     self.stack.ws_url(rng.randrange(len(self.stack.webs))), self.tokens[owner], hear=hear, **options
                 )
             await asyncio.sleep(0.05)
@@ -35,10 +35,10 @@ class Scene:
 class Sender:
     """Sends messages into one session, each under a key of its own, again and again until it knows that it was accepted."""
 
-    def __init__(self, scene: Scene, owner: int, session_key: str, seed: str) -> None:
+    def __init__(self, scene: RoundContext, owner: int, session_key: str, seed: str) -> None:
         self._scene, self._owner, self._session_key = scene, owner, session_key
         self._rng = random.Random(seed)
-        self._line: Line | None = None
+        self._line: RawConnection | None = None
         self._endings: set[asyncio.Task[None]] = set()
 
     async def send(self, key: str, body: str, *, expect: str = "") -> None:
@@ -49,7 +49,7 @@ class Sender:
             answers = line.answers("agent", params)
             try:
                 answer = await anext(answers)
-            except (Cut, Refused) as trouble:
+            except (ConnectionLost, RequestFailed) as trouble:
                 await answers.aclose()
                 if self._refused(trouble, key, body, expect):
                     return
@@ -63,15 +63,15 @@ class Sender:
 
     def _refused(self, trouble: Exception, key: str, body: str, expect: str) -> bool:
         """Write it down; -> whether that is the last word."""
-        if isinstance(trouble, Cut):
+        if isinstance(trouble, ConnectionLost):
             self._log("info", key, body)
             return False
-        assert isinstance(trouble, Refused)
+        assert isinstance(trouble, RequestFailed)
         if (trouble.payload or {}).get("runId"):  # a run of that key has failed: that is an answer, too
             self._log("ok", key, body, {"runId": trouble.payload["runId"]})
             return True
         self._log("fail", key, body, code=trouble.code)
-        assert trouble.code == expect or trouble.code in LATER, f"{key} was refused: {trouble}"
+        assert trouble.code == expect or trouble.code in RETRY_CODES, f"{key} was refused: {trouble}"
         return trouble.code == expect
 
     async def _hear_the_end(self, key: str, answer: Any, answers: Any) -> None:
@@ -80,10 +80,10 @@ class Sender:
             while answer["status"] == "accepted":
                 answer = await anext(answers)
             payloads = answer["result"]["payloads"]
-            self._scene.history.finals.append(Final(self._owner, key, True, payloads[0]["text"] if payloads else ""))
-        except Refused:
-            self._scene.history.finals.append(Final(self._owner, key, False, ""))
-        except Cut:
+            self._scene.history.finals.append(FinalResponse(self._owner, key, True, payloads[0]["text"] if payloads else ""))
+        except RequestFailed:
+            self._scene.history.finals.append(FinalResponse(self._owner, key, False, ""))
+        except ConnectionLost:
             pass
         finally:
             await answers.aclose()
@@ -91,7 +91,7 @@ class Sender:
     async def abort(self, key: str) -> None:
         while True:
             line = await self._open()
-            with contextlib.suppress(Cut):
+            with contextlib.suppress(ConnectionLost):
                 await line.request("chat.abort", {"sessionKey": self._session_key, "runId": key})
                 return
             await asyncio.sleep(0.05)
@@ -99,16 +99,16 @@ class Sender:
     async def once(self, method: str, **params: Any) -> None:
         """Ask for something that must not be asked twice: when the line is cut, nobody knows whether it was done."""
         line = await self._open()
-        with contextlib.suppress(Cut):
+        with contextlib.suppress(ConnectionLost):
             await line.request(method, params)
 
-    async def _open(self) -> Line:
+    async def _open(self) -> RawConnection:
         if self._line is None or self._line.ended.is_set():
             self._line = await self._scene.dial(self._owner, self._rng)
         return self._line
 
     def _log(self, outcome: str, key: str, body: str, answer: dict[str, Any] | None = None, code: str = "") -> None:
-        self._scene.history.sent.append(Sent(outcome, self._owner, key, self._session_key, body, answer or {}, code))
+        self._scene.history.sent.append(SendAttempt(outcome, self._owner, key, self._session_key, body, answer or {}, code))
 
     async def close(self) -> None:
         for ending in list(self._endings):
@@ -118,10 +118,10 @@ class Sender:
             await self._line.close()
 
 
-class Ear:
+class EventRecorder:
     """Takes down what one line tells about one session, from the moment on in which it was promised."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: WatchedStream) -> None:
         self._watched = watched
         self.begun = False
         self.last = watched.after
@@ -140,12 +140,14 @@ class Ear:
 class Watcher:
     """Follows one session from its first event to its last, over any number of lines. Restless ones cut them or stop reading."""
 
-    def __init__(self, scene: Scene, name: str, owner: int, session_key: str, *, after: int = 0, restless: bool = True) -> None:
+    def __init__(
+        self, scene: RoundContext, name: str, owner: int, session_key: str, *, after: int = 0, restless: bool = True
+    ) -> None:
         self._scene, self._name, self._owner, self.session_key = scene, name, owner, session_key
         self._rng = random.Random(f"{name} {session_key}")
         self._restless = restless
         self.last = after  # cursor of the last event of the lines before
-        self.ear: Ear | None = None
+        self.ear: EventRecorder | None = None
 
     @property
     def reached(self) -> int:
@@ -153,8 +155,8 @@ class Watcher:
 
     async def watch(self) -> None:
         while not self._scene.over.is_set():
-            watched = Watched(self._name, self.session_key, self._owner, self.last)
-            ear = self.ear = Ear(watched)
+            watched = WatchedStream(self._name, self.session_key, self._owner, self.last)
+            ear = self.ear = EventRecorder(watched)
             line = await self._scene.dial(
                 self._owner, self._rng, ear.hear, caps=("session-scoped-events",) if self._restless else ()
             )
@@ -163,7 +165,7 @@ class Watcher:
                 where = {"key": self.session_key, "fromStateVersion": self.last}
                 await line.request("sessions.messages.subscribe", where, at_answer=ear.begin)
                 await self._stay(line, watched)
-            except Cut:
+            except ConnectionLost:
                 pass
             finally:
                 watched.torn = line.torn
@@ -173,7 +175,7 @@ class Watcher:
                 watched.closed = line.close_code
                 self.last = ear.last
 
-    async def _stay(self, line: Line, watched: Watched) -> None:
+    async def _stay(self, line: RawConnection, watched: WatchedStream) -> None:
         """Until the line or the round is over; a restless one does not wait for that."""
         if self._restless and self._rng.random() < 0.7:
             await _either(line.ended, self._scene.over, seconds=self._rng.uniform(0.2, 1.5))

@@ -17,17 +17,17 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 Frame = dict[str, Any]
 
 
-class Cut(Exception):
+class ConnectionLost(Exception):
     """The line is gone; what was asked may or may not have been done."""
 
 
-class Refused(Exception):
+class RequestFailed(Exception):
     def __init__(self, error: dict[str, Any], payload: Any) -> None:
         super().__init__(f"{error.get('code')}: {error.get('message')}")
         self.code, self.error, self.payload = str(error.get("code")), error, payload
 
 
-class Line:
+class RawConnection:
     def __init__(self, socket: ClientConnection, hear: Callable[[Frame], None]) -> None:
         self._socket, self._hear = socket, hear
         self._ids = itertools.count(1)
@@ -43,7 +43,7 @@ class Line:
     @classmethod
     async def open(
         cls, url: str, token: str, *, hear: Callable[[Frame], None] = lambda _: None, caps: tuple[str, ...] = (), buffer: int = 0
-    ) -> "Line":
+    ) -> "RawConnection":
         """Dial and shake hands; Cut when that fails. `buffer` makes the receive buffer of the system that small."""
         options: dict[str, Any] = {}
         if buffer:
@@ -61,7 +61,7 @@ class Line:
             wanted = {"minProtocol": 4, "maxProtocol": 4, "client": who, "role": "operator", "scopes": []}
             await line.request("connect", {**wanted, "caps": ["tool-events", *caps], "auth": {"token": token}})
         except (OSError, InvalidHandshake, TimeoutError, ConnectionClosed) as error:
-            raise Cut(str(error)) from error
+            raise ConnectionLost(str(error)) from error
         return line
 
     async def request(
@@ -88,18 +88,18 @@ class Line:
             self._at_answer[number] = at_answer
         try:
             if self.ended.is_set():
-                raise Cut("the line had ended")
+                raise ConnectionLost("the line had ended")
             await self._socket.send(json.dumps({"type": "req", "id": number, "method": method, "params": params}))
             while True:
                 frame = await asyncio.wait_for(queue.get(), seconds)
                 if frame is None:
-                    raise Cut(f"the line ended with {self.close_code}")
+                    raise ConnectionLost(f"the line ended with {self.close_code}")
                 if not frame["ok"]:
-                    raise Refused(frame.get("error") or {}, frame.get("payload"))
+                    raise RequestFailed(frame.get("error") or {}, frame.get("payload"))
                 yield frame.get("payload")
                 seconds = later
         except (ConnectionClosed, TimeoutError) as error:
-            raise Cut(str(error) or "no answer in time") from error
+            raise ConnectionLost(str(error) or "no answer in time") from error
         finally:
             self._answers.pop(number, None)
 

@@ -15,49 +15,49 @@ from sessions_app.events import epoch
 from sessions_app.models import Event, Run
 from sessions_app.runs import queue
 from sessions_app.runs.queue import ClaimedRun
-from tests.faults.clients import Ear
-from tests.faults.connection import Line
-from tests.faults.history import Probed, Watched
-from tests.faults.scenarios import PROMPT, WORDS, Story, delta, rolled_back
-from tests.harness.gateway import serving
+from tests.faults.clients import EventRecorder
+from tests.faults.connection import RawConnection
+from tests.faults.history import CursorProbe, WatchedStream
+from tests.faults.scenarios import PROMPT, WORDS, Scenario, delta, rolled_back
+from tests.harness.gateway import serve_gateway
 
 PATIENCE = 3.0  # for what never comes when the code is broken on purpose; what comes takes milliseconds
 FLOOD = 1_200  # events of 8 KB: more than the queue of a socket and the buffers of the system hold
 PIECE = "x" * 8_000
 
 
-class Audience:
+class ScenarioClients:
     """Clients of one story. Each is written down from the moment it follows the session."""
 
-    def __init__(self, story: Story, url: str) -> None:
+    def __init__(self, story: Scenario, url: str) -> None:
         self._story, self._url = story, url
         self._token = issue_token(story.user, "test", sorted(scopes_of(story.user)))[1]
-        self._lines: list[tuple[Line, Watched, Ear]] = []
+        self._lines: list[tuple[RawConnection, WatchedStream, EventRecorder]] = []
 
-    async def follow(self, name: str, key: str, after: int = 0, **options: Any) -> Line:
-        watched = Watched(name, key, self._story.user.pk, after)
-        ear = Ear(watched)
-        line = await Line.open(self._url, self._token, hear=ear.hear, **options)
+    async def follow(self, name: str, key: str, after: int = 0, **options: Any) -> RawConnection:
+        watched = WatchedStream(name, key, self._story.user.pk, after)
+        ear = EventRecorder(watched)
+        line = await RawConnection.open(self._url, self._token, hear=ear.hear, **options)
         self._story.history.watched.append(watched)
         self._lines.append((line, watched, ear))
         await line.request("sessions.messages.subscribe", {"key": key, "fromStateVersion": after}, at_answer=ear.begin)
         return line
 
     async def probe(self, key: str, place: int, **epoch: str) -> None:
-        line = await Line.open(self._url, self._token)
+        line = await RawConnection.open(self._url, self._token)
         answer = await line.request("sessions.messages.subscribe", {"key": key, "fromStateVersion": place, **epoch})
-        self._story.history.probed.append(Probed(key, place, bool(answer.get("resync_required"))))
+        self._story.history.probed.append(CursorProbe(key, place, bool(answer.get("resync_required"))))
         await line.close()
 
     async def read(self, key: str, place: int, head: int) -> None:
-        line = await Line.open(self._url, self._token)
+        line = await RawConnection.open(self._url, self._token)
         answer = await line.request("sessions.history", {"sessionKey": key, "fromStateVersion": place})
         told = [frame["payload"]["cursor"] for frame in answer.get("events", [])]
         whole = told == list(range(place + 1, head + 1))
-        self._story.history.probed.append(Probed(key, place, bool(answer.get("resync_required")), whole))
+        self._story.history.probed.append(CursorProbe(key, place, bool(answer.get("resync_required")), whole))
         await line.close()
 
-    async def heard(self, cursor: int, *, of: Line | None = None) -> None:
+    async def heard(self, cursor: int, *, of: RawConnection | None = None) -> None:
         """Until everybody has got so far, or has been cut off. Not for ever: what a mutant does not tell never comes."""
         for _ in range(int(PATIENCE / 0.01)):
             if all(ear.last >= cursor or line.ended.is_set() for line, _, ear in self._lines if of in (None, line)):
@@ -73,17 +73,17 @@ class Audience:
 
 
 @asynccontextmanager
-async def audience(story: Story) -> Any:
-    async with serving() as address:
-        clients = Audience(story, f"ws://{address}/ws")
+async def scenario_clients(story: Scenario) -> Any:
+    async with serve_gateway() as address:
+        clients = ScenarioClients(story, f"ws://{address}/ws")
         yield clients
         await clients.leave()
 
 
-async def a_transaction_is_rolled_back(story: Story) -> None:
+async def a_transaction_is_rolled_back(story: Scenario) -> None:
     """Nobody may hear of what was never stored."""
     session = story.session()
-    async with audience(story) as clients:
+    async with scenario_clients(story) as clients:
         await clients.follow("there from the beginning", session.key)
         await story.send(session, f"{session.key}-1")
         (claimed,) = await story.claim()
@@ -95,10 +95,10 @@ async def a_transaction_is_rolled_back(story: Story) -> None:
         await clients.heard(5)
 
 
-async def the_rows_are_ahead_of_the_bus(story: Story) -> None:
+async def the_rows_are_ahead_of_the_bus(story: Scenario) -> None:
     """A client that comes back is given from the rows what the bus will bring only later."""
     session = story.session()
-    async with audience(story) as clients:
+    async with scenario_clients(story) as clients:
         await clients.follow("there from the beginning", session.key)
         await story.send(session, f"{session.key}-1")
         (claimed,) = await story.claim()
@@ -116,9 +116,9 @@ async def the_rows_are_ahead_of_the_bus(story: Story) -> None:
         await clients.heard(6)
 
 
-async def the_bus_loses_a_message(story: Story) -> None:
+async def the_bus_loses_a_message(story: Scenario) -> None:
     session = story.session()
-    async with audience(story) as clients:
+    async with scenario_clients(story) as clients:
         await clients.follow("there from the beginning", session.key)
         await story.send(session, f"{session.key}-1")
         (claimed,) = await story.claim()
@@ -129,11 +129,11 @@ async def the_bus_loses_a_message(story: Story) -> None:
         await clients.heard(6)
 
 
-async def the_bus_loses_another_while_the_rows_are_read(story: Story) -> None:
+async def the_bus_loses_another_while_the_rows_are_read(story: Scenario) -> None:
     """What the rows did not have when they were read may have been written since."""
     session = story.session()
     read = DatabaseQueries.events_after
-    async with audience(story) as clients:
+    async with scenario_clients(story) as clients:
         await clients.follow("there from the beginning", session.key)
         await story.send(session, f"{session.key}-1")
         (claimed,) = await story.claim()
@@ -155,24 +155,24 @@ async def the_bus_loses_another_while_the_rows_are_read(story: Story) -> None:
         await clients.heard(7)
 
 
-async def _say_unheard(story: Story, claimed: ClaimedRun, text: str, offset: int = 0) -> None:
+async def _say_unheard(story: Scenario, claimed: ClaimedRun, text: str, offset: int = 0) -> None:
     publish, bus.publish = bus.publish, lambda message: None
     await story.say(claimed, "m1", text, offset)
     bus.publish = publish
 
 
-async def a_place_that_does_not_exist(story: Story) -> None:
+async def a_place_that_does_not_exist(story: Scenario) -> None:
     session = story.session()
-    async with audience(story) as clients:
+    async with scenario_clients(story) as clients:
         await story.send(session, f"{session.key}-1")
         (claimed,) = await story.claim()
         await story.finish(claimed, "m1")
         await clients.probe(session.key, 1_000)
 
 
-async def a_place_that_is_no_longer_kept(story: Story) -> None:
+async def a_place_that_is_no_longer_kept(story: Scenario) -> None:
     session = story.session()
-    async with audience(story) as clients:
+    async with scenario_clients(story) as clients:
         await story.send(session, f"{session.key}-1")
         (claimed,) = await story.claim()
         await story.finish(claimed, "m1")
@@ -182,11 +182,11 @@ async def a_place_that_is_no_longer_kept(story: Story) -> None:
     story.history.sent.clear()
 
 
-async def a_place_from_before_a_restore(story: Story) -> None:
+async def a_place_from_before_a_restore(story: Scenario) -> None:
     """The restored log has grown past it meanwhile, with other events."""
     session = story.session()
     before = await db.read(epoch.current_epoch)
-    async with audience(story) as clients:
+    async with scenario_clients(story) as clients:
         await story.send(session, f"{session.key}-1")
         (claimed,) = await story.claim()
         await story.finish(claimed, "m1")
@@ -194,10 +194,10 @@ async def a_place_from_before_a_restore(story: Story) -> None:
         await clients.probe(session.key, 2, epoch=before)
 
 
-async def old_events_are_forgotten(story: Story) -> None:
+async def old_events_are_forgotten(story: Scenario) -> None:
     """Those of a run that ended long ago, in a session where another has been waiting since before it."""
     session = story.session()
-    async with audience(story) as clients:
+    async with scenario_clients(story) as clients:
         for number in (1, 2):
             await story.send(session, f"{session.key}-{number}")
         (claimed,) = await story.claim()
@@ -214,10 +214,10 @@ async def old_events_are_forgotten(story: Story) -> None:
     story.history.sent.clear()
 
 
-async def one_client_does_not_read(story: Story) -> None:
+async def one_client_does_not_read(story: Scenario) -> None:
     """It is cut off, with a word, and the others are told everything."""
     session = story.session()
-    async with audience(story) as clients:
+    async with scenario_clients(story) as clients:
         reads = await clients.follow("reads", session.key)
         deaf = await clients.follow("does not read", session.key, buffer=4096)
         deaf.pause()

@@ -91,7 +91,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Sent:
+class SendAttempt:
     """One attempt to send. ok: accepted; fail: refused with a code; info: nobody knows."""
 
     outcome: str
@@ -104,7 +104,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Final:
+class FinalResponse:
     """The second answer of `agent`: how the run ended, as one client was told."""
 
     owner: int
@@ -114,7 +114,7 @@ class Final:
 
 
 @dataclass
-class Watched:
+class WatchedStream:
     """What one connection was told about one session after it had asked for everything behind `after`."""
 
     client: str
@@ -130,7 +130,7 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class Probed:
+class CursorProbe:
     """Asked for events after a place that does not exist (any more), or at which something may be gone."""
 
     session_key: str
@@ -142,9 +142,9 @@ class Probed:
 @dataclass
 class History:
     seed: int
-    sent: list[Sent] = field(default_factory=list)
-    finals: list[Final] = field(default_factory=list)
-    watched: list[Watched] = field(default_factory=list)
-    probed: list[Probed] = field(default_factory=list)
+    sent: list[SendAttempt] = field(default_factory=list)
+    finals: list[FinalResponse] = field(default_factory=list)
+    watched: list[WatchedStream] = field(default_factory=list)
+    probed: list[CursorProbe] = field(default_factory=list)
     executed: dict[str, int] = field(default_factory=dict)  # path of a file write -> how often it was begun
     faults: list[str] = field(default_factory=list)  # what was done to it, in words

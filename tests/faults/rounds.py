@@ -14,10 +14,10 @@ from django.db import connection
 from sessions_app.runs import lifecycle
 from sessions_app.sessions.service import ensure_session
 from tests.faults import database_rows as stored
-from tests.faults.chaos import Nemesis
-from tests.faults.clients import Scene, Sender, Watcher
-from tests.faults.connection import Line
-from tests.faults.history import History, Probed, Rows, Sent, Watched
+from tests.faults.chaos import ChaosMonkey
+from tests.faults.clients import RoundContext, Sender, Watcher
+from tests.faults.connection import RawConnection
+from tests.faults.history import CursorProbe, History, Rows, SendAttempt, WatchedStream
 from tests.harness.stack import Stack
 
 RAGE = 2.2  # seconds
@@ -32,13 +32,13 @@ class Round:
         self._stack, self._people = stack, people
         self._seed, self._rng = seed, random.Random(seed)
         self.history = History(seed)
-        self._scene = Scene(stack, self.history, people)
+        self._scene = RoundContext(stack, self.history, people)
         self._sessions = {f"agent:main:r{seed}-p{owner}-{n}": owner for owner in people for n in range(2)}
         self._background = {f"agent:main:r{seed}-b{owner}": owner for owner in people}
         self._keys = [*self._sessions, *self._background]
 
     async def run(self) -> tuple[Rows, History]:
-        nemesis = Nemesis(self._stack, f"{self._seed}-nemesis")
+        nemesis = ChaosMonkey(self._stack, f"{self._seed}-nemesis")
         watchers = [
             Watcher(self._scene, f"{name} watcher", owner, key, restless=name != "calm")
             for key, owner in self._sessions.items()
@@ -129,7 +129,7 @@ class Round:
                 for number in range(2):
                     run_id, prompt = f"{key}-{number}", "[[tokens=10 delay_ms=10]]"
                     accepted = lifecycle.accept_run(user=user, session=session, run_id=run_id, prompt=prompt, lane="nested")
-                    self.history.sent.append(Sent("ok", owner, run_id, key, prompt, {"runId": accepted.run_id}))
+                    self.history.sent.append(SendAttempt("ok", owner, run_id, key, prompt, {"runId": accepted.run_id}))
         finally:
             connection.close()
 
@@ -137,9 +137,9 @@ class Round:
         """Each session once more, by somebody who comes late, to every web process, in both ways there are."""
         for web in range(len(self._stack.webs)):
             for owner, token in self._people.items():
-                line = await Line.open(self._stack.ws_url(web), token)
+                line = await RawConnection.open(self._stack.ws_url(web), token)
                 for key in (key for key, whose in self._sessions.items() if whose == owner):
-                    watched = Watched(
+                    watched = WatchedStream(
                         f"late reader of web-{web}", key, owner, self._rng.choice([0, self._rng.randrange(heads[key])])
                     )
                     cursor, more = watched.after, True
@@ -151,7 +151,7 @@ class Round:
                     self.history.watched.append(watched)
                     place = heads[key] + FAR_AHEAD
                     answer = await line.request("sessions.messages.subscribe", {"key": key, "fromStateVersion": place})
-                    self.history.probed.append(Probed(key, place, bool(answer.get("resync_required"))))
+                    self.history.probed.append(CursorProbe(key, place, bool(answer.get("resync_required"))))
                 await line.close()
 
     def _executed(self) -> dict[str, int]:

@@ -31,11 +31,11 @@ def text_is_whole(rows: Rows, _: History) -> Iterator[str]:
             yield f"run {run.run_id} stored {texts} and not {wanted!r}"
         if run.status != "completed" and (len(texts) > 1 or not wanted.startswith(texts[0] if texts else "")):
             yield f"run {run.run_id} ended as {run.status} and stored {texts}, not a beginning of {wanted!r}"
-        for words in torn(events[run.pk]):
+        for words in find_stream_faults(events[run.pk]):
             yield f"run {run.run_id}: {words}"
 
 
-def torn(events: list[EventRow]) -> Iterator[str]:
+def find_stream_faults(events: list[EventRow]) -> Iterator[str]:
     """Deltas of one attempt follow each other without hole or overlap, and add up to the message that is stored. One that is
     not stored is told to be void before another begins."""
     streamed: dict[tuple[str, str, int], str] = {}
@@ -62,16 +62,16 @@ def torn(events: list[EventRow]) -> Iterator[str]:
                 yield f"message {data['messageId']} is stored as {text!r} and was streamed as {attempts}"
 
 
-def replay_is_what_the_rows_say(rows: Rows, _: History) -> Iterator[str]:
+def replay_matches_rows(rows: Rows, _: History) -> Iterator[str]:
     events = rows.events_of_runs()
     for run in rows.runs:
         told = replay_events({"seq": event.seq, "stream": event.stream, "data": event.data} for event in events[run.pk])
         told.attempt = 1  # of the message that is open, and none is
-        if run.ended and told != (stored := view_of_rows(rows, run)):
+        if run.ended and told != (stored := view_from_rows(rows, run)):
             yield f"run {run.run_id} is told as {told} and stored as {stored}"
 
 
-def view_of_rows(rows: Rows, run: RunRow) -> RunView:
+def view_from_rows(rows: Rows, run: RunRow) -> RunView:
     """The view of an ended run from transcript and tool calls alone."""
     entries = sorted((entry for entry in rows.entries if entry.run == run.pk), key=lambda entry: entry.position)
     started = {event.data["toolCallId"] for event in rows.events if event.run == run.pk and event.stream == "tool"}
@@ -90,14 +90,14 @@ def view_of_rows(rows: Rows, run: RunRow) -> RunView:
     )
 
 
-def as_told(event: EventRow, run_ids: dict[int, str]) -> tuple[Any, ...]:
+def event_tuple(event: EventRow, run_ids: dict[int, str]) -> tuple[Any, ...]:
     """An event of the log as a client reads it."""
     if event.run is None:
         return event.cursor, None, None, event.stream, event.ts, _facts(event.data)
     return event.cursor, run_ids.get(event.run), event.seq, event.stream, event.ts, event.data
 
 
-def of_payload(payload: dict[str, Any]) -> tuple[Any, ...]:
+def payload_tuple(payload: dict[str, Any]) -> tuple[Any, ...]:
     """The same from what a client was sent: `agent` events, and `session` events, which belong to no run."""
     if "runId" not in payload:
         return payload["cursor"], None, None, "session", payload["ts"], _facts(payload)

@@ -7,14 +7,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tests.faults.history import CallRow, EntryRow, EventRow, Final, History, Probed, Rows, RunRow, Sent, Watched
+from tests.faults.history import (
+    CallRow,
+    CursorProbe,
+    EntryRow,
+    EventRow,
+    FinalResponse,
+    History,
+    Rows,
+    RunRow,
+    SendAttempt,
+    WatchedStream,
+)
 
 ME, YOU = 1, 2
 WRITE = '[[tool=write args={"path":"%s","content":"x"}]] [[tokens=2]]'
 Change = Callable[[Any], Any]
 
 
-class Log:
+class EventLogBuilder:
     """Gives cursors and seqs as the rows do."""
 
     def __init__(self) -> None:
@@ -50,7 +61,7 @@ class Log:
         self.phase(session, run, "end", aborted=aborted, stopReason="rpc" if aborted else "stop")
 
 
-def sample(
+def sample_round(
     *, log: Change = lambda log: log, rows: Change = lambda rows: rows, history: Change = lambda history: history
 ) -> tuple[Rows, History]:
     """The round, with what the three changes make of it; each gets what the earlier ones left."""
@@ -58,8 +69,8 @@ def sample(
     return made, history(_history(made))
 
 
-def _log() -> Log:
-    log = Log()
+def _log() -> EventLogBuilder:
+    log = EventLogBuilder()
     log.phase("s1", 1, "accepted", prompt="[[tokens=3]]")
     log.phase("s1", 1, "start")
     log.phase("s1", 2, "accepted", prompt=WRITE % "p")
@@ -100,7 +111,7 @@ def _log() -> Log:
     return log
 
 
-def _rows(log: Log) -> Rows:
+def _rows(log: EventLogBuilder) -> Rows:
     run = RunRow(1, "k1", ME, "s1", "completed", "stop", "", "[[tokens=3]]", "main", lease=2, rescues=1, seq=log.seqs[1], steps=2)
     entry = EntryRow("s1", 1, 1, 0, "user", "[[tokens=3]]", "u1")
     return Rows(
@@ -149,22 +160,22 @@ def _history(rows: Rows) -> History:
     for run in rows.runs:
         answer = {"runId": run.run_id, "sessionKey": run.session, "acceptedAt": run.pk}
         history.sent += [
-            Sent("info", run.owner, run.run_id, run.session, run.prompt),
-            Sent("ok", run.owner, run.run_id, run.session, run.prompt, answer),
-            Sent("ok", run.owner, run.run_id, run.session, run.prompt, {"runId": run.run_id}),
-            Sent("fail", run.owner, run.run_id, run.session, "something else", code="CONFLICT"),
+            SendAttempt("info", run.owner, run.run_id, run.session, run.prompt),
+            SendAttempt("ok", run.owner, run.run_id, run.session, run.prompt, answer),
+            SendAttempt("ok", run.owner, run.run_id, run.session, run.prompt, {"runId": run.run_id}),
+            SendAttempt("fail", run.owner, run.run_id, run.session, "something else", code="CONFLICT"),
         ]
         if run.pk == 1:
-            history.finals.append(Final(run.owner, run.run_id, True, "w0 w1 w2 "))
+            history.finals.append(FinalResponse(run.owner, run.run_id, True, "w0 w1 w2 "))
     ids = {run.pk: run.run_id for run in rows.runs}
     for session, events in rows.events_of_sessions().items():
         told = [_payload(event, ids) for event in events]
         history.watched += [
-            Watched("calm", session, ME, 0, told, to_the_end=True),
-            Watched("restless", session, ME, 0, told[:4], slow=True, closed=1008),
-            Watched("restless", session, ME, 4, told[4:], to_the_end=True),
+            WatchedStream("calm", session, ME, 0, told, to_the_end=True),
+            WatchedStream("restless", session, ME, 0, told[:4], slow=True, closed=1008),
+            WatchedStream("restless", session, ME, 4, told[4:], to_the_end=True),
         ]
-        history.probed.append(Probed(session, len(events) + 1000, resync=True))
+        history.probed.append(CursorProbe(session, len(events) + 1000, resync=True))
     return history
 
 

@@ -20,14 +20,14 @@ from sessions_app.models import Lane, Run, Session
 from sessions_app.runs import lifecycle, queue
 from sessions_app.runs.queue import ClaimedRun, LeaseLost
 from tests.faults import database_rows as stored
-from tests.faults.history import History, Rows, Sent
+from tests.faults.history import History, Rows, SendAttempt
 
 PROMPT = "[[tokens=2]]"
 WORDS = ("w0 ", "w1 ")
 _numbers = itertools.count(1)
 
 
-class Story:
+class Scenario:
     """One telling: sessions of its own, and what was written down."""
 
     def __init__(self, user: Any, session_of: Any) -> None:
@@ -47,10 +47,10 @@ class Story:
                 lifecycle.accept_run, user=self.user, session=session, run_id=key, prompt=prompt, key=str(session.id)
             )
         except ClawError as error:
-            self.history.sent.append(Sent("fail", self.user.pk, key, session.key, prompt, code=error.code))
+            self.history.sent.append(SendAttempt("fail", self.user.pk, key, session.key, prompt, code=error.code))
             return 0
         answer = {"runId": accepted.run_id, "run": accepted.pk}
-        self.history.sent.append(Sent("ok", self.user.pk, key, session.key, prompt, answer))
+        self.history.sent.append(SendAttempt("ok", self.user.pk, key, session.key, prompt, answer))
         return accepted.pk
 
     async def claim(self, most: int = 10, worker: str = "first") -> list[ClaimedRun]:
@@ -117,14 +117,14 @@ def failing_commit() -> Iterator[threading.Event]:
         BaseDatabaseWrapper._commit = commit
 
 
-async def a_commit_fails(story: Story) -> None:
+async def a_commit_fails(story: Scenario) -> None:
     session = story.session()
     with failing_commit() as tried:
         await story.send(session, f"{session.key}-1")
         await asyncio.to_thread(tried.wait, 20)  # code with a fault answers before
 
 
-async def many_send_the_same(story: Story) -> None:
+async def many_send_the_same(story: Scenario) -> None:
     session = story.session()
     key, together = f"{session.key}-1", threading.Barrier(8)
 
@@ -132,7 +132,9 @@ async def many_send_the_same(story: Story) -> None:
         try:
             together.wait()
             accepted = lifecycle.accept_run(user=story.user, session=session, run_id=key, prompt=PROMPT)
-            story.history.sent.append(Sent("ok", story.user.pk, key, session.key, PROMPT, {"runId": key, "run": accepted.pk}))
+            story.history.sent.append(
+                SendAttempt("ok", story.user.pk, key, session.key, PROMPT, {"runId": key, "run": accepted.pk})
+            )
         finally:
             connection.close()
 
@@ -146,7 +148,7 @@ async def many_send_the_same(story: Story) -> None:
             await story.finish(each, f"m-{each.pk}")
 
 
-async def the_same_key_with_another_body(story: Story) -> None:
+async def the_same_key_with_another_body(story: Scenario) -> None:
     session = story.session()
     await story.send(session, f"{session.key}-1")
     await story.send(session, f"{session.key}-1", "something else")
@@ -154,7 +156,7 @@ async def the_same_key_with_another_body(story: Story) -> None:
     await story.finish(claimed, "m1")
 
 
-async def a_frozen_worker_wakes_up(story: Story) -> None:
+async def a_frozen_worker_wakes_up(story: Scenario) -> None:
     """It was taken for dead, and goes on writing."""
     await story.send(story.session(), f"{story.keys[0]}-1")
     (frozen,) = await story.claim()
@@ -169,7 +171,7 @@ async def a_frozen_worker_wakes_up(story: Story) -> None:
         await story.finish(owner, "m2", say=False)
 
 
-async def two_messages_wait_in_one_session(story: Story) -> None:
+async def two_messages_wait_in_one_session(story: Scenario) -> None:
     session = story.session()
     for number in (1, 2):
         await story.send(session, f"{session.key}-{number}")
@@ -178,7 +180,7 @@ async def two_messages_wait_in_one_session(story: Story) -> None:
             await story.finish(each, f"m-{each.pk}")
 
 
-async def more_runs_than_the_lane_holds(story: Story) -> None:
+async def more_runs_than_the_lane_holds(story: Scenario) -> None:
     await db.write(Lane.objects.filter(name="main").update, max_running=1)
     for _ in range(3):
         session = story.session()
@@ -189,7 +191,7 @@ async def more_runs_than_the_lane_holds(story: Story) -> None:
             await story.finish(each, f"m-{each.pk}")
 
 
-async def a_worker_dies(story: Story) -> None:
+async def a_worker_dies(story: Scenario) -> None:
     await story.send(story.session(), f"{story.keys[0]}-1")
     (claimed,) = await story.claim()
     await story.die_of(claimed)
@@ -197,7 +199,7 @@ async def a_worker_dies(story: Story) -> None:
         await story.finish(owner, "m2")
 
 
-async def a_run_kills_its_workers(story: Story) -> None:
+async def a_run_kills_its_workers(story: Scenario) -> None:
     await story.send(story.session(), f"{story.keys[0]}-1", "[[hang]]")
     (claimed,) = await story.claim()
     for _ in range(5):
@@ -209,7 +211,7 @@ async def a_run_kills_its_workers(story: Story) -> None:
         await story.rescue()
 
 
-async def a_neighbour_in_the_commit_fails(story: Story) -> None:
+async def a_neighbour_in_the_commit_fails(story: Scenario) -> None:
     """Two operations share a transaction; one cannot be done, and the other is done alone."""
     await story.send(story.session(), f"{story.keys[0]}-1")
     (claimed,) = await story.claim()
@@ -222,7 +224,7 @@ def _refuse() -> None:
     raise LeaseLost("as the story wants it")
 
 
-async def the_answer_to_a_commit_is_lost(story: Story) -> None:
+async def the_answer_to_a_commit_is_lost(story: Scenario) -> None:
     """It was done, and the connection broke before anybody knew. The two runs are left to their next owner."""
     for _ in range(2):
         session = story.session()

@@ -16,8 +16,8 @@ from clawsite.infra.errors import ClawError
 from clawsite.infra.process.identity import identity_of
 from sessions_app.models import Session
 from sessions_app.runs import lifecycle, tool_calls
-from tests.harness.commands import ask_first, left_of, long_sleep, run_everything, wish
-from tests.harness.worker import Workshop, said_in
+from tests.harness.commands import allow_all_commands, exec_prompt, find_processes, require_approval, unique_sleep
+from tests.harness.worker import WorkerHarness, transcript_of
 from tools_app.approvals import approvers, supervise
 from tools_app.approvals import requests as approval_requests
 from tools_app.builtin import exec as exec_tool
@@ -35,7 +35,7 @@ _numbers = itertools.count(1)
 class Telling:
     """One telling of a story: a session and a program of its own, and what came of it."""
 
-    shop: Workshop
+    shop: WorkerHarness
     session: Session
     approver: Any
     eventually: Any
@@ -53,11 +53,11 @@ class Telling:
         return len(log.read_text().split()) if log.exists() else 0
 
     def send(self, command: str = "", **more: Any) -> int:
-        prompt = wish(command=command or f"./{self.program.name}", **more)
+        prompt = exec_prompt(command=command or f"./{self.program.name}", **more)
         return self.shop.send(prompt, session=self.session, run_id=f"m{next(_numbers)}")
 
     async def asked(self) -> tuple[int, Approval]:
-        ask_first()
+        require_approval()
         run_pk = self.send()
         await self.shop.until(run_pk, "waiting")
         return run_pk, Approval.objects.get(run=run_pk)
@@ -71,7 +71,7 @@ class Telling:
 
 
 async def a_worker_goes_with_a_command_in_flight(it: Telling) -> set[str]:
-    run_everything()
+    allow_all_commands()
     log = f"log-{it.number}"
     run_pk = it.send(f"echo ran >> {log}; [ $(wc -l < {log}) -gt 1 ] || sleep 600")
     await it.eventually(lambda: it.times_run == 1)
@@ -83,35 +83,35 @@ async def a_worker_goes_with_a_command_in_flight(it: Telling) -> set[str]:
 
 async def a_frozen_worker_has_a_command(it: Telling) -> set[str]:
     """Its process runs, and nobody has heard of its worker for longer than a lease."""
-    run_everything()
-    mark = long_sleep()
+    allow_all_commands()
+    mark = unique_sleep()
     done = it.send("true")
     await it.shop.ended(done)
     plan = replace(ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
     sandbox = keeper.sandbox_from_plan(plan)
     env = keeper.build_environment(sandbox.home)
     async with await spawn.start_process(spawn.SpawnRequest(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
-        await it.eventually(lambda: left_of(mark))
+        await it.eventually(lambda: find_processes(mark))
         row = commands.record_start(uuid.uuid4(), plan, worker="frozen", process=identity_of(running.pid))
         await it.eventually(lambda: Command.objects.get(pk=row.pk).status == "lost")
-        return {"R7"} if left_of(mark) else set()
+        return {"R7"} if find_processes(mark) else set()
 
 
 async def another_process_has_the_number_of_one_that_is_gone(it: Telling) -> set[str]:
     """Pids are used again: who ends what was left behind must not end a stranger."""
-    run_everything()
-    mark = long_sleep()
+    allow_all_commands()
+    mark = unique_sleep()
     done = it.send("true")
     await it.shop.ended(done)
     plan = replace(ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
     sandbox = keeper.sandbox_from_plan(plan)
     env = keeper.build_environment(sandbox.home)
     async with await spawn.start_process(spawn.SpawnRequest(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
-        await it.eventually(lambda: left_of(mark))
+        await it.eventually(lambda: find_processes(mark))
         earlier = replace(identity_of(running.pid), started="1")
         row = commands.record_start(uuid.uuid4(), plan, worker="gone", process=earlier)
         await it.eventually(lambda: Command.objects.get(pk=row.pk).status == "lost")
-        return set() if left_of(mark) else {"stranger"}
+        return set() if find_processes(mark) else {"stranger"}
 
 
 async def workers_start_anew_while_a_question_is_open(it: Telling) -> set[str]:
@@ -179,14 +179,14 @@ async def the_approver_is_switched_off_after_the_answer(it: Telling) -> set[str]
 
 async def a_command_looks_at_its_environment(it: Telling) -> set[str]:
     """The worker has something in its own, which no list of bad names knows."""
-    run_everything()
+    allow_all_commands()
     os.environ["ACME_TELEPORTER"] = "only-the-server-knows"
     try:
         run_pk = it.send("env")
         await it.shop.ended(run_pk)
     finally:
         del os.environ["ACME_TELEPORTER"]
-    told = [text for role, text in said_in(run_pk) if role == "toolResult"][-1]
+    told = [text for role, text in transcript_of(run_pk) if role == "toolResult"][-1]
     assert "HOME=" in told, told
     return {"L7"} if "only-the-server-knows" in told else set()
 
@@ -328,7 +328,7 @@ MUTANTS = [
 
 @pytest.mark.parametrize(("promise", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
 async def test_a_fault_with_commands_breaks_its_promise(
-    promise, story, mutate, workshop: Workshop, session_of, person, eventually, monkeypatch
+    promise, story, mutate, workshop: WorkerHarness, session_of, person, eventually, monkeypatch
 ):
     approver = person("Approver")
 

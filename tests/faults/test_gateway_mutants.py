@@ -10,8 +10,8 @@ from clawsite.gateway.delivery.send_queue import SendQueue
 from sessions_app.events import announce, retention
 from sessions_app.models import Event
 from tests.faults import gateway_scenarios as stories
-from tests.faults.checker import violations
-from tests.faults.scenarios import Story
+from tests.faults.checker import find_violations
+from tests.faults.scenarios import Scenario
 
 
 class AtOnce:
@@ -83,9 +83,9 @@ MUTANTS = [
 
 
 async def promises_broken(story, user, session_of) -> set[str]:
-    telling = Story(user, session_of)
+    telling = Scenario(user, session_of)
     await story(telling)
-    return {violation.promise for violation in violations(*telling.told())}
+    return {violation.promise for violation in find_violations(*telling.told())}
 
 
 @pytest.mark.parametrize(("promises", "story", "mutate"), MUTANTS, ids=[story.__name__ for _, story, _ in MUTANTS])

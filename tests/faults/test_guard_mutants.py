@@ -19,7 +19,7 @@ from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError, Forbidden
 from clawsite.web import visible_text
 from clawsite.web.approvals import card
-from tests.harness.approvals import asked
+from tests.harness.approvals import create_approval
 from tests.harness.sandbox import Shell
 from tools_app.approvals import grants, rule_document
 from tools_app.approvals import requests as approval_requests
@@ -46,7 +46,7 @@ class Scene:
 
     def question(self, line: str = "ls", **more: Any) -> Approval:
         ada = self.person()
-        return asked(ada, self.session_of(ada), line, **more)
+        return create_approval(ada, self.session_of(ada), line, **more)
 
     def robot(self) -> User:
         """A program's account, as hooks and schedules have one, with every right that groups can give."""
@@ -155,7 +155,7 @@ def a_program_tries_to_weaken_its_guard(scene: Scene) -> set[str]:
 def somebody_without_the_right_answers(scene: Scene) -> set[str]:
     """L11: approving is a right of its own, looked at for each question: the group, the rule, who asked."""
     requester = scene.person("Approver", "User")
-    own = asked(requester, scene.session_of(requester), exclude_requester=True)
+    own = create_approval(requester, scene.session_of(requester), exclude_requester=True)
     chosen = scene.question(approver_groups=[[0]])  # of a group that nobody is in
     plain = scene.question()
     for by, question in (

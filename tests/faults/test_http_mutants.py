@@ -12,8 +12,8 @@ from clawsite.connectors.webhook import delivery_log, inbound
 from clawsite.infra import bounded_json, clock, request_body
 from clawsite.infra.errors import InvalidRequest, NotFound
 from sessions_app.models import Run
-from tests.harness.gateway import serving
-from tests.harness.webhooks import make_hook, send
+from tests.harness.gateway import serve_gateway
+from tests.harness.webhooks import create_webhook, deliver
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
@@ -32,7 +32,7 @@ async def a_stranger_sends_a_body(person, monkeypatch) -> set[str]:
 
     monkeypatch.setattr(RequestResponseCycle, "receive", counted)
     monkeypatch.setattr(request_body, "LINGER_BYTES", 0)
-    async with serving(http="httptools") as address:
+    async with serve_gateway(http="httptools") as address:
         reader, writer = await asyncio.open_connection(*address.split(":"))
         writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % BODY + b"[" * BODY)
         assert b" 401 " in await asyncio.wait_for(reader.readline(), 20)
@@ -59,9 +59,9 @@ def counts_only_what_is_no_list(monkeypatch) -> None:
 
 async def strangers_guess_webhooks(person, monkeypatch) -> set[str]:
     """They are told the same of one that exists and of one that does not."""
-    make_hook(person("Operator"))
+    create_webhook(person("Operator"))
     told = set()
-    async with serving() as address:
+    async with serve_gateway() as address:
         for path in (b"news", b"other"):
             reader, writer = await asyncio.open_connection(*address.split(":"))
             writer.write(b"POST /hooks/%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}" % path)
@@ -86,12 +86,12 @@ def says_what_is_not_there(monkeypatch) -> None:
 
 async def a_signature_comes_back_after_a_month(person, monkeypatch) -> set[str]:
     """It starts nothing."""
-    signed = make_hook(person("Operator"), token=False, signature="plain")
-    came = signed.came({"a": 1})
-    send(came)
+    signed = create_webhook(person("Operator"), token=False, signature="plain")
+    came = signed.delivery({"a": 1})
+    deliver(came)
     HookDelivery.objects.update(received_at=clock.now() - dt.timedelta(days=31))
     delivery_log.delete_old_deliveries()
-    send(came)
+    deliver(came)
     started = Run.objects.count()
     for rows in (HookDelivery, SpentSignature, Run, inbound.Hook):
         rows.objects.all().delete()

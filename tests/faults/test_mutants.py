@@ -11,8 +11,8 @@ from clawsite.infra import db, sql
 from sessions_app.models import Event, Run
 from sessions_app.runs import claim_sql, hot_sql, lifecycle
 from tests.faults import scenarios
-from tests.faults.checker import violations
-from tests.faults.scenarios import Story
+from tests.faults.checker import find_violations
+from tests.faults.scenarios import Scenario
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -149,10 +149,10 @@ def constraint_dropped(request, database):
 
 
 async def promises_broken(story, user, session_of) -> set[str]:
-    telling = Story(user, session_of)
+    telling = Scenario(user, session_of)
     await story(telling)
     rows, history = telling.told()
-    return {violation.promise for violation in violations(replace(rows, most_rescues=3), history)}
+    return {violation.promise for violation in find_violations(replace(rows, most_rescues=3), history)}
 
 
 @pytest.mark.parametrize(("promises", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])

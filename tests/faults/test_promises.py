@@ -10,11 +10,11 @@ from django.db import connection
 from clawsite.infra import db
 from sessions_app.models import Event, Run, Worker
 from sessions_app.runs import lifecycle, queue
-from tests.faults.clients import Ear
-from tests.faults.connection import Line, Refused
-from tests.faults.history import Watched
+from tests.faults.clients import EventRecorder
+from tests.faults.connection import RawConnection, RequestFailed
+from tests.faults.history import WatchedStream
 from tests.faults.scenarios import delta
-from tests.harness.worker import phases_of, said_in, view_of, words
+from tests.harness.worker import phases_of, token_text, transcript_of, view_of
 
 pytestmark = pytest.mark.dialect
 
@@ -34,13 +34,13 @@ MOST_FOR_A_DEAF_SOCKET = 2 << 20
 async def test_a_hundred_equal_requests_to_two_processes_make_one_run(stack, user):
     running = stack(webs=2)
     token = running.api_token(user)
-    lines = [await Line.open(running.ws_url(n % 2), token) for n in range(10)]
+    lines = [await RawConnection.open(running.ws_url(n % 2), token) for n in range(10)]
     request = {"message": "[[tokens=3]]", "sessionKey": "agent:main:equal", "idempotencyKey": "k1"}
     answers = await asyncio.gather(*(lines[n % 10].request("agent", request) for n in range(100)))
     assert {answer["runId"] for answer in answers} == {"k1"}
     assert len({answer["acceptedAt"] for answer in answers if answer["status"] == "accepted"}) == 1
     assert Run.objects.filter(owner=user).count() == 1
-    with pytest.raises(Refused, match="CONFLICT"):
+    with pytest.raises(RequestFailed, match="CONFLICT"):
         await lines[0].request("agent", {**request, "message": "something else"})
     for line in lines:
         await line.close()
@@ -52,14 +52,14 @@ async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, 
     web = psutil.Process(running.webs[0].pid)
     async with httpx.AsyncClient() as client:
         await client.get(f"{running.url}/api/sessions")  # loads REST, 14 MB, which would load a second after the start otherwise
-    reader = Ear(Watched("reads", session.key, user.pk, 0))
-    line = await Line.open(running.ws_url(), token, hear=reader.hear)
+    reader = EventRecorder(WatchedStream("reads", session.key, user.pk, 0))
+    line = await RawConnection.open(running.ws_url(), token, hear=reader.hear)
     await line.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 0}, at_answer=reader.begin)
     accepted = await db.write(lifecycle.accept_run, user=user, session=session, run_id="k1", prompt="hello")
     (claimed,) = (await db.write(queue.claim_runs, "test", 1, alone=True)).runs
     await _flood(claimed, 100, 0)  # so that the process has the memory it needs for this at all
     await eventually(lambda: reader.last == 102)
-    deaf = [await Line.open(running.ws_url(), token, buffer=4096) for _ in range(DEAF)]
+    deaf = [await RawConnection.open(running.ws_url(), token, buffer=4096) for _ in range(DEAF)]
     for each in deaf:
         await each.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 102})
         each.pause()
@@ -95,7 +95,7 @@ async def test_the_real_times_hold(stack, user, session_of, eventually):
         run_pk = lifecycle.accept_run(
             user=user, session=session, run_id=str(session.id), prompt=f"[[tokens=20 hang_after=5 times=1 tag={session.id}]]"
         ).pk
-        await eventually(lambda run_pk=run_pk: view_of(run_pk).open_text == words(5))
+        await eventually(lambda run_pk=run_pk: view_of(run_pk).open_text == token_text(5))
         worker = Worker.objects.get(pk=Run.objects.get(pk=run_pk).worker)
         process = next(process for process in running.workers if process.pid == worker.pid)
         if process in held:
@@ -110,7 +110,7 @@ async def test_the_real_times_hold(stack, user, session_of, eventually):
     assert phases_of(run) == ["accepted", "start", "rescued", "end"]
     assert Run.objects.get(pk=second).status == "running"
     run = await eventually(lambda: Run.objects.filter(pk=second, status="completed").first(), seconds=90)
-    assert said_in(run)[-1] == ("assistant", words(20))
+    assert transcript_of(run)[-1] == ("assistant", token_text(20))
     before = Event.objects.filter(run=run).count()
     beat = Worker.objects.get(pid=frozen.pid).heartbeat_at
     frozen.thaw()
@@ -127,10 +127,10 @@ async def test_a_worker_frozen_in_a_transaction_does_not_hold_up_the_others_for_
     await eventually(lambda: view_of(run_pk).open_text)
     worker = Worker.objects.get(pk=Run.objects.get(pk=run_pk).worker)
     frozen = next(process for process in running.workers if process.pid == worker.pid)
-    frozen.order(freeze=2)
+    frozen.instruct(freeze=2)
     await eventually(lambda: psutil.Process(frozen.pid).status() == psutil.STATUS_STOPPED)
     if connection.vendor == "sqlite":
         frozen.thaw()
     run = await eventually(lambda: Run.objects.filter(pk=run_pk, status="completed").first(), seconds=40)
-    assert said_in(run)[-1] == ("assistant", words(50))
+    assert transcript_of(run)[-1] == ("assistant", token_text(50))
     frozen.thaw()

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from tests.faults.checker import violations
+from tests.faults.checker import find_violations
 from tests.faults.rounds import Round
 from tests.harness.stack import Stack
 
@@ -53,6 +53,6 @@ def faulty(people, django_db_blocker):
 async def test_a_round_of_faults_breaks_no_promise(seed, faulty, people, database):
     tokens = {user.pk: faulty.api_token(user) for user in people}
     rows, history = await Round(faulty, tokens, seed).run()
-    found = violations(rows, history)
+    found = find_violations(rows, history)
     assert len(rows.runs) > 20, "nothing happened, so nothing was tested"
     assert not found, "\n".join([f"seed {seed}", *history.faults, *map(str, found)])

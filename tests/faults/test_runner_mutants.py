@@ -15,9 +15,9 @@ from sessions_app.events.journal import NewEvent
 from sessions_app.models import Run
 from sessions_app.runs import queue, tool_calls
 from tests.faults import database_rows as stored
-from tests.faults.checker import violations
+from tests.faults.checker import find_violations
 from tests.faults.history import History
-from tests.harness.worker import Workshop
+from tests.harness.worker import WorkerHarness
 from tools_app.builtin.files.workspace import Workspace
 
 WRITE = '[[tool=write args={"path":"%s","content":"x"}]] [[tokens=3]]'
@@ -47,7 +47,7 @@ def works_on(claimed) -> "asyncio.Task[None]":
     return runner.start()
 
 
-async def a_worker_freezes_in_a_tool(shop: Workshop, writes: Writes, eventually, session) -> None:
+async def a_worker_freezes_in_a_tool(shop: WorkerHarness, writes: Writes, eventually, session) -> None:
     await shop.close()
     writes.held, writes.let_go = session.key, threading.Event()
     run_pk = shop.send(WRITE % session.key, session=session)
@@ -62,11 +62,11 @@ async def a_worker_freezes_in_a_tool(shop: Workshop, writes: Writes, eventually,
     await catalog.close_providers()
 
 
-async def an_answer_breaks_off(shop: Workshop, writes: Writes, eventually, session) -> None:
+async def an_answer_breaks_off(shop: WorkerHarness, writes: Writes, eventually, session) -> None:
     await shop.answer(f"[[tokens=9 delay_ms=30 cut_after=6 times=1 tag={session.id}]]", session=session)
 
 
-async def a_tool_is_used(shop: Workshop, writes: Writes, eventually, session) -> None:
+async def a_tool_is_used(shop: WorkerHarness, writes: Writes, eventually, session) -> None:
     await shop.answer(WRITE % session.key, session=session)
 
 
@@ -105,7 +105,7 @@ MUTANTS = [
 
 @pytest.mark.parametrize(("promise", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
 async def test_a_fault_in_the_runner_breaks_its_promise(
-    promise, story, mutate, workshop: Workshop, session_of, eventually, monkeypatch
+    promise, story, mutate, workshop: WorkerHarness, session_of, eventually, monkeypatch
 ):
     writes = Writes(monkeypatch)
 
@@ -113,7 +113,7 @@ async def test_a_fault_in_the_runner_breaks_its_promise(
         session = session_of(workshop.user)
         await story(workshop, writes, eventually, session)
         history = History(seed=0, executed={session.key: writes.done[session.key]})
-        return {violation.promise for violation in violations(stored.read_rows([session.key]), history)}
+        return {violation.promise for violation in find_violations(stored.read_rows([session.key]), history)}
 
     assert await promises_broken() == set()
     with monkeypatch.context() as patched:

@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 
 from clawsite.api.rest.mount import load_openapi
 from tests.fuzz.chance import SEED
-from tests.harness.approvals import asked
+from tests.harness.approvals import create_approval
 
 EXAMPLES = int(os.environ.get("CLAWSITE_REST_EXAMPLES", "12"))
 CHECKS = [
@@ -60,7 +60,7 @@ def world(person, session_of):
     spare, secret = issue_token(user, "spare", ["operator.read"])[0], issue_token(user, "fuzz", sorted(scopes_of(user)))[1]
     run = accept_run(user=user, session=session, run_id="fuzz", prompt="hello")
     other = person()
-    question = asked(other, session_of(other))
+    question = create_approval(other, session_of(other))
     names = {"session_id": str(session.pk), "run": run.pk, "approval": str(question.pk), "token": spare.pk}
     return secret, names | {"agent": "main", "tool": "read", "version": 1}
 

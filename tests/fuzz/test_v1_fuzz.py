@@ -24,8 +24,8 @@ from clawsite.api.openai.run_updates import CompletionUsage, RunEnded
 from clawsite.connectors.webhook import requests
 from tests.fuzz.bodies import nearly
 from tests.fuzz.chance import SEED
-from tests.harness.protocol import gateway
-from tests.harness.webhooks import make_hook
+from tests.harness.protocol import running_gateway
+from tests.harness.webhooks import create_webhook
 
 EXAMPLES = int(os.environ.get("CLAWSITE_V1_EXAMPLES", "40"))
 # Not made smaller: a body that fails is as easily read as it is.
@@ -184,7 +184,7 @@ def door(user, settings, caplog, monkeypatch):
     monkeypatch.setattr(requests, "MAX_WAIT_SECONDS", 0.001)
     caplog.set_level(logging.WARNING)
     with asyncio.Runner() as runner:
-        inside = gateway()
+        inside = running_gateway()
         runner.run(inside.__aenter__())
         yield Door(runner, issue_token(user, "fuzz", sorted(scopes_of(user)))[1], caplog)
         runner.run(inside.__aexit__(None, None, None))
@@ -214,7 +214,7 @@ def test_no_body_makes_v1_fail(door, path):
 @pytest.mark.parametrize("slug", HOOKS)
 def test_no_body_makes_a_webhook_fail(door, person, slug):
     example, fields = HOOKS[slug]
-    made = make_hook(person("Operator"), slug, **fields)
+    made = create_webhook(person("Operator"), slug, **fields)
 
     @seed(SEED)
     @AS_MANY
@@ -245,6 +245,6 @@ def test_a_reader_that_fails_is_found(door, monkeypatch):
 def test_a_webhook_that_fails_is_found(door, person, monkeypatch):
     """The deliberate fault: a failure that is ours, which Django answers with a page."""
     monkeypatch.setattr(requests, "render_template", lambda *_: 1 / 0)
-    made = make_hook(person("Operator"), "mapped", **TEMPLATES)
+    made = create_webhook(person("Operator"), "mapped", **TEMPLATES)
     with pytest.raises(AssertionError, match="made it fail"):
         door.ask("/hooks/mapped", b"{}", made.headers(b"{}"))

@@ -1,4 +1,4 @@
-"""For tests of commands: wishes for the scripted model, rules, and whether anything of a command is left on this machine."""
+"""Commands of a run: prompts that make the fake model call `exec`, exec rules, and the processes left on this machine."""
 
 import itertools
 import json
@@ -11,13 +11,13 @@ from tools_app.models import Command, ExecRule
 _numbers = itertools.count(1)
 
 
-def wish(*calls: dict[str, Any], tool: str = "exec", then: str = "done", **arguments: Any) -> str:
-    """One call after the other, then words."""
+def exec_prompt(*calls: dict[str, Any], tool: str = "exec", then: str = "done", **arguments: Any) -> str:
+    """Return a prompt for these calls, one after the other, and then a text."""
     return _script([{"tool": tool, **each} for each in calls or [arguments]], then)
 
 
-def wish_at_once(*calls: dict[str, Any], then: str = "done") -> str:
-    """Several commands of one turn."""
+def parallel_exec_prompt(*calls: dict[str, Any], then: str = "done") -> str:
+    """Return a prompt for several commands in one turn."""
     return _script([{"tool": "exec", "parallel": int(number > 0), **each} for number, each in enumerate(calls)], then)
 
 
@@ -29,34 +29,34 @@ def _script(calls: list[dict[str, Any]], then: str) -> str:
     return " ".join([*markers, f"[[text={then}]]"])
 
 
-def rule(**says: Any) -> ExecRule:
-    return ExecRule.objects.update_or_create(scope="installation", subject="", defaults=says)[0]
+def set_exec_rule(**fields: Any) -> ExecRule:
+    return ExecRule.objects.update_or_create(scope="installation", subject="", defaults=fields)[0]
 
 
-def run_everything() -> ExecRule:
-    return rule(security="full", ask="off", unsafe_without_isolation=True)
+def allow_all_commands() -> ExecRule:
+    return set_exec_rule(security="full", ask="off", unsafe_without_isolation=True)
 
 
-def ask_first() -> ExecRule:
-    return rule(security="allowlist", ask="on-miss")
+def require_approval() -> ExecRule:
+    return set_exec_rule(security="allowlist", ask="on-miss")
 
 
-def long_sleep() -> str:
-    """A length that no other process of this machine sleeps for."""
+def unique_sleep() -> str:
+    """Return a sleep duration that no other process on this machine has, so that it can be found."""
     return f"{3000 + next(_numbers)}.{os.getpid()}"
 
 
-def left_of(mark: str) -> list[int]:
-    """Processes that have this word among their own, in whatever namespace."""
+def find_processes(argument: str) -> list[int]:
+    """Return the IDs of all processes with this argument, in any namespace."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+            if entry.name.isdigit() and argument.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
                 found.append(int(entry.name))
         except OSError:
             continue
     return found
 
 
-def command_of(run: Any) -> Command:
+def get_command(run: Any) -> Command:
     return Command.objects.get(run=run)

@@ -1,6 +1,6 @@
-"""The test database as it was when it was new: a copy of its first rows is kept, and put back after each test.
+"""Reset the test database after each test from a copy of its first rows.
 
-Identifiers keep growing: rows of a later test never have the id of an earlier one, so nothing a process remembers can mix them up.
+IDs keep growing: a row of a later test never has the ID of an earlier one, so caches in a process can't mix them up.
 """
 
 import sqlite3
@@ -10,40 +10,40 @@ from typing import Any
 from django.apps import apps
 from django.db import connection
 
-# The audit log is append-only. The marks of the event log only grow, and processes note in their state directory how far they are.
+# The audit log is append-only. Event log positions only grow, and processes store theirs in the state directory.
 KEPT = {"infra_auditentry", "infra_auditseal", "infra_audithead", "sessions_app_eventlog"}
 # Written by migrations only.
 STATIC = {"auth_permission", "django_content_type"}
-# On SQLite a trigger empties these. On PostgreSQL a cascade would, but foreign keys are not followed here.
-WORDS = ["sessions_app_words", "agents_memory_words"]
+# A trigger empties these on SQLite. On PostgreSQL a cascade would, but foreign keys are off here.
+SEARCH_TABLES = ["sessions_app_words", "agents_memory_words"]
 
 _template: "_Sqlite | _Postgres | None" = None
 
 
-def remember() -> None:
-    """Keep the rows of the new database."""
+def save_template() -> None:
+    """Save the rows of the new database."""
     global _template
     tables = sorted({model._meta.db_table for model in apps.get_models(include_auto_created=True)} - KEPT - STATIC)
     _template = _Postgres(tables) if connection.vendor == "postgresql" else _Sqlite(tables)
 
 
 def reset_database() -> None:
-    """Delete what was added since, and put back what was changed."""
-    assert _template, "there is no database yet"
+    """Restore the saved rows and delete all others."""
+    assert _template, "save_template() was not called"
     _template.restore()
 
 
-def new_database() -> Path:
-    """The file of a SQLite database that was migrated and not used yet."""
+def pristine_database() -> Path:
+    """Return the path of a migrated, unused SQLite database."""
     return Path(connection.settings_dict["NAME"]).with_name("pristine.sqlite3")
 
 
 class _Sqlite:
-    """A connection of its own, with the copy attached: foreign keys are off, and `data_version` says whether others wrote."""
+    """Uses its own connection with the copy attached: foreign keys are off, and `data_version` shows whether others wrote."""
 
     def __init__(self, tables: list[str]) -> None:
         path = Path(connection.settings_dict["NAME"])
-        copy = new_database()
+        copy = pristine_database()
         self._connection = sqlite3.connect(path, timeout=20, isolation_level=None, check_same_thread=False)
         with sqlite3.connect(copy) as target:
             self._connection.backup(target)
@@ -82,10 +82,10 @@ class _Sqlite:
 
 
 class _Postgres:
-    """A function in the database, so that it is one round trip; as a replica it follows no foreign keys and fires no triggers."""
+    """Uses a database function, so that it is one round trip. In replica mode foreign keys and triggers are off."""
 
     def __init__(self, tables: list[str]) -> None:
-        steps = [f"IF EXISTS (SELECT 1 FROM {table}) THEN DELETE FROM {table}; END IF;" for table in WORDS]
+        steps = [f"IF EXISTS (SELECT 1 FROM {table}) THEN DELETE FROM {table}; END IF;" for table in SEARCH_TABLES]
         with connection.cursor() as cursor:
             cursor.execute("DROP SCHEMA IF EXISTS pristine CASCADE")
             cursor.execute("CREATE SCHEMA pristine")

@@ -1,4 +1,4 @@
-"""A device for tests: an Ed25519 key that signs as OpenClaw's clients do. Written from the description, not from our own code."""
+"""A device with an Ed25519 key that signs like OpenClaw's clients. Written from the protocol description, not from our code."""
 
 import base64
 from hashlib import sha256
@@ -6,8 +6,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.harness.gateway import Socket, Sockets
-from tests.harness.protocol import Desk
+from tests.harness.protocol import InProcessClient, SocketClient, SocketClients
 
 CLIENT = {"id": "openclaw-tui", "version": "1", "platform": "Linux", "mode": "ui", "deviceFamily": "Desk"}
 NODE_CLIENT = {"id": "node-host", "version": "2", "platform": "macos", "mode": "node", "displayName": "Kitchen"}
@@ -17,20 +16,18 @@ def base64url(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-class TestDevice:
-    __test__ = False
-
+class FakeDevice:
     def __init__(self, seed: int = 0) -> None:
         self.key = Ed25519PrivateKey.from_private_bytes(bytes([seed] * 32)) if seed else Ed25519PrivateKey.generate()
         raw = self.key.public_key().public_bytes_raw()
         self.id, self.public_key = sha256(raw).hexdigest(), base64url(raw)
-        self.token = ""  # the device token it was given
+        self.token = ""  # the device token it received
 
     def sign(self, text: str) -> str:
         return base64url(self.key.sign(text.encode()))
 
     def params(self, challenge: dict[str, Any], *, form: str = "v3", **connect: Any) -> dict[str, Any]:
-        """Parameters of `connect` with a proof in one of the three forms; whatever else `connect` says is signed with it."""
+        """Return parameters of `connect`, signed in one of the three formats."""
         role = connect.get("role", "operator")
         client = {**(NODE_CLIENT if role == "node" else CLIENT), **connect.pop("client", {})}
         protocol = connect.pop("protocol", 4)
@@ -47,43 +44,45 @@ class TestDevice:
         proof["signature"] = self.sign("|".join(fields))
         return {"minProtocol": protocol, "maxProtocol": protocol, "client": client, "device": proof, **connect}
 
-    async def knock(self, sockets: Sockets, *, form: str = "v3", proof: dict[str, Any] | None = None, **connect: Any) -> Any:
-        """(socket, answer frame) of a connect; `proof` changes what the device sends of itself."""
+    async def try_connect(
+        self, sockets: SocketClients, *, form: str = "v3", proof: dict[str, Any] | None = None, **connect: Any
+    ) -> Any:
+        """Return (socket, response frame) of a connect; `proof` overrides fields of the device's proof."""
         socket = await sockets.open(headers=connect.pop("headers", None))
         challenge = await socket.event("connect.challenge")
         params = self.params(challenge, form=form, **connect)
         params["device"] |= proof or {}
         return socket, await socket.request("connect", params)
 
-    async def connect(self, sockets: Sockets, **connect: Any) -> Socket:
-        """A socket after its handshake. A device token that comes with it is kept."""
-        socket, answer = await self.knock(sockets, **connect)
-        assert answer["ok"], answer
-        socket.hello = answer["payload"]
+    async def connect(self, sockets: SocketClients, **connect: Any) -> SocketClient:
+        """Return a connected socket, and keep the device token if the gateway sends one."""
+        socket, response = await self.try_connect(sockets, **connect)
+        assert response["ok"], response
+        socket.hello = response["payload"]
         self.token = socket.hello["auth"].get("deviceToken", self.token)
         return socket
 
-    async def refused(self, sockets: Sockets, **connect: Any) -> dict[str, Any]:
-        socket, answer = await self.knock(sockets, **connect)
-        assert not answer["ok"], answer
+    async def connect_error(self, sockets: SocketClients, **connect: Any) -> dict[str, Any]:
+        socket, response = await self.try_connect(sockets, **connect)
+        assert not response["ok"], response
         assert (await socket.closed())[0] == 1008
-        return answer["error"]
+        return response["error"]
 
 
-async def node_at_desk(device: TestDevice, token: str, **declared: Any) -> Desk:
-    """A client without a socket that is a node; whose token it brings must be somebody who may let it in."""
-    operator = await Desk.open(token)
+async def connect_node(device: FakeDevice, token: str, **declared: Any) -> InProcessClient:
+    """Return an in-process client connected as a node. The token's owner must be allowed to approve its pairing request."""
+    operator = await InProcessClient.open(token)
     connect = {"role": "node", "auth": {"token": token}, **declared}
-    for _ in range(2):  # the first time it is only heard of
-        desk = Desk()
-        await desk.knock()
-        challenge = await desk.find(lambda frame: frame.get("event") == "connect.challenge")
-        answer = await desk.request("connect", device.params(challenge["payload"], **connect))
+    for _ in range(2):  # the first attempt creates a pairing request
+        client = InProcessClient()
+        await client.start()
+        challenge = await client.event("connect.challenge")
+        answer = await client.request("connect", device.params(challenge, **connect))
         if answer["ok"]:
             break
-        desk.leave()
+        client.disconnect()
         await operator.request("node.pair.approve", {"requestId": answer["error"]["details"]["requestId"]})
-    operator.leave()
+    operator.disconnect()
     assert answer["ok"], answer
     device.token = answer["payload"]["auth"].get("deviceToken", device.token)
-    return desk
+    return client

@@ -1,7 +1,7 @@
-"""Loaded by pytest before Django's settings (`-p tests.harness.environment`): a state directory and the database of this run.
+"""Pytest plugin loaded before Django's settings (`-p tests.harness.environment`): state directory and database of this test run.
 
-CLAWSITE_TEST_DATABASE=postgres runs the suite on PostgreSQL and Redis, anything else on SQLite; where these are not installed
-nothing is run, and it says so. With CLAWSITE_REQUIRE_ALL=1 (CI) whatever is skipped is a failure.
+CLAWSITE_TEST_DATABASE=postgres runs the suite on PostgreSQL and Redis, anything else on SQLite. Without these programs no test runs
+and a message says so. With CLAWSITE_REQUIRE_ALL=1 (CI) a skipped test is a failure.
 """
 
 import atexit
@@ -19,7 +19,7 @@ REQUIRE_ALL = os.environ.get("CLAWSITE_REQUIRE_ALL") == "1"
 DATABASE = os.environ.get("CLAWSITE_TEST_DATABASE", "sqlite")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # Started in the background of a script, whose children ignore Ctrl-C; the commands under test must hear it.
+    # Children of a background script ignore Ctrl-C, but the commands under test must react to it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -30,7 +30,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
             os.environ["DATABASE_URL"] = services.start_postgres()
             os.environ["REDIS_URL"] = services.start_redis()
         except services.NotInstalled as missing:
-            print(f"The tests on PostgreSQL and Redis are left out: {missing}", file=sys.stderr)
+            print(f"Skipping the tests on PostgreSQL and Redis: {missing}", file=sys.stderr)
             sys.exit(1 if REQUIRE_ALL else 0)
     else:
         os.environ.pop("DATABASE_URL", None)
@@ -47,7 +47,7 @@ os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # playwright's sync API runs a lo
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Under CLAWSITE_REQUIRE_ALL nothing may be skipped unseen."""
+    """Turn skips into failures with CLAWSITE_REQUIRE_ALL."""
     outcome = yield
     report = outcome.get_result()
     if report.skipped and REQUIRE_ALL and not hasattr(report, "wasxfail"):

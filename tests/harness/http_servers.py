@@ -1,4 +1,4 @@
-"""The world outside, on 127.0.0.1: web servers that answer as a test says, and names that lead where it says."""
+"""Remote web servers on 127.0.0.1 with responses chosen by the test, and a fake DNS resolver."""
 
 import asyncio
 import ssl
@@ -17,13 +17,13 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass
-class Site:
-    """A server that is up. `url` has its address; other names lead here through a `Names`."""
+class HttpServer:
+    """A running server. `url` has its address; a `FakeResolver` can map other names to it."""
 
     port: int
     scheme: str
     requests: list[web.Request] = field(default_factory=list)
-    left: asyncio.Event = field(default_factory=asyncio.Event)  # a client went away in mid-answer
+    left: asyncio.Event = field(default_factory=asyncio.Event)  # a client disconnected during the response
 
     @property
     def url(self) -> str:
@@ -38,14 +38,14 @@ class Site:
 
 
 @asynccontextmanager
-async def site(
+async def http_server(
     answer: Answer | dict[str, Answer | web.Response], *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[Site]:
-    """A server: one handler for all paths, or a handler or a ready response for each."""
-    found = Site(port, "https" if tls else "http")
+) -> AsyncIterator[HttpServer]:
+    """Run a server with one handler for all paths, or a handler or response per path."""
+    running = HttpServer(port, "https" if tls else "http")
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        found.requests.append(request)
+        running.requests.append(request)
         await request.read()
         chosen = answer if callable(answer) else answer.get(request.path, web.Response(status=404, text="not here"))
         if isinstance(chosen, web.Response):
@@ -53,23 +53,23 @@ async def site(
         try:
             return await chosen(request)
         except asyncio.CancelledError:
-            found.left.set()
+            running.left.set()
             raise
 
     server = web.Server(handle, handler_cancellation=True)
     runner = web.ServerRunner(server, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, host, port, ssl_context=tls).start()
-    found.port = runner.addresses[0][1]
+    running.port = runner.addresses[0][1]
     try:
-        yield found
+        yield running
     finally:
         await runner.cleanup()
 
 
 @asynccontextmanager
-async def raw_site(reply: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[Site]:
-    """A server for answers that are no proper HTTP; the request's header has been read when `reply` is called."""
+async def raw_server(reply: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[HttpServer]:
+    """Run a server for malformed HTTP responses. `reply` is called after the request header has been read."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -83,13 +83,13 @@ async def raw_site(reply: Callable[[asyncio.StreamReader, asyncio.StreamWriter],
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     try:
-        yield Site(server.sockets[0].getsockname()[1], "http")
+        yield HttpServer(server.sockets[0].getsockname()[1], "http")
     finally:
         server.close()
 
 
-class Names:
-    """A name server. A list of answers is given one after the other, the last one for ever."""
+class FakeResolver:
+    """A DNS resolver. Successive lookups of a name return the addresses of its list in turn; the last one repeats."""
 
     def __init__(self, **answers: str | list[str]) -> None:
         self.asked: list[str] = []
@@ -106,23 +106,23 @@ class Names:
         return [ip_address(text) for text in answer.split()]
 
 
-def says(text: str, **headers: str) -> web.Response:
+def text_response(text: str, **headers: str) -> web.Response:
     return web.Response(text=text, headers=headers)
 
 
-def to(url: str, status: int = 302) -> web.Response:
-    """A redirect."""
+def redirect_to(url: str, status: int = 302) -> web.Response:
+    """Return a redirect."""
     return web.Response(status=status, headers={"location": url})
 
 
-async def forever(request: web.Request) -> web.StreamResponse:
-    """Never answers."""
+async def never_respond(request: web.Request) -> web.StreamResponse:
+    """Never respond."""
     await asyncio.Event().wait()
     raise AssertionError
 
 
-async def drip(request: web.Request) -> web.StreamResponse:
-    """Answers with a byte now and then, without end."""
+async def drip_bytes(request: web.Request) -> web.StreamResponse:
+    """Send one byte at a time, forever."""
     response = web.StreamResponse(headers={"content-type": "text/plain"})
     await response.prepare(request)
     while True:

@@ -1,4 +1,4 @@
-"""MCP servers as rows, without a server behind them."""
+"""MCP servers as rows, without a running server."""
 
 from tools_app.models import McpServer
 from tools_app.sources.mcp import servers
@@ -7,9 +7,9 @@ from tools_app.sources.mcp.listing import ToolListing
 SCHEMA = {"type": "object", "properties": {}}
 
 
-def seen(row: McpServer, *tools: str) -> McpServer:
-    """As it stands after a worker has seen it."""
-    told = [{"name": name, "title": "", "description": "", "inputSchema": SCHEMA, "annotations": {}} for name in tools]
-    servers.record_status(row.name, row.revision, "ready", listing=ToolListing(told, []))
+def record_server_tools(row: McpServer, *tools: str) -> McpServer:
+    """Store these tools for a server, as a worker does after connecting."""
+    listed = [{"name": name, "title": "", "description": "", "inputSchema": SCHEMA, "annotations": {}} for name in tools]
+    servers.record_status(row.name, row.revision, "ready", listing=ToolListing(listed, []))
     row.refresh_from_db()
     return row

@@ -1,6 +1,6 @@
-"""Something of every kind that belongs to one person, with a word in it that stands nowhere else; and names of nothing.
+"""One object of every kind owned by one user, each containing the user's unique secret.
 
-For tests about what other people can find: `kind` is what a parameter names, such as "session id" or "run number".
+For tests of what other users can find. A `kind` is what a parameter refers to, such as "session id" or "run number".
 """
 
 import datetime as dt
@@ -26,43 +26,45 @@ from sessions_app.models import Attachment, Freeze, Outbox, Run, Session, ToolCa
 from sessions_app.runs import freezes, lifecycle, queue
 from sessions_app.sessions import attachments
 from sessions_app.sessions.service import create_session
-from tests.harness.approvals import answered, asked
+from tests.harness.approvals import create_approval, create_decided_approval
 from tools_app.models import Approval, Command, Grant
 
 _numbers = itertools.count(1)
-MEMORY = "MEMORY.md"
+MEMORY_FILE = "MEMORY.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Belongings:
+class OwnedObjects:
     owner: User
-    word: str
-    names: dict[str, Any]  # kind -> what names the thing
+    secret: str
+    names: dict[str, Any]  # kind -> the object's ID, key or number
 
     def named(self, kind: str) -> Any:
         return self.names[kind]
 
 
-def furnish(owner: User, word: str) -> Belongings:
-    """A conversation with a file, a tool call, an open question, an answered one with its grant and command; a memory; a token."""
+def create_owned_objects(owner: User, secret: str) -> OwnedObjects:
+    """Create a session with a file and a tool call, an open and a decided approval request, a memory file, a device, a token."""
     n = next(_numbers)
-    session = create_session(owner, key=f"agent:main:garden-{n}", label=f"{word} label {n}")
-    Attachment.objects.filter(owner=owner, session=None).delete()  # of earlier ones; a person has a hundred unsent files at most
-    file = attachments.register(owner, attachments.store_file([f"{word} in a file {n}".encode()], f"{word}-{n}.txt", "text/plain"))
-    (ensure_workspace(find_agent("main"), owner.pk) / MEMORY).write_text(memory_of(word))
-    run = _talked(owner, session, word, f"{word}-run-{n}")
-    busy = create_session(owner, key=f"agent:main:kitchen-{n}", title=f"{word} waits")
-    approval = asked(owner, busy, f"cat {word}.txt")
+    session = create_session(owner, key=f"agent:main:garden-{n}", label=f"{secret} label {n}")
+    Attachment.objects.filter(owner=owner, session=None).delete()  # of earlier calls; an account may have 100 unsent files
+    file = attachments.register(
+        owner, attachments.store_file([f"{secret} in a file {n}".encode()], f"{secret}-{n}.txt", "text/plain")
+    )
+    (ensure_workspace(find_agent("main"), owner.pk) / MEMORY_FILE).write_text(memory_text(secret))
+    run = _complete_run(owner, session, secret, f"{secret}-run-{n}")
+    busy = create_session(owner, key=f"agent:main:kitchen-{n}", title=f"{secret} waits")
+    approval = create_approval(owner, busy, f"cat {secret}.txt")
     Approval.objects.filter(pk=approval.pk).update(shown={**approval.shown, "touches": []})
-    answered(owner, owner, session, run, f"{word}-{n}")
-    Outbox.objects.create(session=session, run=run, channel="mail", payload={"text": word}, created_at=clock.now())
+    create_decided_approval(owner, owner, session, run, f"{secret}-{n}")
+    Outbox.objects.create(session=session, run=run, channel="mail", payload={"text": secret}, created_at=clock.now())
     device = Device.objects.create(
-        owner=owner, fingerprint=uuid.uuid4().hex * 2, public_key="k", display_name=f"{word} kitchen", is_node=True
+        owner=owner, fingerprint=uuid.uuid4().hex * 2, public_key="k", display_name=f"{secret} kitchen", is_node=True
     )
     device_tokens.prepare_token(device, "node", [])
-    pairing, of_node = (_wants_in(owner, word, role) for role in ("operator", "node"))
-    hook = Hook.objects.create(owner=owner, slug=f"belongings-{n}", name=f"{word} hook", enabled=True, instructions=word)
-    token, _secret = tokens.issue_token(owner, f"{word} token", ["operator.read"])
+    pairing, of_node = (_create_pairing_request(owner, secret, role) for role in ("operator", "node"))
+    hook = Hook.objects.create(owner=owner, slug=f"owned-{n}", name=f"{secret} hook", enabled=True, instructions=secret)
+    token, _secret = tokens.issue_token(owner, f"{secret} token", ["operator.read"])
     Client().force_login(owner)
     call = ToolCall.objects.get(run=approval.run, call_id=approval.call_id)
     grant = Grant.objects.filter(owner=owner).latest("pk")
@@ -93,44 +95,44 @@ def furnish(owner: User, word: str) -> Belongings:
         "pairing id": str(pairing.pk),
         "node's pairing id": str(of_node.pk),
         "hook number": hook.pk,
-        "words": word,
+        "words": secret,
     }
-    return Belongings(owner, word, names)
+    return OwnedObjects(owner, secret, names)
 
 
-def memory_of(word: str) -> str:
-    """What MEMORY.md says in the workspace of somebody with that word."""
-    return f"{word} is to be remembered\n"
+def memory_text(secret: str) -> str:
+    """Return the content of MEMORY.md."""
+    return f"{secret} is to be remembered\n"
 
 
-def may_also(user: User, *permissions: str) -> User:
-    """Somebody with rights beside those of their group, as an account that knows of them."""
+def add_permissions(user: User, *permissions: str) -> User:
+    """Add permissions to a user. Returns a fresh instance without cached permissions."""
     for permission in permissions:
         app, codename = permission.split(".")
         user.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
     return User.objects.get(pk=user.pk)
 
 
-def _wants_in(owner: User, word: str, role: str) -> PairingRequest:
-    """A device that came with the owner's credential, and waits."""
+def _create_pairing_request(owner: User, secret: str, role: str) -> PairingRequest:
+    """Create a pending pairing request made with the owner's credential."""
     return PairingRequest.objects.create(
         fingerprint=uuid.uuid4().hex * 2,
         public_key="k",
         account=owner,
         role=role,
-        facts={"displayName": f"{word} {role}"},
+        facts={"displayName": f"{secret} {role}"},
         expires_at=clock.now() + dt.timedelta(minutes=5),
     )
 
 
-def stopped(belongings: Belongings, by: User) -> Freeze:
-    """Somebody has stopped the run of these belongings, and says why."""
-    subject = str(belongings.named("open run number"))
-    return freezes.freeze("run", subject, reason=f"{belongings.word} went wrong", by=by, by_name=by.username)[0]
+def freeze_open_run(owned: OwnedObjects, by: User) -> Freeze:
+    """Freeze the open run, with a reason that contains the secret."""
+    subject = str(owned.named("open run number"))
+    return freezes.freeze("run", subject, reason=f"{owned.secret} went wrong", by=by, by_name=by.username)[0]
 
 
-def of_nothing(theirs: Belongings) -> dict[str, Any]:
-    """Names of the same form for what does not exist."""
+def missing_names(theirs: OwnedObjects) -> dict[str, Any]:
+    """Return IDs of the same form for objects that don't exist."""
     return {kind: _unknown(kind, name) for kind, name in theirs.names.items()}
 
 
@@ -149,13 +151,13 @@ def _unknown(kind: str, like: Any) -> Any:
     return uuid.uuid4().hex if len(like) == 32 else str(uuid.uuid4())
 
 
-def _talked(owner: User, session: Session, word: str, run_id: str) -> Run:
-    """One question, one answer, as a worker stores them."""
-    # Only what nobody waits for any more: the lane has a limit, and no worker is here to empty it.
+def _complete_run(owner: User, session: Session, secret: str, run_id: str) -> Run:
+    """Store a completed run with a prompt and an answer, as a worker does."""
+    # Earlier runs must not fill the lane: no worker is running.
     Run.objects.filter(owner=owner, status="accepted").update(status=Run.Status.ABORTED, ended_at=clock.now())
-    lifecycle.accept_run(user=owner, session=session, run_id=run_id, prompt=f"tell me about {word}")
-    claimed = next(one for one in queue.claim_runs("hand", 64).runs if one.run_id == run_id)
-    content = [{"type": "text", "text": f"{word} is a secret"}]
+    lifecycle.accept_run(user=owner, session=session, run_id=run_id, prompt=f"tell me about {secret}")
+    claimed = next(one for one in queue.claim_runs("w1", 64).runs if one.run_id == run_id)
+    content = [{"type": "text", "text": f"{secret} is a secret"}]
     message = {"role": "assistant", "content": content, "timestamp": 1, "messageId": f"m-{run_id}"}
     said = NewEvent("assistant", {"messageId": f"m-{run_id}", "attempt": 1, "final": True, "message": message})
     entry = NewEntry("message", "assistant", content, content[0]["text"], f"m-{run_id}"[:32], {"stopReason": "stop"})
@@ -164,14 +166,14 @@ def _talked(owner: User, session: Session, word: str, run_id: str) -> Run:
     return Run.objects.get(pk=claimed.pk)
 
 
-# Written by everybody's doing: how far the log has come, how busy a lane is, the seal of the record.
+# Changed by any user's actions: event log position, lane load, chain hash of the audit log.
 SHARED_ROWS = {"EventLog", "Lane", "AuditHead", "AuditSeal"}
-OURS = ("accounts", "agents", "gateway", "infra", "sessions_app", "tools_app")
+APPS = ("accounts", "agents", "gateway", "infra", "sessions_app", "tools_app")
 
 
-def rows_now() -> dict[str, dict[Any, Any]]:
-    """Every row there is: table -> key -> values."""
-    models = [model for app in OURS for model in apps.get_app_config(app).get_models() if model.__name__ not in SHARED_ROWS]
+def snapshot_rows() -> dict[str, dict[Any, Any]]:
+    """Return all rows: model name -> primary key -> values."""
+    models = [model for app in APPS for model in apps.get_app_config(app).get_models() if model.__name__ not in SHARED_ROWS]
     return {model.__name__: {row["pk"]: row for row in model._base_manager.values("pk", *_columns(model))} for model in models}
 
 

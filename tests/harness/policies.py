@@ -1,4 +1,4 @@
-"""For tests about the policy: it is afterwards as it was; and calls as a worker records them, without one."""
+"""Restore the tool policy after a test, and store tool calls as a worker does."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +16,8 @@ from tools_app.policy_store.vocabulary import with_all_tools
 
 
 @contextmanager
-def policy_restored() -> Iterator[int]:
-    """-> the number of the version it begins with. Rows, tests and versions that come within are gone behind it."""
+def restore_policy() -> Iterator[int]:
+    """Undo all policy changes made in the block. Yields the current version number."""
     rows = [row.to_json() for row in policies.current_rules().rows]
     first = policies.current_rules().version
     try:
@@ -29,13 +29,13 @@ def policy_restored() -> Iterator[int]:
         PolicyVersion.objects.filter(number__gt=first).delete()
 
 
-def recorded(
+def create_tool_call(
     user: User, session: Session, *, name: str = "write", status: str = "refused", run_id: str = "", **query: Any
 ) -> ToolCall:
-    """A call as the worker stores one, judged by the policy of now."""
-    asked = with_all_tools(PolicyQuery("main", is_owner=True, provider="openai", model="gpt-5", **query))
-    asked = asked.about(facts for facts in asked.tools if facts.name == name)
-    verdict = evaluate(asked, policies.current_rules())
+    """Store a tool call judged by the current policy."""
+    policy_query = with_all_tools(PolicyQuery("main", is_owner=True, provider="openai", model="gpt-5", **query))
+    policy_query = policy_query.about(facts for facts in policy_query.tools if facts.name == name)
+    verdict = evaluate(policy_query, policies.current_rules())
     accepted = lifecycle.accept_run(
         user=user, session=session, run_id=run_id or f"run-{ToolCall.objects.count()}", prompt="the secret prompt"
     )
@@ -49,7 +49,7 @@ def recorded(
         arguments={"path": "the-secret-path"},
         status=status,
         refused_by=refused.layer if refused else "",
-        query=asked.to_json(),
+        query=policy_query.to_json(),
         verdict=verdict.to_json(),
         policy_version=policies.current_rules().version,
         lease_token=1,

@@ -1,124 +1,232 @@
-"""Clients of the gateway without a socket: frames go straight into the `Peer` that a socket would have, and come out of it.
+"""Clients of the gateway protocol: `SocketClient` over a real WebSocket, `InProcessClient` without one.
 
-Everything from the text of a frame to the database is the real thing; what uvicorn and Channels add is not here.
+The in-process client passes frames to the handler that a socket would have: everything from the frame's text to the database is
+real, only uvicorn and Channels are left out. Every frame that a client receives must match the published schema.
 """
 
 import asyncio
 import contextlib
-import itertools
 import json
-from collections.abc import AsyncIterator
-from typing import Any
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Self
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 
 from clawsite.gateway.server import runtime
 from clawsite.gateway.server.handshake import HandshakeInfo
 from clawsite.gateway.server.websocket import WebSocketHandler
-from tests.harness.schema_check import Published
+from tests.harness.schema_check import SchemaChecker
 
-PATIENCE = 30.0  # a guard against hangs
+TIMEOUT = 30.0  # seconds; only a guard against hangs
+BACKGROUND_EVENTS = {"tick", "presence", "health", "sessions.changed"}
 Frame = dict[str, Any]
 
 
-class NoAnswer(Exception):
-    """Within the time that was given."""
+class NoResponse(TimeoutError):
+    """No matching frame arrived in time."""
 
 
-class Desk:
-    """One client. What the gateway sends is kept in `seen`, and must be as published; `closed` is its close code and reason."""
+def connect_params(token: str, *, protocol: int = 4, **params: Any) -> Frame:
+    return {
+        "minProtocol": protocol,
+        "maxProtocol": protocol,
+        "client": {"id": "test", "version": "1", "platform": "linux", "mode": "test"},
+        "auth": {"token": token},
+        **params,
+    }
+
+
+class ProtocolClient(ABC):
+    """Keeps every received frame in `seen`, so that a test can look for the one it wants and ignore the others."""
 
     def __init__(self) -> None:
         self.seen: list[Frame] = []
         self.texts: list[str] = []
-        self._published = Published()
-        self._faults: list[str] = []
-        self.closed: tuple[int, str] | None = None
-        self._ids = itertools.count(1)
-        self._news = asyncio.Event()
-        self.ended = asyncio.Event()
-        self._peer: WebSocketHandler | None = None
+        self.faults: list[str] = []  # deviations from the schema
+        self.hello: Frame = {}
+        self.close_info: tuple[int, str] | None = None  # code and reason
+        self._schema = SchemaChecker()
+        self._changed = asyncio.Event()
+        self._closed = asyncio.Event()
 
-    @classmethod
-    async def open(cls, token: str, *, protocol: int = 4, **params: Any) -> "Desk":
-        """A client after its handshake."""
-        desk = cls()
-        await desk.knock()
-        first = {
-            "minProtocol": protocol,
-            "maxProtocol": protocol,
-            "client": {"id": "test", "version": "1", "platform": "linux", "mode": "test"},
-            "auth": {"token": token},
-            **params,
-        }
-        answer = await desk.request("connect", first)
-        assert answer["ok"], answer
-        return desk
+    @abstractmethod
+    async def _send(self, data: Any) -> None: ...
 
-    async def knock(self) -> None:
-        """Come without saying who it is."""
-        knock = HandshakeInfo(origin=None, cookie="", address="127.0.0.1")
-        self._peer = WebSocketHandler(await runtime.get_runtime(), knock, send=self._take, send_close=self._end, hang_up=self._cut)
-        self._peer.send_challenge()
+    async def send(self, frame: Any) -> None:
+        """Send a frame; text and bytes are sent unchanged."""
+        data = frame if isinstance(frame, (str, bytes)) else json.dumps(frame)
+        self._schema.note_request(data)
+        await self._send(data)
 
-    async def text(self, text: str) -> None:
-        """One frame as it stands."""
-        assert self._peer
-        self._published.asked(text)
-        await self._peer.text(text)
-
-    async def request(self, method: str, params: Any = None, *, patience: float = PATIENCE) -> Frame:
-        """The whole first answer; NoAnswer when there is none in time."""
-        id = f"a-request-of-the-desk-{next(self._ids)}"
-        await self.text(json.dumps({"type": "req", "id": id, "method": method, "params": params or {}}))
-        return await self.answer(id, patience)
-
-    async def answer(self, id: str, patience: float = PATIENCE) -> Frame:
-        return await self.find(lambda frame: frame.get("type") == "res" and frame.get("id") == id, patience)
-
-    async def find(self, wanted: Any, patience: float = PATIENCE, start: int = 0) -> Frame:
-        """The first frame from `start` on for which `wanted(frame)` holds; waits for it to come."""
+    async def find(self, matches: Callable[[Frame], Any], start: int = 0, timeout: float = TIMEOUT) -> Frame:
+        """Return the first frame from index `start` that matches. Waits for it."""
         at = start
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 while True:
-                    self._news.clear()
-                    assert not self._faults, "\n".join(self._faults)
+                    assert not self.faults, "\n".join(self.faults)
                     while at < len(self.seen):
-                        if wanted(self.seen[at]):
+                        if matches(self.seen[at]):
                             return self.seen[at]
                         at += 1
-                    if self.closed:
-                        raise AssertionError(f"closed with {self.closed}")
-                    await self._news.wait()
+                    if self.close_info:
+                        raise AssertionError(f"closed with {self.close_info}; got {self.seen[start:]}")
+                    self._changed.clear()
+                    await self._changed.wait()
         except TimeoutError:
-            raise NoAnswer from None
+            raise NoResponse from None
 
-    def leave(self) -> None:
-        if self._peer:
-            self._peer.lost()
+    async def request(self, method: str, params: Any = None, *, timeout: float = TIMEOUT, **frame: Any) -> Frame:
+        """Send a request and return its first response frame."""
+        id = uuid.uuid4().hex
+        await self.send({"type": "req", "id": id, "method": method, "params": params or {}, **frame})
+        return await self.response(id, timeout=timeout)
 
-    async def _take(self, text: str) -> None:
+    async def response(self, id: str, nth: int = 1, timeout: float = TIMEOUT) -> Frame:
+        count = 0
+
+        def matches(frame: Frame) -> bool:
+            nonlocal count
+            count += frame.get("type") == "res" and frame.get("id") == id
+            return count == nth
+
+        return await self.find(matches, timeout=timeout)
+
+    async def call(self, method: str, params: Any = None) -> Any:
+        """Return the payload of a successful response."""
+        frame = await self.request(method, params)
+        assert frame["ok"], frame
+        return frame["payload"]
+
+    async def event(self, name: str, **payload: Any) -> Frame:
+        """Return the payload of the first event with this name and these values."""
+
+        def matches(frame: Frame) -> bool:
+            found = frame.get("payload") or {}
+            return frame.get("event") == name and all(found.get(key) == value for key, value in payload.items())
+
+        return (await self.find(matches))["payload"]
+
+    def events(self, name: str) -> list[Frame]:
+        return [frame["payload"] for frame in self.seen if frame.get("event") == name]
+
+    async def closed(self) -> tuple[int, str]:
+        """Wait until the connection is closed. Returns code and reason."""
+        await asyncio.wait_for(self._closed.wait(), TIMEOUT)
+        assert self.close_info
+        return self.close_info
+
+    def _receive(self, text: str) -> None:
         self.texts.append(text)
         frame = json.loads(text)
-        self._faults += self._published.faults(frame)
+        self.faults += self._schema.find_faults(frame)
         self.seen.append(frame)
-        self._news.set()
+        self._changed.set()
 
-    async def _end(self, code: int, reason: str) -> None:
-        self.closed = (code, reason)
-        self._news.set()
-        self.ended.set()
+    def _end(self, code: int, reason: str) -> None:
+        self.close_info = self.close_info or (code, reason)
+        self._changed.set()
+        self._closed.set()
 
-    def _cut(self) -> None:
-        self.closed = self.closed or (1006, "cut")
-        self._news.set()
-        self.ended.set()
+
+class InProcessClient(ProtocolClient):
+    """Use within `running_gateway()`."""
+
+    _handler: WebSocketHandler | None = None
+
+    @classmethod
+    async def open(cls, token: str, **params: Any) -> Self:
+        """Return a connected client."""
+        client = cls()
+        await client.start()
+        client.hello = await client.call("connect", connect_params(token, **params))
+        return client
+
+    async def start(self) -> None:
+        """Open the connection without a handshake."""
+        info = HandshakeInfo(origin=None, cookie="", address="127.0.0.1")
+        self._handler = WebSocketHandler(
+            await runtime.get_runtime(), info, send=self._on_text, send_close=self._on_close, hang_up=self._on_hang_up
+        )
+        self._handler.send_challenge()
+
+    def disconnect(self) -> None:
+        if self._handler:
+            self._handler.lost()
+
+    async def _send(self, data: Any) -> None:
+        assert self._handler
+        await self._handler.text(data)
+
+    async def _on_text(self, text: str) -> None:
+        self._receive(text)
+
+    async def _on_close(self, code: int, reason: str) -> None:
+        self._end(code, reason)
+
+    def _on_hang_up(self) -> None:
+        self._end(1006, "cut")
 
 
 @contextlib.asynccontextmanager
-async def gateway() -> AsyncIterator[None]:
-    """A gateway runs in this loop, and ends with the block."""
+async def running_gateway() -> AsyncIterator[None]:
+    """Run the gateway's runtime in this event loop, without a server."""
     await runtime.get_runtime()
     try:
         yield
     finally:
         await runtime.stop()
+
+
+class SocketClient(ProtocolClient):
+    """Reads in the background."""
+
+    def __init__(self, ws: ClientConnection) -> None:
+        super().__init__()
+        self.ws = ws
+        self._reader = asyncio.create_task(self._read())
+
+    async def _send(self, data: Any) -> None:
+        await self.ws.send(data)
+
+    async def _read(self) -> None:
+        try:
+            with contextlib.suppress(ConnectionClosed):
+                async for text in self.ws:
+                    self._receive(str(text))
+        finally:
+            self._end(self.ws.close_code or 0, self.ws.close_reason or "")
+
+    async def close(self) -> None:
+        await self.ws.close()
+        await asyncio.wait([self._reader])
+
+
+class SocketClients:
+    """Opens sockets to one server and closes those that a test leaves open."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._open: list[SocketClient] = []
+
+    async def open(self, path: str = "/ws", headers: dict[str, str] | None = None, **options: Any) -> SocketClient:
+        """Return a socket that has not done its handshake."""
+        url = f"ws://{self.address}{path}"
+        ws = await connect(url, additional_headers=headers or {}, compression=None, max_size=None, ping_interval=None, **options)
+        self._open.append(SocketClient(ws))
+        return self._open[-1]
+
+    async def connect(self, token: str | None = None, *, headers: dict[str, str] | None = None, **params: Any) -> SocketClient:
+        """Return a connected socket; without a token it uses the gateway token."""
+        opened = await self.open(headers=headers)
+        opened.hello = await opened.call("connect", connect_params("test-gateway-token" if token is None else token, **params))
+        return opened
+
+    async def close(self) -> None:
+        for opened in self._open:
+            await opened.close()
+        faults = [fault for opened in self._open for fault in opened.faults]
+        assert not faults, "\n".join(faults)

@@ -1,4 +1,4 @@
-"""A run as it might have gone, stored as rows: two answers, thoughts, tools side by side, a refusal, a retry."""
+"""A plausible finished run, stored as rows: two answers, thinking, parallel tool calls, a denied one, a retry."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,20 +13,20 @@ REFUSING = [
     {"layer": "profile", "effect": "allow", "rule": "allow entry `*`"},
     {"layer": "agent", "effect": "deny", "rule": "deny entry `write`"},
 ]
-Told = tuple[int, str, dict[str, Any]]
+TimedEvent = tuple[int, str, dict[str, Any]]
 
 
-def _words(message: str, stream: str, text: str, begin: int, step: int, attempt: int = 1) -> list[Told]:
+def _stream_text(message: str, stream: str, text: str, begin: int, step: int, attempt: int = 1) -> list[TimedEvent]:
     parts = [part + " " for part in text.split(" ")]
-    told: list[Told] = []
+    events: list[TimedEvent] = []
     offset = 0
     for place, part in enumerate(parts):
-        told.append((begin + place * step, stream, {"messageId": message, "attempt": attempt, "delta": part, "offset": offset}))
+        events.append((begin + place * step, stream, {"messageId": message, "attempt": attempt, "delta": part, "offset": offset}))
         offset += len(part)
-    return told
+    return events
 
 
-def _tool(call: str, name: str, begin: int, end: int, args: dict[str, Any], text: str, **meta: Any) -> list[Told]:
+def _tool(call: str, name: str, begin: int, end: int, args: dict[str, Any], text: str, **meta: Any) -> list[TimedEvent]:
     failed = meta.get("verdict") == "refused"
     result = {"content": [{"type": "text", "text": text}], "details": {}}
     return [
@@ -35,23 +35,23 @@ def _tool(call: str, name: str, begin: int, end: int, args: dict[str, Any], text
     ]
 
 
-def _final(message: str, text: str, ts: int, attempt: int = 1) -> Told:
+def _final(message: str, text: str, ts: int, attempt: int = 1) -> TimedEvent:
     content = [{"type": "text", "text": text}]
     wire = {"role": "assistant", "content": content, "messageId": message, "provider": "openai", "model": "gpt-5", "usage": USAGE}
     return ts, "assistant", {"messageId": message, "attempt": attempt, "final": True, "message": wire}
 
 
-def story(*, ended: bool = True) -> list[Told]:
-    """(milliseconds since it was accepted, stream, data), in order."""
+def recorded_events(*, ended: bool = True) -> list[TimedEvent]:
+    """Return (milliseconds since acceptance, stream, data) in order."""
     look, answer = (
         "I look at both files first.",
         "Both files say the same, so nothing has to be changed. I may not write here anyway.",
     )
-    told: list[Told] = [
+    events: list[TimedEvent] = [
         (0, "lifecycle", {"phase": "accepted", "prompt": "Compare the two notes"}),
         (900, "lifecycle", {"phase": "start", "startedAt": 900}),
-        *_words("m1", "thinking", "Two notes are meant, so I have to read them before I say anything.", 1900, 60),
-        *_words("m1", "assistant", look, 3000, 70),
+        *_stream_text("m1", "thinking", "Two notes are meant, so I have to read them before I say anything.", 1900, 60),
+        *_stream_text("m1", "assistant", look, 3000, 70),
         _final("m1", look, 3600),
         *_tool("c1", "read", 3700, 4600, {"path": "notes/one.md"}, "milk\nbread"),
         *_tool("c2", "read", 3750, 5200, {"path": "notes/two.md"}, "milk\nbread"),
@@ -60,32 +60,32 @@ def story(*, ended: bool = True) -> list[Told]:
         *_tool(
             "c3", "write", 7000, 7050, {"path": "notes/one.md", "content": "milk"}, "not allowed", verdict="refused", layer="agent"
         ),
-        *_words("m2", "assistant", answer, 7900, 120, attempt=2),
+        *_stream_text("m2", "assistant", answer, 7900, 120, attempt=2),
     ]
     if ended:
-        told += [_final("m2", answer, 10400, 2), (10450, "lifecycle", {"phase": "end", "aborted": False, "stopReason": "stop"})]
-    return sorted(told, key=lambda each: each[0])
+        events += [_final("m2", answer, 10400, 2), (10450, "lifecycle", {"phase": "end", "aborted": False, "stopReason": "stop"})]
+    return sorted(events, key=lambda each: each[0])
 
 
-def wire_events(told: list[Told]) -> list[dict[str, Any]]:
-    """The same as runs.events answers them."""
+def wire_events(events: list[TimedEvent]) -> list[dict[str, Any]]:
+    """Return the events in the format of `runs.events`."""
     begin = 1_700_000_000_000
-    return [{"seq": n, "cursor": n, "stream": s, "ts": begin + ts, "data": data} for n, (ts, s, data) in enumerate(told, 1)]
+    return [{"seq": n, "cursor": n, "stream": s, "ts": begin + ts, "data": data} for n, (ts, s, data) in enumerate(events, 1)]
 
 
-def record(user: User, session: Session, run_id: str = "k1", *, ended: bool = True, status: str = "completed") -> Run:
-    """Store it."""
+def create_recorded_run(user: User, session: Session, run_id: str = "k1", *, ended: bool = True, status: str = "completed") -> Run:
+    """Store the run with its events and tool calls."""
     accepted = lifecycle.accept_run(user=user, session=session, run_id=run_id, prompt="Compare the two notes")
     begin = clock.now() - timedelta(seconds=11)
-    told = story(ended=ended)
+    events = recorded_events(ended=ended)
     Event.objects.filter(run=accepted.pk).delete()
     first = Session.objects.values_list("cursor", flat=True).get(pk=session.pk)
     Event.objects.bulk_create(
         Event(session=session, run_id=accepted.pk, cursor=first + n, seq=n, stream=stream, data=data, ts=clock.to_ms(begin) + ts)
-        for n, (ts, stream, data) in enumerate(told, 1)
+        for n, (ts, stream, data) in enumerate(events, 1)
     )
-    Session.objects.filter(pk=session.pk).update(cursor=first + len(told))
-    at = lambda ms: begin + timedelta(milliseconds=ms)  # noqa: E731  # said four times below
+    Session.objects.filter(pk=session.pk).update(cursor=first + len(events))
+    at = lambda ms: begin + timedelta(milliseconds=ms)  # noqa: E731
     calls = [("c1", "read", "finished", 3700, 4600), ("c2", "read", "finished", 3750, 5200), ("c3", "write", "refused", None, 7050)]
     ToolCall.objects.bulk_create(
         ToolCall(
@@ -108,7 +108,7 @@ def record(user: User, session: Session, run_id: str = "k1", *, ended: bool = Tr
     )
     Run.objects.filter(pk=accepted.pk).update(
         status=status if ended else "running",
-        seq=len(told),
+        seq=len(events),
         model="openai/gpt-5",
         input_tokens=2400,
         output_tokens=170,

@@ -1,6 +1,6 @@
-"""The tool policy a second time, as plainly as it can be written: loops over rows and entries, nothing prepared, nothing shared.
+"""A naive second implementation of the tool policy: plain loops over rows and entries, without preparation or caching.
 
-What tools_app.policy says is compared with it, and its speed too (bench.policy_bench). It imports lists, never code, from there.
+Results of tools_app.policy are compared with it, and its speed too (bench.policy_bench). It imports lists from there, never code.
 """
 
 import glob
@@ -25,7 +25,7 @@ Lists = tuple[tuple[str, ...], tuple[str, ...]]  # allow, deny
 
 
 def kept(query: PolicyQuery, rules: PolicyRules) -> set[str]:
-    lists = [*profiles(query, rules), *(lists_of(row, query) for row in rows_asked(query, rules)), *fixed(query, rules)]
+    lists = [*profiles(query, rules), *(lists_of(row, query) for row in applicable_rows(query, rules)), *fixed(query, rules)]
     return {
         tool.name
         for tool in query.tools
@@ -49,8 +49,8 @@ def names(entry: str, tool: ToolFacts) -> bool:
     return bool(entry) and entry in (tool.name.lower(), tool.plugin.lower())
 
 
-def rows_asked(query: PolicyQuery, rules: PolicyRules) -> list[RuleRow]:
-    """Layers 3 to 7: the row each of them goes by."""
+def applicable_rows(query: PolicyQuery, rules: PolicyRules) -> list[RuleRow]:
+    """Return the row that applies in each of layers 3 to 7."""
     return [
         find(rules, "global"),
         for_provider(query, rules, "global", ""),
@@ -65,29 +65,29 @@ def profiles(query: PolicyQuery, rules: PolicyRules) -> list[Lists]:
         (find(rules, "agent", query.agent), find(rules, "global"), "minimal"),
         (for_provider(query, rules, "agent", query.agent), for_provider(query, rules, "global", ""), "full"),
     ]
-    found: list[Lists] = []
+    lists: list[Lists] = []
     for own, general, default in pairs:
         name = own.profile or general.profile or default
         if name not in PROFILES:
-            found.append(((), ("*",)))
+            lists.append(((), ("*",)))
         elif PROFILES[name]:
-            found.append((PROFILES[name] + (own.also_allow or general.also_allow), ()))
-    return found
+            lists.append((PROFILES[name] + (own.also_allow or general.also_allow), ()))
+    return lists
 
 
 def fixed(query: PolicyQuery, rules: PolicyRules) -> list[Lists]:
-    found: list[Lists] = []
+    lists: list[Lists] = []
     if query.sandboxed:
         own, general = find(rules, "sandbox", query.agent), find(rules, "sandbox")
         row = own if own.allow or own.deny else general
         if row.allow or row.deny:
-            found.append((row.allow + SANDBOX_ALWAYS if row.allow else (), row.deny))
+            lists.append((row.allow + SANDBOX_ALWAYS if row.allow else (), row.deny))
         else:
-            found.append((SANDBOX_ALLOW, SANDBOX_DENY))
+            lists.append((SANDBOX_ALLOW, SANDBOX_DENY))
     if query.is_subagent:
         row = find(rules, "subagent")
-        found.append((row.allow, SUBAGENT_DENY + row.deny))
-    return found
+        lists.append((row.allow, SUBAGENT_DENY + row.deny))
+    return lists
 
 
 def find(rules: PolicyRules, scope: str, subject: str = "", provider: str = "") -> RuleRow:
@@ -110,8 +110,11 @@ def for_provider(query: PolicyQuery, rules: PolicyRules, scope: str, subject: st
 def in_group(query: PolicyQuery, rules: PolicyRules) -> RuleRow:
     if not query.group:
         return NOTHING
-    who = query.sender
-    known = [name.strip().removeprefix("@").lower() for name in (who.id, who.e164, who.username, who.name)]
+    sender_info = query.sender
+    known = [
+        name.strip().removeprefix("@").lower()
+        for name in (sender_info.id, sender_info.e164, sender_info.username, sender_info.name)
+    ]
     for group in (query.group, "*"):
         for sender in [*filter(None, known), "*", ""]:
             for row in rules.rows:
@@ -126,7 +129,7 @@ def lists_of(row: RuleRow, query: PolicyQuery) -> Lists:
 
 
 def is_plugins(entry: str, plugins: tuple[str, ...]) -> bool:
-    """Whether an entry is about plugins that are there, and about nothing of ours."""
+    """Whether an entry matches installed plugins and no native tool."""
     entry = entry.strip().lower()
     entry = ALIASES.get(entry, entry)
     if entry == "group:plugins":

@@ -1,4 +1,4 @@
-"""A program or a browser that speaks to the REST API of this process, through every middleware."""
+"""A client of the REST API in this process, through all middleware."""
 
 import json
 from typing import Any
@@ -7,8 +7,8 @@ from django.conf import settings
 from django.test import AsyncClient, Client
 
 
-class Rest:
-    """`await rest.get("/sessions")`; the answer has `.status_code`, `.data` and `.headers`."""
+class RestClient:
+    """`await client.get("/sessions")`; the response has `.status_code`, `.data` and `.headers`."""
 
     def __init__(self, token: str = "", cookies: dict[str, str] | None = None) -> None:
         self._client = AsyncClient(enforce_csrf_checks=True)
@@ -38,20 +38,20 @@ class Rest:
         return await self.ask("DELETE", path, **headers)
 
 
-def program_of(user: Any, *scopes: str) -> Rest:
-    """With a token that has these scopes, or all of the account's."""
+def token_client(user: Any, *scopes: str) -> RestClient:
+    """Return a client with an access token that has these scopes, by default all of the account's."""
     from clawsite.accounts.groups import scopes_of
     from clawsite.accounts.tokens import issue_token
 
-    return Rest(issue_token(user, "test", list(scopes or scopes_of(user)))[1])
+    return RestClient(issue_token(user, "test", list(scopes or scopes_of(user)))[1])
 
 
 CSRF = "a" * 32
 
 
-def browser_of(user: Any) -> Rest:
-    """Signed in, with the CSRF cookie CSRF."""
+def browser_client(user: Any) -> RestClient:
+    """Return a client with a signed-in browser session and the CSRF cookie CSRF."""
     browser = Client()
     browser.force_login(user)
     name = settings.SESSION_COOKIE_NAME
-    return Rest(cookies={name: browser.cookies[name].value, settings.CSRF_COOKIE_NAME: CSRF})
+    return RestClient(cookies={name: browser.cookies[name].value, settings.CSRF_COOKIE_NAME: CSRF})

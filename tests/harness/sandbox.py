@@ -1,6 +1,6 @@
-"""Real commands for tests: run one in a sandbox, to its end, and look for what it left.
+"""Run real commands in a sandbox and look for processes they left.
 
-Whatever a test tries to break must be something of its own. A check that turns red would otherwise break the machine it runs on.
+A test may only try to break its own files: if the sandbox fails, the command really does it.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from tools_app.exec.processes.output import CollectedOutput, OutputCollector
 from tools_app.exec.processes.spawn import start_process
 from tools_app.exec.sandbox.types import ProcessResult, Sandbox, SandboxLevel, SpawnRequest
 
-PATIENCE = 60.0  # a guard against hangs
-# Forks at most 200 times, all asleep, and counts how often it may.
-FORKS = """
+TIMEOUT = 60.0  # seconds; only a guard against hangs
+# Forks up to 200 sleeping processes and prints how many it could create.
+COUNT_FORKS = """
 import os, signal
 count = 0
 for _ in range(200):
@@ -28,11 +28,11 @@ for _ in range(200):
     count += 1
 print(count)
 """
-SHUT_IN = (SandboxLevel.LANDLOCK, SandboxLevel.BWRAP)
+ISOLATED_LEVELS = (SandboxLevel.LANDLOCK, SandboxLevel.BWRAP)
 
 
 @dataclass
-class Result:
+class CommandResult:
     ended: ProcessResult
     printed: CollectedOutput
 
@@ -46,7 +46,7 @@ class Result:
 
 
 class Shell:
-    """A workspace, a place outside it with a secret, and a state directory that nobody may see."""
+    """A workspace, a directory outside it with a secret, and a hidden state directory."""
 
     def __init__(self, above: Path) -> None:
         self.above = Path(os.path.realpath(above))
@@ -62,34 +62,34 @@ class Shell:
     def spawn(self, level: SandboxLevel, line: str, *, sandbox: Sandbox | None = None, **changed: Any) -> SpawnRequest:
         sandbox = sandbox or self.sandbox(level)
         env = build_environment(sandbox.home, pty=bool(changed.get("pty")))
-        return replace(SpawnRequest(line, self.workspace, env, sandbox, PATIENCE), **changed)
+        return replace(SpawnRequest(line, self.workspace, env, sandbox, TIMEOUT), **changed)
 
-    async def run(self, level: SandboxLevel, line: str, **changed: Any) -> Result:
-        """To its end, with nothing on stdin."""
+    async def run(self, level: SandboxLevel, line: str, **changed: Any) -> CommandResult:
+        """Run a command to its end, with empty stdin."""
         running = await start_process(self.spawn(level, line, **changed))
         running.close_stdin()
         collector = OutputCollector()
         async for chunk in running.output():
             collector.feed(chunk)
-        return Result(await running.wait(), collector.collected())
+        return CommandResult(await running.wait(), collector.collected())
 
 
-def processes_marked(marker: str) -> list[int]:
-    """Those that have it in their environment or on their command line, in whatever namespace and session they are."""
+def find_marked_processes(marker: str) -> list[int]:
+    """Return processes with this text in their environment or command line, in any namespace and session."""
     found = []
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            said = Path(f"/proc/{entry.name}/environ").read_bytes() + Path(f"/proc/{entry.name}/cmdline").read_bytes()
+            text = Path(f"/proc/{entry.name}/environ").read_bytes() + Path(f"/proc/{entry.name}/cmdline").read_bytes()
         except OSError:
             continue
-        if marker.encode() in said:
+        if marker.encode() in text:
             found.append(int(entry.name))
     return found
 
 
-def eventually(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = TIMEOUT) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -98,5 +98,5 @@ def eventually(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool
     return True
 
 
-async def soon(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
+async def eventually_async(condition: Callable[[], bool], seconds: float = TIMEOUT) -> bool:
     return await asyncio.to_thread(eventually, condition, seconds)

@@ -1,6 +1,6 @@
-"""Everything a client of the tests is sent, held against the schema that is published.
+"""Check every received frame against the published protocol schema.
 
-Objects are closed here that are open in the document: what nobody has published is not sent either.
+Objects are treated as closed: a property that is not published must not be sent.
 """
 
 import functools
@@ -16,33 +16,33 @@ from clawsite.gateway.server.schema import protocol_schema
 Frame = dict[str, Any]
 
 
-class Published:
-    """What one client is told. It remembers what was asked under which id, because an answer does not say so."""
+class SchemaChecker:
+    """Checks the frames of one client. Remembers the method of each request ID, because a response doesn't contain it."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, set[str]] = defaultdict(set)
+        self._methods: dict[str, set[str]] = defaultdict(set)
 
-    def asked(self, text: str | bytes) -> None:
+    def note_request(self, text: str | bytes) -> None:
         try:
             frame = json.loads(text)
         except ValueError:
             return
         if isinstance(frame, dict) and isinstance(id := frame.get("id"), str) and isinstance(name := frame.get("method"), str):
-            self._asked[_heard(id)].add(_heard(name))
+            self._methods[_without_nul(id)].add(_without_nul(name))
 
-    def faults(self, frame: Frame) -> list[str]:
-        """What is wrong with a frame. Under an id that was used for several methods, it may be the answer to each of them."""
+    def find_faults(self, frame: Frame) -> list[str]:
+        """Return the faults of a frame. If its ID was used for several methods, any of them may match."""
         found = list(_wrong(("frames", frame["type"]), frame))
         if frame["type"] == "event":
             found += _wrong(("events", frame["event"], "payload"), frame["payload"])
         elif frame["ok"]:
-            each = [list(_wrong(("methods", name, "result"), frame["payload"])) for name in sorted(self._asked[frame["id"]])]
-            found += min(each, key=len, default=[f"{frame['id']!r} was not asked"])
+            each = [list(_wrong(("methods", name, "result"), frame["payload"])) for name in sorted(self._methods[frame["id"]])]
+            found += min(each, key=len, default=[f"{frame['id']!r} was not requested"])
         return found
 
 
-def _heard(text: str) -> str:
-    """NUL is taken out of everything that is said."""
+def _without_nul(text: str) -> str:
+    """The gateway strips NUL from all input."""
     return text.replace("\x00", "")
 
 
@@ -51,16 +51,16 @@ def _wrong(place: tuple[str, ...], value: Any) -> Iterator[str]:
     if validator is None:
         yield f"{'/'.join(place)} is not published"
         return
-    for fault in _in_words(validator.iter_errors(value)):
+    for fault in _describe(validator.iter_errors(value)):
         yield f"{'/'.join(place)} at {fault}"
 
 
-def _in_words(errors: Iterable[Any]) -> Iterator[str]:
-    """Where and what; of alternatives, what is wrong with each."""
+def _describe(errors: Iterable[Any]) -> Iterator[str]:
+    """Yield path and message of each error, including those of alternatives."""
     for error in errors:
         yield f"/{'/'.join(map(str, error.instance_path))}: {error.message[-300:]}"
         for alternative in getattr(error.kind, "context", ()):
-            yield from _in_words(alternative)
+            yield from _describe(alternative)
 
 
 @functools.cache
@@ -74,7 +74,7 @@ def _validator(place: tuple[str, ...]) -> jsonschema_rs.Draft202012Validator | N
 
 
 def _closed(schema: Any) -> Any:
-    """The same, but an object has no other properties than those that are named."""
+    """Return the schema with additional properties forbidden in all objects."""
     if isinstance(schema, list):
         return [_closed(part) for part in schema]
     if not isinstance(schema, dict):

@@ -1,6 +1,6 @@
-"""PostgreSQL and Redis for the tests: started on loopback in a temporary directory, stopped at the end.
+"""Start PostgreSQL and Redis on loopback in a temporary directory; they are stopped at exit.
 
-As root (CI) PostgreSQL is started as the account `postgres`, because it refuses root.
+PostgreSQL can't run as root, so root (CI) starts it as the account `postgres`.
 """
 
 import atexit
@@ -24,7 +24,7 @@ def free_port() -> int:
 
 
 def find_program(name: str, *places: str) -> str | None:
-    """A program on PATH, or in the newest of the places Debian and Homebrew put it."""
+    """Find a program at the newest of these paths (Debian, Homebrew), or on PATH."""
     found = shutil.which(name)
     candidates = [str(path) for place in places for path in sorted(Path("/").glob(place.lstrip("/")), reverse=True)]
     real = [path for path in candidates if os.access(path, os.X_OK)]
@@ -52,7 +52,7 @@ def _stop(process: "subprocess.Popen[bytes]", directory: str) -> None:
 
 
 def start_postgres() -> str:
-    """-> DATABASE_URL of an empty server."""
+    """Start an empty server. Returns its DATABASE_URL."""
     initdb = find_program("initdb", "/usr/lib/postgresql/*/bin/initdb", "/opt/homebrew/opt/postgresql*/bin/initdb")
     server = find_program("postgres", "/usr/lib/postgresql/*/bin/postgres", "/opt/homebrew/opt/postgresql*/bin/postgres")
     if not initdb or not server:
@@ -65,7 +65,7 @@ def start_postgres() -> str:
     data, port = f"{directory}/data", free_port()
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": directory}
     subprocess.run([initdb, "-D", data, "-U", "claw", "--auth=trust", "-E", "UTF8", "--no-sync"], check=True, **quiet, **account)
-    # fsync off: these rows need not survive the machine. kill -9 of our processes does not touch the server.
+    # fsync off: the rows need not survive a machine crash, and kill -9 of Clawsite's processes doesn't affect the server.
     options = [
         "-c",
         "fsync=off",
@@ -83,7 +83,7 @@ def start_postgres() -> str:
 
 
 def start_redis() -> str:
-    """-> REDIS_URL of an empty server."""
+    """Start an empty server. Returns its REDIS_URL."""
     server = find_program("redis-server")
     if not server:
         raise NotInstalled("Redis is not installed (Debian: apt-get install redis-server)")

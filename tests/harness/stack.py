@@ -1,7 +1,6 @@
-"""A running Clawsite on the test database: a model that answers as it is told, web processes, workers, each a real process.
+"""A running Clawsite on the test database: fake model, web processes and workers, each a real process.
 
-They share the database of this pytest run, so while a stack runs the rows of a test are not deleted behind it (see `database`
-in conftest.py).
+The `database` fixture does not delete rows while a stack is running.
 """
 
 import atexit
@@ -18,11 +17,11 @@ from urllib.parse import quote
 from urllib.request import urlopen
 
 from clawsite.client.client import Client, Endpoint
-from tests.harness.processes import ENDS_WITH_US, PATIENCE, Process, answers, has_registered, listens
+from tests.harness.processes import END_WITH_PARENT, TIMEOUT, Process, has_registered, listens, responds
 from tests.harness.services import find_program, free_port
 
 CLAW = ("-m", "clawsite.cli.main")
-# Everything that waits, shortened: a lease runs out in half a second instead of twenty.
+# Shorter timeouts: a lease expires after half a second instead of twenty.
 TIMES = {
     "CLAWSITE_LEASE_SECONDS": "0.5",
     "CLAWSITE_HEARTBEAT_SECONDS": "0.1",
@@ -33,9 +32,9 @@ TIMES = {
 
 
 class Stack:
-    """`with Stack(webs=2, workers=2) as stack:`; whatever is left at the end is killed.
+    """`with Stack(webs=2, workers=2) as stack:`; remaining processes are killed at the end.
 
-    `launcher` starts other programs than `claw` in the same place; `own_redis` gives it a Redis that it may restart.
+    `launcher` replaces the `claw` program; `own_redis` starts a separate Redis that the test may restart.
     """
 
     running: list["Stack"] = []
@@ -62,18 +61,20 @@ class Stack:
         self.llm = f"http://127.0.0.1:{model_port}"
         self.env = self._environment(settings, redis_port, env or {})
         self.redis = self._process("redis", _redis(redis_port, self.home), listens(redis_port)) if redis_port else None
-        model = [*ENDS_WITH_US, sys.executable, "-m", "tests.harness.fake_model", "--port", str(model_port)]
-        self.model = self._process("model", model, answers(f"{self.llm}/v1/models"))
+        model = [*END_WITH_PARENT, sys.executable, "-m", "tests.harness.fake_model", "--port", str(model_port)]
+        self.model = self._process("model", model, responds(f"{self.llm}/v1/models"))
         self.webs = [
-            self._process(f"web-{n}", [*launcher, "web", "--port", str(port)], answers(f"http://127.0.0.1:{port}/healthz"))
+            self._process(f"web-{n}", [*launcher, "web", "--port", str(port)], responds(f"http://127.0.0.1:{port}/healthz"))
             for n, port in enumerate(self._ports)
         ]
         self.workers = [self._process(f"worker-{n}", [*launcher, "worker"], has_registered) for n in range(workers)]
 
     def _environment(self, settings: Any, redis_port: int, more: Mapping[str, str]) -> dict[str, str]:
         origins = [f"http://{host}:{port}" for port in self._ports for host in ("127.0.0.1", "localhost")]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CLAWSITE_", "OPENAI_", "ANTHROPIC_"))}
-        return kept | {
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("CLAWSITE_", "OPENAI_", "ANTHROPIC_"))
+        }
+        return inherited | {
             "CLAWSITE_HOME": str(self.home),
             "CLAWSITE_SECRET_KEY": settings.SECRET_KEY,
             "CLAWSITE_GATEWAY_TOKEN": self.token,
@@ -112,7 +113,7 @@ class Stack:
         self.close()
 
     def close(self) -> None:
-        """Kill all that is left, by process group. Safe to repeat."""
+        """Kill all process groups. Can be called more than once."""
         for process in self.processes:
             process.kill()
         if self in Stack.running:
@@ -121,7 +122,7 @@ class Stack:
         shutil.rmtree(self.home, ignore_errors=True)
 
     def freeze(self, process: Process) -> None:
-        """Stop a process between two transactions: SQLite's lock would be frozen with it, and everybody else with the lock."""
+        """Suspend a process between two transactions, so that it doesn't hold SQLite's lock."""
         process.freeze()
         while not _is_writable():
             process.thaw()
@@ -129,8 +130,6 @@ class Stack:
 
     def report(self) -> list[tuple[str, str]]:
         return [process.report() for process in self.processes]
-
-    # How to reach it
 
     @property
     def url(self) -> str:
@@ -144,7 +143,7 @@ class Stack:
         return f"ws://127.0.0.1:{self._ports[n]}/ws"
 
     def client(self, user: Any = None, n: int = 0, **fields: Any) -> Client:
-        """`async with stack.client(user) as client:`. Without a user it is a program with the gateway token."""
+        """`async with stack.client(user) as client:`. Without a user it uses the gateway token."""
         return Client(Endpoint(url=self.ws_url(n), token=self.api_token(user) if user is not None else self.token, **fields))
 
     def api_token(self, user: Any) -> str:
@@ -154,7 +153,7 @@ class Stack:
         return issue_token(user, "test", sorted(scopes_of(user)), None)[1]
 
     def sign_in(self, page: Any, user: Any) -> None:
-        """Give a Playwright page the cookie that signing in with a password would have given it."""
+        """Sign in a Playwright page by setting its session cookie."""
         from django.conf import settings
         from django.test import Client as Browser
 
@@ -164,15 +163,15 @@ class Stack:
         cookie = {"name": name, "value": browser.cookies[name].value, "path": "/", "httpOnly": True}
         page.context.add_cookies([{**cookie, "domain": host} for host in ("127.0.0.1", "localhost")])
 
-    def asked(self, tag: str = "") -> list[dict[str, Any]]:
-        """What the model was asked so far, as its log tells it (tests/harness/fake_model.py)."""
-        with urlopen(f"{self.llm}/_log" + (f"?tag={quote(tag)}" if tag else ""), timeout=PATIENCE) as answer:
-            found: list[dict[str, Any]] = json.load(answer)
-            return found
+    def model_requests(self, tag: str = "") -> list[dict[str, Any]]:
+        """Return the requests to the fake model so far, from its log."""
+        with urlopen(f"{self.llm}/_log" + (f"?tag={quote(tag)}" if tag else ""), timeout=TIMEOUT) as response:
+            records: list[dict[str, Any]] = json.load(response)
+            return records
 
 
 def database_url(database: Mapping[str, Any]) -> str:
-    """The database of this run as its processes are told; the name is the test database's."""
+    """Return DATABASE_URL for the test database."""
     if database["ENGINE"].endswith("sqlite3"):
         return f"sqlite://{quote(str(Path(database['NAME']).absolute()))}"
     who = quote(database["USER"]) + (f":{quote(database['PASSWORD'])}" if database["PASSWORD"] else "")
@@ -199,4 +198,4 @@ def _redis(port: int, home: Path) -> list[str]:
     server = find_program("redis-server")
     assert server, "Redis is not installed (Debian: apt-get install redis-server)"
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(home)]
-    return [*ENDS_WITH_US, server, *options]
+    return [*END_WITH_PARENT, server, *options]

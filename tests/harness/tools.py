@@ -1,4 +1,4 @@
-"""Platform tools called as a run calls them, through the door and the wrappers, without a model or a worker."""
+"""Call built-in tools as a run does, with authorization and wrappers but without a model or worker."""
 
 import asyncio
 from pathlib import Path
@@ -16,8 +16,8 @@ from tools_app.toolset import build_toolset
 RULES = PolicyRules(1, (RuleRow("global", profile="full"),))
 
 
-def env_in(session: Session, *, sender: Any = None, run_pk: int | None = None, workspace: Path | None = None) -> ToolEnv:
-    """A run in a session, started by a message of its owner or of somebody else."""
+def make_tool_env(session: Session, *, sender: Any = None, run_pk: int | None = None, workspace: Path | None = None) -> ToolEnv:
+    """Return the environment of a run in a session, started by its owner or by another `sender`."""
     return ToolEnv(
         workspace=workspace,
         agent=session.agent,
@@ -30,7 +30,9 @@ def env_in(session: Session, *, sender: Any = None, run_pk: int | None = None, w
     )
 
 
-async def use(env: ToolEnv, name: str, *, call_id: str = "c1", abort: asyncio.Event | None = None, **arguments: Any) -> ToolResult:
+async def call_tool(
+    env: ToolEnv, name: str, *, call_id: str = "c1", abort: asyncio.Event | None = None, **arguments: Any
+) -> ToolResult:
     toolset = build_toolset(env, PolicyQuery(env.agent), RULES, registry.load_installed())
     permit = authorize_tool_call(CallRef(call_id, name, arguments), toolset=toolset, rules=RULES).permit
     assert permit is not None, f"{name} is not offered here"

@@ -1,4 +1,4 @@
-"""Webhooks for tests: made as an operator makes them, and called as senders call them."""
+"""Webhooks as an operator creates them, and deliveries as senders make them."""
 
 import json
 from dataclasses import dataclass
@@ -16,44 +16,44 @@ SECRET = "It's a Secret to Everybody"
 
 
 @dataclass(frozen=True)
-class Made:
-    """A webhook, and what its senders know."""
+class CreatedWebhook:
+    """A webhook with its token."""
 
     hook: Hook
     token: str
 
     def headers(self, body: bytes) -> dict[str, str]:
-        proof = {"authorization": f"Bearer {self.token}"} if self.token else {}
+        auth = {"authorization": f"Bearer {self.token}"} if self.token else {}
         if self.hook.signature:
-            proof[self.hook.signature_header.lower()] = sign_body(self.hook.signature, body, SECRET, clock.now().timestamp())
-        return proof
+            auth[self.hook.signature_header.lower()] = sign_body(self.hook.signature, body, SECRET, clock.now().timestamp())
+        return auth
 
-    def came(self, payload: Any, **headers: str) -> IncomingDelivery:
-        """A delivery with the right proof; a header given here replaces it."""
+    def delivery(self, payload: Any, **headers: str) -> IncomingDelivery:
+        """Return an authenticated delivery; `headers` replace its own."""
         body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         return IncomingDelivery(self.hook.slug, "203.0.113.7", body, {**self.headers(body), **given})
 
     def send(self, payload: Any, **headers: str) -> DeliveryResult:
-        """All that happens to a delivery between its arrival and its answer."""
-        return send(self.came(payload, **headers))
+        """Process a delivery from arrival to response."""
+        return deliver(self.delivery(payload, **headers))
 
 
-def send(came: IncomingDelivery) -> DeliveryResult:
-    delivery_log.check_failure_limit(came.address)
-    hook = inbound.find_webhook(came.path)
-    signed = inbound.authenticate_delivery(hook, came)
-    return inbound.accept_delivery(hook, came, signed, inbound.build_request(hook, came))
+def deliver(delivery: IncomingDelivery) -> DeliveryResult:
+    delivery_log.check_failure_limit(delivery.address)
+    hook = inbound.find_webhook(delivery.path)
+    signed = inbound.authenticate_delivery(hook, delivery)
+    return inbound.accept_delivery(hook, delivery, signed, inbound.build_request(hook, delivery))
 
 
-def make_hook(
+def create_webhook(
     by: User, slug: str = "news", *, token: bool = True, secret: str = SECRET, agreed: bool = True, **fields: Any
-) -> Made:
-    """Enabled, with a token, with a signature if one is named, and with the yes of the person it acts for."""
+) -> CreatedWebhook:
+    """Create an enabled webhook with a token, a signing secret if `signature` is set, and its owner's consent."""
     action = slug if slug in ("wake", "agent") else "agent"
     fields = {"name": "News", "enabled": True, "action": action, "owner": service.find_default_owner(), **fields}
     hook = Hook(slug=slug, **fields)
     made = service.save_webhook(hook, by=by, secret=secret if hook.signature else "", makes_token=token)
     if agreed and not hook.is_agreed:
         hook = consent.give_consent(hook.pk, by=hook.owner, seen=hook.updated_at)
-    return Made(hook, made)
+    return CreatedWebhook(hook, made)

@@ -12,20 +12,20 @@ PATIENCE = 60
 
 
 @dataclass
-class Outcome:
+class ClawResult:
     code: int
     out: str
     err: str
 
 
-def environment(**more: str) -> dict[str, str]:
+def clean_environment(**more: str) -> dict[str, str]:
     """The surroundings without any setting of ours but the given ones."""
     ours = ("CLAWSITE_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return kept | {"PYTHONUNBUFFERED": "1", **more}
 
 
-def start(*arguments: str, env: Mapping[str, str]) -> "subprocess.Popen[str]":
+def start_claw(*arguments: str, env: Mapping[str, str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "clawsite.cli.main", *arguments],
         cwd=PROJECT,
@@ -38,7 +38,7 @@ def start(*arguments: str, env: Mapping[str, str]) -> "subprocess.Popen[str]":
     )
 
 
-def claw(*arguments: str, env: Mapping[str, str], stdin: str = "") -> Outcome:
+def run_claw(*arguments: str, env: Mapping[str, str], stdin: str = "") -> ClawResult:
     done = subprocess.run(
         [sys.executable, "-m", "clawsite.cli.main", *arguments],
         cwd=PROJECT,
@@ -49,4 +49,4 @@ def claw(*arguments: str, env: Mapping[str, str], stdin: str = "") -> Outcome:
         timeout=PATIENCE,
         check=False,
     )
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    return ClawResult(done.returncode, done.stdout, done.stderr)

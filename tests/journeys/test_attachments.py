@@ -5,21 +5,21 @@ from agents.models import Agent
 from sessions_app.events.journal import NewEntry, NewEvent, insert_session_event
 from sessions_app.models import Attachment
 from sessions_app.sessions.attachments import claim_attachments, path_of, register, store_file
-from tests.harness.worker import Workshop, said_in
+from tests.harness.worker import WorkerHarness, transcript_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 
-def attach(shop: Workshop, *files: tuple[str, bytes]) -> dict:
+def attach(shop: WorkerHarness, *files: tuple[str, bytes]) -> dict:
     rows = [register(shop.user, store_file([content], name)) for name, content in files]
     return {"attachments": claim_attachments(shop.user, shop.session, [str(row.pk) for row in rows])}
 
 
-def asked(shop: Workshop) -> list:
+def asked(shop: WorkerHarness) -> list:
     return [message["content"] for message in shop.model.bodies[-1]["messages"] if message["role"] == "user"]
 
 
-async def test_images_go_to_the_model_and_files_into_the_workspace_too(workshop: Workshop):
+async def test_images_go_to_the_model_and_files_into_the_workspace_too(workshop: WorkerHarness):
     options = attach(workshop, ("cat.png", PNG), ("notes.md", "# Grüße\n```x```".encode()), ("data.bin", b"\0\1\2"))
     run = await workshop.answer("[[text=seen]] what is this?", options=options)
     assert run.status == "completed"
@@ -42,15 +42,15 @@ async def test_images_go_to_the_model_and_files_into_the_workspace_too(workshop:
     assert asked(workshop)[0] == [words, image]  # the same words again, though the files are gone: prompts stay cacheable
 
 
-async def test_a_tool_reads_what_was_attached(workshop: Workshop):
+async def test_a_tool_reads_what_was_attached(workshop: WorkerHarness):
     options = attach(workshop, ("list.txt", b"milk\n" * 20_000))
     run = await workshop.answer('[[tool=read args={"path":"uploads/list.txt"}]] [[text=done]]', options=options)
     assert run.status == "completed"
-    assert said_in(run)[2][1].startswith("milk")
+    assert transcript_of(run)[2][1].startswith("milk")
     assert "milk" not in asked(workshop)[0]
 
 
-async def test_a_model_without_eyes_is_told_about_the_image(workshop: Workshop, settings):
+async def test_a_model_without_eyes_is_told_about_the_image(workshop: WorkerHarness, settings):
     settings.DEFAULT_MODEL = "openai/gpt-3.5-turbo"
     run = await workshop.answer("[[text=ok]]", options=attach(workshop, ("cat.png", PNG)))
     assert run.status == "completed"
@@ -59,13 +59,13 @@ async def test_a_model_without_eyes_is_told_about_the_image(workshop: Workshop, 
     assert words == f"[[text=ok]]\n\n{called}; not shown: this model takes no images]"
 
 
-async def test_a_message_without_words_is_answered(workshop: Workshop, settings):
+async def test_a_message_without_words_is_answered(workshop: WorkerHarness, settings):
     settings.DEFAULT_MODEL = "demo/clawsite"
     run = await workshop.answer("", options=attach(workshop, ("cat.png", PNG)))
-    assert "`cat.png`" in said_in(run)[-1][1]
+    assert "`cat.png`" in transcript_of(run)[-1][1]
 
 
-async def test_bytes_that_are_lost_do_not_stop_the_run(workshop: Workshop):
+async def test_bytes_that_are_lost_do_not_stop_the_run(workshop: WorkerHarness):
     options = attach(workshop, ("gone.txt", b"once"))
     path_of(options["attachments"][0]["sha256"]).unlink()
     run = await workshop.answer("[[text=ok]]", options=options)
@@ -73,7 +73,7 @@ async def test_bytes_that_are_lost_do_not_stop_the_run(workshop: Workshop):
     assert "is no longer available]" in asked(workshop)[0]
 
 
-async def test_an_imported_transcript_cannot_name_somebody_elses_file(workshop: Workshop, person):
+async def test_an_imported_transcript_cannot_name_somebody_elses_file(workshop: WorkerHarness, person):
     theirs = register(person(), store_file([b"secret words"], "secret.txt"))
     block = {"type": "file", "attachmentId": str(theirs.pk), "mimeType": "text/plain", "name": "secret.txt", "size": 12}
     entry = NewEntry("message", "user", [{"type": "text", "text": "before"}, block], "before", "m1")

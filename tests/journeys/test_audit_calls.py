@@ -10,12 +10,12 @@ from clawsite.infra.models import AuditEntry, AuditSeal
 from sessions_app.models import ToolCall
 from sessions_app.runs import tool_calls
 from tests.harness import audit as audit_room
-from tests.harness.worker import Workshop, calls_of
+from tests.harness.worker import WorkerHarness, calls_of
 
 
 @pytest.fixture(autouse=True)
 def log(database):
-    audit_room.empty()
+    audit_room.clear_log()
 
 
 def entries_of(run) -> list[AuditEntry]:
@@ -25,7 +25,7 @@ def entries_of(run) -> list[AuditEntry]:
 WRITE = '[[tool=write args={"path":"secret-plans.txt","content":"attack-at-dawn"}]]'
 
 
-async def test_a_call_is_recorded_when_it_is_judged_and_when_it_ends(workshop: Workshop):
+async def test_a_call_is_recorded_when_it_is_judged_and_when_it_ends(workshop: WorkerHarness):
     run = await workshop.answer(f"{WRITE} [[text=done]]")
     allowed, ended = entries_of(run)
     (call,) = calls_of(run)
@@ -39,7 +39,7 @@ async def test_a_call_is_recorded_when_it_is_judged_and_when_it_ends(workshop: W
     assert "attack-at-dawn" not in stored
 
 
-async def test_a_refusal_names_its_layer_and_has_no_end(workshop: Workshop):
+async def test_a_refusal_names_its_layer_and_has_no_end(workshop: WorkerHarness):
     run = await workshop.answer('[[tool=exec args={"command":"rm -rf attack-at-dawn"}]] [[text=pity]]')
     (refused,) = entries_of(run)
     (call,) = calls_of(run)
@@ -48,7 +48,7 @@ async def test_a_refusal_names_its_layer_and_has_no_end(workshop: Workshop):
     assert "attack-at-dawn" not in str(list(AuditEntry.objects.values()))
 
 
-async def test_a_failure_is_an_end_too(workshop: Workshop):
+async def test_a_failure_is_an_end_too(workshop: WorkerHarness):
     run = await workshop.answer('[[tool=read args={"path":"not-there"}]] [[text=pity]]')
     assert [(each.action, each.details.get("outcome")) for each in entries_of(run)] == [
         ("call.allowed", None),
@@ -56,7 +56,7 @@ async def test_a_failure_is_an_end_too(workshop: Workshop):
     ]
 
 
-async def test_a_person_s_own_call_names_the_person(workshop: Workshop):
+async def test_a_person_s_own_call_names_the_person(workshop: WorkerHarness):
     wish = {"name": "write", "args": {"path": "a.txt", "content": "hi"}}
     run = await workshop.answer("Run the tool `write`", options={"invoke": wish})
     told = [(each.action, each.actor_kind, each.actor_name) for each in entries_of(run)]
@@ -81,7 +81,7 @@ def inserts():
     connection_created.disconnect(connected)
 
 
-async def test_the_verdicts_of_a_turn_are_one_insert(workshop: Workshop, inserts):
+async def test_the_verdicts_of_a_turn_are_one_insert(workshop: WorkerHarness, inserts):
     await workshop.close()
     db.close()
     workshop.open()
@@ -92,7 +92,7 @@ async def test_the_verdicts_of_a_turn_are_one_insert(workshop: Workshop, inserts
     assert len(inserts) == 1 + actions.count("call.ended")
 
 
-async def test_a_verdict_that_is_not_stored_is_not_recorded(workshop: Workshop, monkeypatch):
+async def test_a_verdict_that_is_not_stored_is_not_recorded(workshop: WorkerHarness, monkeypatch):
     """The entry is part of the decision's transaction: here the decision fails after it was written."""
     record = tool_calls.record_decisions
 
@@ -107,7 +107,7 @@ async def test_a_verdict_that_is_not_stored_is_not_recorded(workshop: Workshop, 
     assert entries_of(run) == []
 
 
-async def test_the_worker_seals_what_happened(workshop: Workshop, eventually):
+async def test_the_worker_seals_what_happened(workshop: WorkerHarness, eventually):
     run = await workshop.answer(f"{WRITE} [[text=done]]")
     ids = {entry.pk for entry in entries_of(run)}
     await eventually(lambda: ids <= set(AuditSeal.objects.values_list("entry_id", flat=True)))
@@ -115,7 +115,7 @@ async def test_the_worker_seals_what_happened(workshop: Workshop, eventually):
 
 
 async def test_a_worker_that_ends_leaves_nothing_unsealed_and_anchors_go_to_the_file(
-    workshop: Workshop, settings, tmp_path, eventually
+    workshop: WorkerHarness, settings, tmp_path, eventually
 ):
     settings.AUDIT_SEAL_SECONDS = 60.0
     settings.AUDIT_ANCHOR = str(tmp_path / "anchors.jsonl")

@@ -12,35 +12,35 @@ import pytest
 
 from clawsite.cli.main import COMMANDS
 from tests.harness.services import free_port
-from tests.journeys.claw_command import PROJECT, Outcome, claw, environment
+from tests.journeys.claw_command import PROJECT, ClawResult, clean_environment, run_claw
 
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    return environment(CLAWSITE_HOME=str(tmp_path / "home"), CLAWSITE_PORT=str(free_port()))
+    return clean_environment(CLAWSITE_HOME=str(tmp_path / "home"), CLAWSITE_PORT=str(free_port()))
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of an installation that is ready to be served."""
-    env = environment(CLAWSITE_HOME=str(tmp_path_factory.mktemp("home")), CLAWSITE_PORT=str(free_port()))
+    env = clean_environment(CLAWSITE_HOME=str(tmp_path_factory.mktemp("home")), CLAWSITE_PORT=str(free_port()))
     os.chmod(env["CLAWSITE_HOME"], 0o700)
-    assert claw("prepare", env=env).code == 0
+    assert run_claw("prepare", env=env).code == 0
     return env
 
 
 def findings(env: dict[str, str]) -> tuple[int, dict[str, dict[str, str]]]:
-    outcome = claw("doctor", "--json", env=env)
+    outcome = run_claw("doctor", "--json", env=env)
     return outcome.code, {finding["name"]: finding for finding in json.loads(outcome.out)}
 
 
-def said_in_one_line(outcome: Outcome, code: int, words: str) -> bool:
+def said_in_one_line(outcome: ClawResult, code: int, words: str) -> bool:
     return outcome.code == code and words in outcome.err and outcome.err.startswith("claw: ") and outcome.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("arguments", [[], ["help"], ["--help"]])
 def test_help_lists_our_commands_first_with_a_line_each(env, arguments) -> None:
-    outcome = claw(*arguments, env=env)
+    outcome = run_claw(*arguments, env=env)
     lines = [line.split() for line in outcome.out.splitlines() if line.startswith("  ")]
     assert outcome.code == 0
     assert [line[0] for line in lines[: len(COMMANDS)]] == list(COMMANDS)
@@ -49,14 +49,14 @@ def test_help_lists_our_commands_first_with_a_line_each(env, arguments) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_explains_itself_with_examples(env, name) -> None:
-    outcome = claw(name, "--help", env=env)
+    outcome = run_claw(name, "--help", env=env)
     assert outcome.code == 0
     assert "examples:" in outcome.out
-    assert claw("help", name, env=env).out == outcome.out
+    assert run_claw("help", name, env=env).out == outcome.out
 
 
 def test_djangos_commands_are_there_too(env) -> None:
-    outcome = claw("help", "--commands", env=env)
+    outcome = run_claw("help", "--commands", env=env)
     assert {"migrate", "createsuperuser", "serve", "doctor"} <= set(outcome.out.split())
 
 
@@ -64,7 +64,7 @@ def test_manage_py_is_the_same(env) -> None:
     done = subprocess.run(
         [sys.executable, PROJECT / "manage.py", "doctor", "--help"], env=env, capture_output=True, text=True, check=True
     )
-    assert done.stdout == claw("doctor", "--help", env=env).out
+    assert done.stdout == run_claw("doctor", "--help", env=env).out
 
 
 @pytest.mark.parametrize("name", COMMANDS.values())
@@ -76,7 +76,7 @@ def test_each_command_is_a_django_command_too(name) -> None:
 
 
 def test_an_unknown_command_is_refused(env) -> None:
-    outcome = claw("sreve", env=env)
+    outcome = run_claw("sreve", env=env)
     assert outcome.code == 2
     assert "Unknown command: 'sreve'" in outcome.err
 
@@ -92,11 +92,11 @@ def test_an_unknown_command_is_refused(env) -> None:
     ],
 )
 def test_a_wrong_setting_is_one_line_and_exit_code_2(env, command, setting, value, words) -> None:
-    assert said_in_one_line(claw(command, env={**env, setting: value}), 2, words)
+    assert said_in_one_line(run_claw(command, env={**env, setting: value}), 2, words)
 
 
 def test_prepare_can_be_repeated(prepared) -> None:
-    outcome = claw("prepare", "--json", env=prepared)
+    outcome = run_claw("prepare", "--json", env=prepared)
     (line,) = [json.loads(line) for line in outcome.out.splitlines()]
     assert line["done"]["model"] == "demo/clawsite"
     assert "/first-admin/" in line["done"]["link"]
@@ -112,7 +112,7 @@ def test_doctor_finds_a_fresh_installation_well_enough_to_start(prepared) -> Non
 
 
 def test_doctor_in_words_has_a_line_for_each_check(prepared) -> None:
-    outcome = claw("doctor", env=prepared)
+    outcome = run_claw("doctor", env=prepared)
     marks = [line.split()[0] for line in outcome.out.splitlines() if not line.startswith(" ")]
     assert set(marks) <= {"ok", "warn", "FAIL"}
     assert len(marks) >= 15
@@ -131,7 +131,7 @@ def test_doctor_names_the_gateway_that_listens_elsewhere(prepared) -> None:
 
 @pytest.mark.parametrize("command", ["web", "worker"])
 def test_web_and_worker_refuse_a_database_without_our_tables(env, command) -> None:
-    assert said_in_one_line(claw(command, env=env), 1, "Run `claw prepare`")
+    assert said_in_one_line(run_claw(command, env=env), 1, "Run `claw prepare`")
 
 
 def test_doctor_fails_on_a_database_that_is_not_migrated(env) -> None:
@@ -194,7 +194,7 @@ def test_a_database_that_is_none_is_named_with_what_to_do(env) -> None:
     home = Path(env["CLAWSITE_HOME"])
     home.mkdir(mode=0o700)
     (home / "clawsite.sqlite3").write_bytes(b"this is not a database, it is a poem" * 100)
-    assert said_in_one_line(claw("migrate", env=env), 1, "not a usable SQLite database")
+    assert said_in_one_line(run_claw("migrate", env=env), 1, "not a usable SQLite database")
 
 
 def test_serve_sees_a_database_that_was_replaced_by_an_older_one(prepared, tmp_path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.policies import policy_restored
+from tests.harness.policies import restore_policy
 from tests.harness.stack import database_url
-from tests.journeys.claw_command import Outcome, claw, environment
+from tests.journeys.claw_command import ClawResult, clean_environment, run_claw
 
 
 @pytest.fixture
@@ -16,12 +16,12 @@ def env(database: None, tmp_path: Path) -> Iterator[Mapping[str, str]]:
     """The test database, as a process of its own sees it."""
     from django.conf import settings
 
-    with policy_restored():
-        yield environment(CLAWSITE_HOME=str(tmp_path), DATABASE_URL=database_url(settings.DATABASES["default"]))
+    with restore_policy():
+        yield clean_environment(CLAWSITE_HOME=str(tmp_path), DATABASE_URL=database_url(settings.DATABASES["default"]))
 
 
-def policy(*arguments: str, env: Mapping[str, str], stdin: str = "") -> Outcome:
-    return claw("policy", *arguments, env=env, stdin=stdin)
+def policy(*arguments: str, env: Mapping[str, str], stdin: str = "") -> ClawResult:
+    return run_claw("policy", *arguments, env=env, stdin=stdin)
 
 
 def test_every_tool_is_explained_in_a_line_and_one_in_its_layers(env: Mapping[str, str]) -> None:

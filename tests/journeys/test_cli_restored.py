@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.claw_command import claw
+from tests.journeys.claw_command import run_claw
 from tests.journeys.test_cli_serve import PATIENCE, Served
 
 pytestmark = pytest.mark.dialect
@@ -47,12 +47,12 @@ def test_a_restored_backup_is_another_log_and_an_ordinary_restart_is_not(tmp_pat
     noticed = epoch_in(database)
     assert noticed != first
     assert sum("older than last seen by this host" in line for line in served.err) == 1
-    said = claw("restored", env=served.env)
+    said = run_claw("restored", env=served.env)
     assert (said.code, epoch_in(database) != noticed) == (0, True)
     assert epoch_in(database) in said.out
 
 
 def test_a_database_that_was_never_prepared_cannot_have_been_restored(tmp_path: Path) -> None:
-    outcome = claw("restored", env={**Served(tmp_path / "home").env})
+    outcome = run_claw("restored", env={**Served(tmp_path / "home").env})
     assert outcome.code == 1
     assert "claw prepare" in outcome.err

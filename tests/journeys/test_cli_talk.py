@@ -11,7 +11,7 @@ import pytest
 
 from tests.harness.services import free_port
 from tests.harness.stack import Stack
-from tests.journeys.claw_command import PROJECT, Outcome, claw, environment, start
+from tests.journeys.claw_command import PROJECT, ClawResult, clean_environment, run_claw, start_claw
 
 _numbers = itertools.count(1)
 
@@ -19,12 +19,12 @@ _numbers = itertools.count(1)
 @pytest.fixture
 def env(live: Stack, tmp_path) -> dict[str, str]:
     port = live.url.rsplit(":", 1)[1]
-    return environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_GATEWAY_TOKEN=live.token, CLAWSITE_PORT=port)
+    return clean_environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_GATEWAY_TOKEN=live.token, CLAWSITE_PORT=port)
 
 
 @pytest.fixture
-def run(env: dict[str, str]) -> Callable[..., Outcome]:
-    return lambda *arguments, **options: claw(*arguments, env=env, **options)
+def run(env: dict[str, str]) -> Callable[..., ClawResult]:
+    return lambda *arguments, **options: run_claw(*arguments, env=env, **options)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_run_that_fails_says_why_and_exits_with_1(run, session) -> None:
 
 
 def test_ctrl_c_stops_the_run_and_says_so(env, run, session) -> None:
-    with start("agent", "[[tokens=5000 delay_ms=20]]", "--session", session, env=env) as talking:
+    with start_claw("agent", "[[tokens=5000 delay_ms=20]]", "--session", session, env=env) as talking:
         assert talking.stdout is not None
         talking.stdout.read(10)  # it streams
         talking.send_signal(signal.SIGINT)
@@ -95,7 +95,7 @@ def test_ctrl_c_stops_the_run_and_says_so(env, run, session) -> None:
 
 
 def test_an_answer_survives_the_death_of_the_web_process_whole_and_once(live: Stack, env, session) -> None:
-    with start("agent", "[[tokens=300 delay_ms=10]]", "--session", session, env=env) as talking:
+    with start_claw("agent", "[[tokens=300 delay_ms=10]]", "--session", session, env=env) as talking:
         assert talking.stdout is not None
         assert talking.stderr is not None
         answer = talking.stdout.read(40)
@@ -118,7 +118,7 @@ def test_logs_show_every_event_once_in_order(run, session) -> None:
 
 def test_logs_follow_goes_on_over_a_restart_of_the_web_process(live: Stack, env, run, session) -> None:
     run("agent", '[[text="before"]]', "--session", session)
-    with start("logs", "--session", session, "--follow", "--json", env=env) as following:
+    with start_claw("logs", "--session", session, "--follow", "--json", env=env) as following:
         assert following.stdout is not None
         seen = [json.loads(following.stdout.readline())]
         live.webs[0].restart()
@@ -142,7 +142,7 @@ def test_logs_show_a_streamed_text_as_one_line(run, session) -> None:
 
 def test_logs_followed_by_a_short_name_show_what_happens_in_a_session_that_is_new(env, run, session) -> None:
     name = session.rsplit(":", 1)[1]
-    with start("logs", "--session", name, "--follow", env=env) as following:
+    with start_claw("logs", "--session", name, "--follow", env=env) as following:
         assert following.stdout is not None
         assert following.stderr is not None
         assert f"there is no session {session} yet" in following.stderr.readline()
@@ -197,7 +197,7 @@ def test_status_is_readable_and_exits_with_0_when_all_is_well(run) -> None:
 
 
 def test_a_wrong_token_is_named_as_such(env) -> None:
-    outcome = claw("status", env={**env, "CLAWSITE_GATEWAY_TOKEN": "wrong-token"})
+    outcome = run_claw("status", env={**env, "CLAWSITE_GATEWAY_TOKEN": "wrong-token"})
     assert outcome.code == 1
     assert "rejected the token" in outcome.err
     assert "Traceback" not in outcome.err
@@ -205,7 +205,7 @@ def test_a_wrong_token_is_named_as_such(env) -> None:
 
 @pytest.mark.parametrize("command", [("status",), ("agent", "hi"), ("call", "health"), ("logs",)])
 def test_where_no_gateway_runs_the_exit_code_is_3_and_the_way_out_is_said(env, command) -> None:
-    outcome = claw(*command, env={**env, "CLAWSITE_PORT": str(free_port())})
+    outcome = run_claw(*command, env={**env, "CLAWSITE_PORT": str(free_port())})
     assert outcome.code == 3
     assert "claw serve" in outcome.err
     assert "Traceback" not in outcome.err
@@ -213,15 +213,15 @@ def test_where_no_gateway_runs_the_exit_code_is_3_and_the_way_out_is_said(env, c
 
 def test_the_address_of_a_page_will_do_and_nonsense_is_wrong_usage(live: Stack, env) -> None:
     elsewhere = {**env, "CLAWSITE_PORT": str(free_port())}
-    assert claw("call", "health", "--url", live.url, env=elsewhere).code == 0
-    refused = claw("agent", "--url", "http://127.0.0.1:1", "hi", env=env)
+    assert run_claw("call", "health", "--url", live.url, env=elsewhere).code == 0
+    refused = run_claw("agent", "--url", "http://127.0.0.1:1", "hi", env=env)
     assert (refused.code, refused.err.count("\n")) == (3, 1)
-    nonsense = claw("agent", "--url", "127.0.0.1:8765", "hi", env=env)
+    nonsense = run_claw("agent", "--url", "127.0.0.1:8765", "hi", env=env)
     assert (nonsense.code, nonsense.err.count("\n")) == (2, 1)
 
 
 def test_without_a_token_it_says_where_one_would_be(tmp_path) -> None:
-    outcome = claw("status", env=environment(CLAWSITE_HOME=str(tmp_path)))
+    outcome = run_claw("status", env=clean_environment(CLAWSITE_HOME=str(tmp_path)))
     assert outcome.code == 3
     assert f"no gateway token in {tmp_path}" in outcome.err
     assert list(tmp_path.iterdir()) == []  # asking makes nothing

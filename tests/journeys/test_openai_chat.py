@@ -84,7 +84,7 @@ async def test_a_request_alone_brings_its_history_as_real_messages(sdk, live):
     run = Run.objects.get(owner=sdk.user)
     said = TranscriptEntry.objects.filter(session=run.session).order_by("position").values_list("role", "text")
     assert list(said)[:2] == [("user", "What is two and two?"), ("assistant", "Quatre.")]
-    assert live.asked("history")[0]["items"] == 4  # with our system prompt
+    assert live.model_requests("history")[0]["items"] == 4  # with our system prompt
     assert run.options["extraSystemPrompt"] == "Answer in French.\n\nBe short."
     async with live.client(sdk.user) as client:
         assert (await client.request("sessions.list", {}))["sessions"] == []
@@ -93,7 +93,7 @@ async def test_a_request_alone_brings_its_history_as_real_messages(sdk, live):
 async def test_user_and_header_choose_a_session_that_remembers(sdk, live):
     for words in ("first", "second [[tag=remembers]]"):
         await sdk.chat.completions.create(**asks("ignored, the session has its own", words), user="ada:x y")
-    assert live.asked("remembers")[0]["items"] == 4
+    assert live.model_requests("remembers")[0]["items"] == 4
     assert Session.objects.get(owner=sdk.user).key == "agent:main:openai-user:ada%3Ax%20y"
     headers = {"x-openclaw-session-key": "agent:demo:notes"}
     await sdk.chat.completions.create(**asks("hi"), extra_headers=headers)
@@ -233,7 +233,7 @@ async def test_two_accounts_with_the_same_names_share_nothing(sdk, live, person)
         await client.chat.completions.create(
             **asks(f"secret [[tag=two-{tag}]]"), user="ada", extra_headers={"Idempotency-Key": "one"}
         )
-    assert live.asked("two-theirs")[0]["items"] == 2  # nothing of the other's session of that name
+    assert live.model_requests("two-theirs")[0]["items"] == 2  # nothing of the other's session of that name
     assert Session.objects.filter(key="agent:main:openai-user:ada", owner=sdk.user).count() == 1
 
 

@@ -9,9 +9,9 @@ import pytest
 from clawsite.accounts.tokens import issue_token
 from clawsite.api.openai import runs
 from sessions_app.models import Run
-from tests.harness.commands import ask_first, wish
-from tests.harness.gateway import serving
-from tests.harness.worker import Workshop
+from tests.harness.commands import exec_prompt, require_approval
+from tests.harness.gateway import serve_gateway
+from tests.harness.worker import WorkerHarness
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 
@@ -19,9 +19,9 @@ READ_WRITE = ["operator.read", "operator.write"]
 
 
 @pytest.fixture
-async def server(workshop: Workshop):
+async def server(workshop: WorkerHarness):
     """The gateway in this process, beside the worker."""
-    async with serving() as address:
+    async with serve_gateway() as address:
         yield address
 
 
@@ -43,7 +43,7 @@ async def ask(server: str, user, words: str, *, stream: bool, **headers: str):
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_run_is_stopped_when_its_caller_goes_away(workshop: Workshop, server, eventually, stream):
+async def test_a_run_is_stopped_when_its_caller_goes_away(workshop: WorkerHarness, server, eventually, stream):
     reader, writer = await ask(server, workshop.user, "[[tokens=9 hang_after=2]]", stream=stream)
     if stream:
         async with asyncio.timeout(20):
@@ -55,7 +55,9 @@ async def test_a_run_is_stopped_when_its_caller_goes_away(workshop: Workshop, se
 
 
 @pytest.mark.parametrize("headers", [{}, {"Idempotency_Key": "mine"}])
-async def test_it_goes_on_if_that_is_wished_or_the_caller_may_come_back(workshop: Workshop, server, settings, eventually, headers):
+async def test_it_goes_on_if_that_is_wished_or_the_caller_may_come_back(
+    workshop: WorkerHarness, server, settings, eventually, headers
+):
     settings.HTTP_ABORT_ON_DISCONNECT = bool(headers)
     _reader, writer = await ask(server, workshop.user, "[[tokens=9 slow_first=0.3]]", stream=False, **headers)
     await eventually(lambda: Run.objects.filter(status="running").exists())
@@ -64,7 +66,7 @@ async def test_it_goes_on_if_that_is_wished_or_the_caller_may_come_back(workshop
     assert run.status == "completed"
 
 
-async def test_a_silent_stream_shows_that_it_lives(workshop: Workshop, server, monkeypatch):
+async def test_a_silent_stream_shows_that_it_lives(workshop: WorkerHarness, server, monkeypatch):
     monkeypatch.setattr(runs, "KEEP_ALIVE_SECONDS", 0.05)
     reader, writer = await ask(server, workshop.user, "[[slow_first=0.5]]", stream=True)
     async with asyncio.timeout(20):
@@ -74,12 +76,14 @@ async def test_a_silent_stream_shows_that_it_lives(workshop: Workshop, server, m
     assert b'"content":"ok"' in told
 
 
-async def test_a_run_that_waits_for_people_is_named_and_goes_on_without_its_caller(workshop: Workshop, server, settings, person):
-    ask_first()
+async def test_a_run_that_waits_for_people_is_named_and_goes_on_without_its_caller(
+    workshop: WorkerHarness, server, settings, person
+):
+    require_approval()
     settings.HTTP_APPROVAL_WAIT_SECONDS = 0.2
     token = issue_token(workshop.user, "test", READ_WRITE)[1]
     async with httpx.AsyncClient(base_url=f"http://{server}", headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
-        messages = [{"role": "user", "content": wish(command="./nobody-knows-it")}]
+        messages = [{"role": "user", "content": exec_prompt(command="./nobody-knows-it")}]
         answer = await client.post("/v1/chat/completions", json={"model": "clawsite", "messages": messages})
     question = Approval.objects.get(requester=workshop.user)
     run = Run.objects.get(owner=workshop.user)
@@ -91,8 +95,8 @@ async def test_a_run_that_waits_for_people_is_named_and_goes_on_without_its_call
     assert (await workshop.ended(run.pk)).status == "completed"
 
 
-async def test_a_gateway_that_ends_tells_its_callers_and_leaves_their_runs_alone(workshop: Workshop, eventually):
-    async with serving() as server:
+async def test_a_gateway_that_ends_tells_its_callers_and_leaves_their_runs_alone(workshop: WorkerHarness, eventually):
+    async with serve_gateway() as server:
         reader, writer = await ask(server, workshop.user, "[[tokens=9 hang_after=2]]", stream=True)
         async with asyncio.timeout(20):
             await reader.readuntil(b"w0 ")

@@ -14,18 +14,18 @@ from clawsite.infra import clock
 from sessions_app.events import announce
 from sessions_app.models import Run, SessionMember
 from sessions_app.sessions.members import share
-from tests.harness.commands import ask_first
-from tests.harness.gateway import serving
-from tests.harness.worker import Workshop
+from tests.harness.commands import require_approval
+from tests.harness.gateway import serve_gateway
+from tests.harness.worker import WorkerHarness
 from tools_app.models import Approval
 
 HANGS = "[[tokens=9 hang_after=2]]"
 
 
 @pytest.fixture
-async def server(workshop: Workshop):
+async def server(workshop: WorkerHarness):
     """The gateway in this process, beside the worker."""
-    async with serving() as address:
+    async with serve_gateway() as address:
         yield address
 
 
@@ -72,7 +72,7 @@ def unheard(asked: Asked) -> None:
 
 @pytest.mark.parametrize("end", [revoked, switched_off, unheard])
 async def test_a_stream_ends_with_its_credential_and_its_run_with_the_stream(
-    workshop: Workshop, server, eventually, monkeypatch, end
+    workshop: WorkerHarness, server, eventually, monkeypatch, end
 ):
     if end is unheard:  # the bus has lost it: what counts is the next look
         monkeypatch.setattr(limits, "RECHECK_SECONDS", 0.2)
@@ -86,7 +86,7 @@ async def test_a_stream_ends_with_its_credential_and_its_run_with_the_stream(
     assert (run.status, run.reason) == ("aborted", "credential-ended")
 
 
-async def test_so_does_a_response_and_an_answer_in_one_piece(workshop: Workshop, server, eventually):
+async def test_so_does_a_response_and_an_answer_in_one_piece(workshop: WorkerHarness, server, eventually):
     whole = chat(server, workshop.user, stream=False)
     await eventually(lambda: Run.objects.filter(status="running").exists())
     revoked(whole)
@@ -98,7 +98,7 @@ async def test_so_does_a_response_and_an_answer_in_one_piece(workshop: Workshop,
     assert "response.completed" not in told
 
 
-async def test_a_run_that_its_caller_may_fetch_later_goes_on(workshop: Workshop, server, eventually):
+async def test_a_run_that_its_caller_may_fetch_later_goes_on(workshop: WorkerHarness, server, eventually):
     asked = chat(server, workshop.user, **{"Idempotency-Key": "mine"})
     await eventually(lambda: b"w0 " in asked.told)
     revoked(asked)
@@ -106,7 +106,7 @@ async def test_a_run_that_its_caller_may_fetch_later_goes_on(workshop: Workshop,
     assert Run.objects.get(run_id="mine").status == "running"
 
 
-async def test_a_change_that_takes_nothing_ends_nothing(workshop: Workshop, server, eventually, person):
+async def test_a_change_that_takes_nothing_ends_nothing(workshop: WorkerHarness, server, eventually, person):
     asked = chat(server, workshop.user)
     await eventually(lambda: b"w0 " in asked.told)
     other = issue_token(workshop.user, "other", ["operator.read"])[0]
@@ -118,7 +118,7 @@ async def test_a_change_that_takes_nothing_ends_nothing(workshop: Workshop, serv
     await asked.ended()
 
 
-async def test_a_guest_hears_nothing_more_once_the_share_is_taken_back(workshop: Workshop, server, eventually, person):
+async def test_a_guest_hears_nothing_more_once_the_share_is_taken_back(workshop: WorkerHarness, server, eventually, person):
     guest = person()
     share(workshop.user, workshop.session, guest.username, "writer")
     asked = chat(server, guest, **{"X-Clawsite-Session-Key": f"session:{workshop.session.pk}"})
@@ -129,8 +129,8 @@ async def test_a_guest_hears_nothing_more_once_the_share_is_taken_back(workshop:
     assert "is not shared with you any more" in await asked.ended()
 
 
-async def test_a_tool_call_by_hand_is_not_answered_to_a_credential_that_has_ended(workshop: Workshop, server, eventually):
-    ask_first()
+async def test_a_tool_call_by_hand_is_not_answered_to_a_credential_that_has_ended(workshop: WorkerHarness, server, eventually):
+    require_approval()
     body = {"tool": "exec", "args": {"command": "./nobody-knows-it"}, "sessionKey": workshop.session.key}
     asked = Asked(server, workshop.user, "/tools/invoke", body)
     await eventually(lambda: Approval.objects.filter(requester=workshop.user).exists())

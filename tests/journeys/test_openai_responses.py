@@ -39,7 +39,7 @@ async def test_a_response_goes_on_from_an_earlier_one_of_the_same_account_only(s
     first = await sdk.responses.create(model="clawsite", input="remember the number 7")
     second = await sdk.responses.create(model="clawsite", input="which? [[tag=goes-on]]", previous_response_id=first.id)
     assert second.previous_response_id == first.id
-    assert live.asked("goes-on")[0]["items"] == 4
+    assert live.model_requests("goes-on")[0]["items"] == 4
     assert Session.objects.filter(owner=sdk.user).count() == 1
     stranger = sdk.with_options(api_key=live.api_token(person()))
     with pytest.raises(openai.BadRequestError) as refused:

@@ -24,9 +24,9 @@ from clawsite.infra.clock import boot_time
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle, queue
 from tests.faults import database_rows as stored
-from tests.faults.checker import violations
+from tests.faults.checker import find_violations
 from tests.faults.history import History
-from tests.faults.run_text import torn
+from tests.faults.run_text import find_stream_faults
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="<>", exclude_categories=["Cs"]), min_size=1, max_size=8)
 CALLS = st.sampled_from(
@@ -137,8 +137,8 @@ def story(user, session_of, monkeypatch):
         rows = stored.read_rows([session.key])
         done = {str(call.arguments["path"]): 1 for call in rows.calls if call.name == "write" and call.status == "finished"}
         # What the model should have said is not known here: of its text only that it is told without holes.
-        found = [violation for violation in violations(rows, History(seed=0, executed=done)) if violation.promise != "text"]
-        return Run.objects.get(pk=run_pk), [*found, *torn(rows.events_of_runs()[run_pk])]
+        found = [violation for violation in find_violations(rows, History(seed=0, executed=done)) if violation.promise != "text"]
+        return Run.objects.get(pk=run_pk), [*found, *find_stream_faults(rows.events_of_runs()[run_pk])]
 
     return tell
 

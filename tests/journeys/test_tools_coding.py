@@ -20,7 +20,7 @@ from sessions_app.runs import lifecycle
 from sessions_app.sessions import attachments
 from sessions_app.sessions.attachments import path_of
 from sessions_app.sessions.forks import fork_session
-from tests.harness.worker import Workshop, calls_of, events_of, said_in
+from tests.harness.worker import WorkerHarness, calls_of, events_of, transcript_of
 from tools_app.builtin.files.workspace import Workspace
 
 DEEP = "/".join(["d" * 200] * 7)  # a path that alone is more than a KB
@@ -43,7 +43,7 @@ def png(width: int, height: int, *, padding: int = 0) -> bytes:
 
 
 @pytest.fixture
-def files(workshop: Workshop):
+def files(workshop: WorkerHarness):
     """The workspace, with a few files that are gone again afterwards."""
     root: Path = ensure_workspace(Agent.objects.get(slug="main"), workshop.user.pk)
     (root / "a.txt").write_text("one\n")
@@ -74,13 +74,13 @@ def call(name: str, arguments: dict, then: str = "done") -> str:
     return f"[[tool={name} args={json.dumps(arguments)}]] [[text={then}]]"
 
 
-async def used(shop: Workshop, name: str, **arguments):
+async def used(shop: WorkerHarness, name: str, **arguments):
     """The call's row, and what the model was told, of a run with one call."""
     run = await shop.answer(call(name, arguments))
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
     (row,) = calls_of(run)
     (told,) = [message["content"] for message in shop.model.bodies[-1]["messages"] if message["role"] == "tool"][-1:]
-    assert told == said_in(run)[2][1]
+    assert told == transcript_of(run)[2][1]
     return row, told
 
 
@@ -96,7 +96,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-async def test_each_tool_does_its_work(workshop: Workshop, files, name):
+async def test_each_tool_does_its_work(workshop: WorkerHarness, files, name):
     arguments, words = GOOD[name]
     row, told = await used(workshop, name, **arguments)
     assert row.status == "finished"
@@ -112,7 +112,7 @@ async def test_each_tool_does_its_work(workshop: Workshop, files, name):
         ("image", {"image": "dot.png"}, "dot.png: image/png"),
     ],
 )
-async def test_names_that_models_were_trained_with_are_understood(workshop: Workshop, files, name, arguments, words):
+async def test_names_that_models_were_trained_with_are_understood(workshop: WorkerHarness, files, name, arguments, words):
     row, told = await used(workshop, name, **arguments)
     assert row.status == "finished"
     assert told.startswith(words)
@@ -131,7 +131,7 @@ async def test_names_that_models_were_trained_with_are_understood(workshop: Work
         ("image", {"path": 7}, "`path`: Input should be a valid string"),
     ],
 )
-async def test_bad_parameters_are_told_in_words_and_nothing_runs(workshop: Workshop, files, name, arguments, words):
+async def test_bad_parameters_are_told_in_words_and_nothing_runs(workshop: WorkerHarness, files, name, arguments, words):
     row, told = await used(workshop, name, **arguments)
     assert (row.status, row.result["details"]) == ("failed", {"code": "invalid_arguments"})
     assert told.startswith(f"invalid arguments for `{name}`: {words}")
@@ -151,14 +151,14 @@ async def test_bad_parameters_are_told_in_words_and_nothing_runs(workshop: Works
         ("image", {"path": "none.png"}, "neither a file of the workspace nor the name of an image"),
     ],
 )
-async def test_failures_are_told_in_words(workshop: Workshop, files, name, arguments, words):
+async def test_failures_are_told_in_words(workshop: WorkerHarness, files, name, arguments, words):
     row, told = await used(workshop, name, **arguments)
     assert row.status == "failed"
     assert words in told
 
 
 @pytest.mark.parametrize("name", GOOD)
-async def test_a_call_can_be_aborted_half_way(workshop: Workshop, files, hanging, eventually, name):
+async def test_a_call_can_be_aborted_half_way(workshop: WorkerHarness, files, hanging, eventually, name):
     run_pk = workshop.send(call(name, GOOD[name][0]))
     await eventually(hanging.is_set)
     lifecycle.request_abort(user=workshop.user, session=workshop.session)
@@ -166,11 +166,11 @@ async def test_a_call_can_be_aborted_half_way(workshop: Workshop, files, hanging
     assert (run.status, run.reason) == ("aborted", "rpc")
     (row,) = calls_of(run)
     assert (row.status, row.result["details"]) == ("failed", {"code": "stopped"})
-    assert said_in(run)[-1] == ("toolResult", "stopped: the run ended (rpc) before this call did")
+    assert transcript_of(run)[-1] == ("toolResult", "stopped: the run ended (rpc) before this call did")
 
 
 @pytest.mark.parametrize("name", GOOD)
-async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(workshop: Workshop, files, hanging, settings, name):
+async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(workshop: WorkerHarness, files, hanging, settings, name):
     settings.TOOL_TIMEOUT_SECONDS = 0.1
     row, told = await used(workshop, name, **GOOD[name][0])
     assert (row.status, row.result["details"]) == ("failed", {"code": "tool_timeout"})
@@ -193,7 +193,7 @@ async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(worksho
         ),
     ],
 )
-async def test_too_much_output_is_cut_in_the_middle_and_says_so(workshop: Workshop, files, settings, name, arguments):
+async def test_too_much_output_is_cut_in_the_middle_and_says_so(workshop: WorkerHarness, files, settings, name, arguments):
     settings.TOOL_RESULT_KB = 1
     (files / "many").mkdir()
     (files / DEEP).mkdir(parents=True)
@@ -216,7 +216,7 @@ async def test_too_much_output_is_cut_in_the_middle_and_says_so(workshop: Worksh
     ],
     ids=["bytes", "pixels", "damaged", "svg"],
 )
-async def test_images_that_no_model_takes_are_refused(workshop: Workshop, files, content, words):
+async def test_images_that_no_model_takes_are_refused(workshop: WorkerHarness, files, content, words):
     (files / "odd.png").write_bytes(content)
     row, told = await used(workshop, "image", path="odd.png")
     assert row.status == "failed"
@@ -224,7 +224,7 @@ async def test_images_that_no_model_takes_are_refused(workshop: Workshop, files,
     assert not Attachment.objects.exists()
 
 
-async def test_an_image_reaches_the_model_and_the_card_without_its_bytes_in_any_row(workshop: Workshop, files):
+async def test_an_image_reaches_the_model_and_the_card_without_its_bytes_in_any_row(workshop: WorkerHarness, files):
     content = png(4, 4, padding=1 << 20)
     (files / "large.png").write_bytes(content)
     row, _ = await used(workshop, "image", path="large.png")
@@ -244,13 +244,13 @@ async def test_an_image_reaches_the_model_and_the_card_without_its_bytes_in_any_
     assert image["image_url"]["url"] == f"data:image/png;base64,{base64.b64encode(content).decode()}"
 
 
-async def test_the_same_image_twice_is_kept_once(workshop: Workshop, files):
+async def test_the_same_image_twice_is_kept_once(workshop: WorkerHarness, files):
     await used(workshop, "image", path="dot.png")
     await used(workshop, "image", path="dot.png")
     assert Attachment.objects.count() == 1
 
 
-async def test_images_of_several_calls_come_behind_all_results(workshop: Workshop, files):
+async def test_images_of_several_calls_come_behind_all_results(workshop: WorkerHarness, files):
     (files / "other.png").write_bytes(png(5, 5))
     prompt = '[[tool=image args={"path":"dot.png"}]] [[tool=image args={"path":"other.png"} parallel=1]] [[text=done]]'
     await workshop.answer(prompt)
@@ -259,7 +259,7 @@ async def test_images_of_several_calls_come_behind_all_results(workshop: Worksho
     assert [part["type"] for part in last[3]["content"]] == ["text", "image_url", "image_url"]
 
 
-async def test_a_secret_of_the_host_does_not_reach_model_or_transcript(workshop: Workshop, files, monkeypatch):
+async def test_a_secret_of_the_host_does_not_reach_model_or_transcript(workshop: WorkerHarness, files, monkeypatch):
     monkeypatch.setenv("ACME_API_KEY", "a-secret-of-this-host")
     (files / "a.txt").write_text("key: a-secret-of-this-host\n")
     row, told = await used(workshop, "read", path="a.txt")
@@ -271,10 +271,10 @@ def repeated(times: int, name: str = "read", **arguments) -> str:
     return " ".join(f"[[tool={name} args={json.dumps(arguments)}]]" for _ in range(times)) + " [[text=done]]"
 
 
-async def test_a_model_in_a_circle_is_warned_then_stopped(workshop: Workshop, files):
+async def test_a_model_in_a_circle_is_warned_then_stopped(workshop: WorkerHarness, files):
     run = await workshop.answer(repeated(7, path="a.txt"))
     assert run.status == "completed"
-    results = [text for role, text in said_in(run) if role == "toolResult"]
+    results = [text for role, text in transcript_of(run) if role == "toolResult"]
     assert results[:3] == ["one"] * 3
     assert [text.startswith("one\n[repeated: the ") for text in results[3:5]] == [True, True]
     assert [text.startswith("loop_detected: `read` was called 5 times") for text in results[5:]] == [True, True]
@@ -282,7 +282,7 @@ async def test_a_model_in_a_circle_is_warned_then_stopped(workshop: Workshop, fi
     assert calls_of(run)[5].result["details"] == {"code": "loop_detected", "repeats": 5}
 
 
-async def test_the_same_call_many_times_in_one_turn_is_stopped_too(workshop: Workshop, files):
+async def test_the_same_call_many_times_in_one_turn_is_stopped_too(workshop: WorkerHarness, files):
     first, *more = ['[[tool=read args={"path":"a.txt"}%s]]' % ("" if number == 0 else " parallel=1") for number in range(7)]
     run = await workshop.answer(" ".join([first, *more, "[[text=done]]"]))
     assert [row.status for row in calls_of(run)] == ["finished"] * 5 + ["failed"] * 2
@@ -299,10 +299,10 @@ async def test_the_same_call_many_times_in_one_turn_is_stopped_too(workshop: Wor
     ],
     ids=["refused", "made up", "unreadable"],
 )
-async def test_a_call_that_never_runs_is_a_circle_as_well(workshop: Workshop, files, name, arguments, reason):
+async def test_a_call_that_never_runs_is_a_circle_as_well(workshop: WorkerHarness, files, name, arguments, reason):
     run = await workshop.answer(f"[[tool={name} args={arguments}]] " * 7 + "[[text=done]]")
     assert run.status == "completed"
-    results = [text for role, text in said_in(run) if role == "toolResult"]
+    results = [text for role, text in transcript_of(run) if role == "toolResult"]
     assert [text.startswith(reason) for text in results[:5]] == [True] * 5
     assert ["[repeated: " in text for text in results[:5]] == [False] * 3 + [True] * 2
     assert [text.startswith(f"loop_detected: `{name}` was called 5 times") for text in results[5:]] == [True, True]
@@ -315,7 +315,7 @@ async def test_a_call_that_never_runs_is_a_circle_as_well(workshop: Workshop, fi
 @pytest.mark.parametrize(
     ("module", "step"), [(runner, "ask_model"), (tool_turns, "list_steps")], ids=["before the answer", "before the call"]
 )
-async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(workshop: Workshop, files, monkeypatch, module, step):
+async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(workshop: WorkerHarness, files, monkeypatch, module, step):
     really, times = getattr(module, step), itertools.count(1)
 
     def lost_at_the_sixth(*args, **options):
@@ -325,18 +325,18 @@ async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(workshop
 
     monkeypatch.setattr(module, step, lost_at_the_sixth)
     run = await workshop.answer(repeated(6, path="a.txt"))
-    results = [text for role, text in said_in(run) if role == "toolResult"]
+    results = [text for role, text in transcript_of(run) if role == "toolResult"]
     assert (run.status, run.lease_token > 1) == ("completed", True)
     assert results[5].startswith("loop_detected: `read` was called 5 times")
 
 
-async def test_a_new_message_begins_anew(workshop: Workshop, files):
+async def test_a_new_message_begins_anew(workshop: WorkerHarness, files):
     await workshop.answer(repeated(6, path="a.txt"))
     _, told = await used(workshop, "read", path="a.txt")
     assert told == "one"
 
 
-async def test_a_copy_of_the_conversation_has_the_images_too(workshop: Workshop, files):
+async def test_a_copy_of_the_conversation_has_the_images_too(workshop: WorkerHarness, files):
     row, _ = await used(workshop, "image", path="dot.png")
     copy = fork_session(workshop.user, workshop.session)
     entry = TranscriptEntry.objects.get(session=copy, role="toolResult")
@@ -345,7 +345,7 @@ async def test_a_copy_of_the_conversation_has_the_images_too(workshop: Workshop,
     assert entry.meta["imageIds"] != [row.result["content"][1]["attachmentId"]]
 
 
-async def test_an_image_that_cannot_be_kept_does_not_cost_the_result(workshop: Workshop, files, monkeypatch):
+async def test_an_image_that_cannot_be_kept_does_not_cost_the_result(workshop: WorkerHarness, files, monkeypatch):
     def full(*args, **options):
         raise OSError(28, "No space left on device")
 
@@ -356,20 +356,20 @@ async def test_an_image_that_cannot_be_kept_does_not_cost_the_result(workshop: W
     assert "dot.png: image/png" in told
 
 
-async def test_the_next_message_still_shows_the_image(workshop: Workshop, files):
+async def test_the_next_message_still_shows_the_image(workshop: WorkerHarness, files):
     await used(workshop, "image", path="dot.png")
     before = workshop.model.bodies[-1]["messages"]
     await workshop.answer("[[text=still]] and now?")
     assert workshop.model.bodies[-1]["messages"][: len(before)] == before  # the same words again: prompts stay cacheable
 
 
-async def test_a_model_without_eyes_is_not_offered_the_tool(workshop: Workshop, files, settings):
+async def test_a_model_without_eyes_is_not_offered_the_tool(workshop: WorkerHarness, files, settings):
     settings.DEFAULT_MODEL = "openai/gpt-3.5-turbo"
     run = await workshop.answer(call("image", {"path": "dot.png"}))
     assert calls_of(run)[0].status == "refused"
 
 
-async def test_a_gemini_model_is_shown_schemas_it_takes(workshop: Workshop, settings):
+async def test_a_gemini_model_is_shown_schemas_it_takes(workshop: WorkerHarness, settings):
     settings.DEFAULT_MODEL = "openai/gemini-like"
     await workshop.answer("[[text=ok]]")
     shown = {tool["function"]["name"]: tool["function"]["parameters"] for tool in workshop.model.bodies[-1]["tools"]}

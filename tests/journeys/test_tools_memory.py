@@ -8,7 +8,7 @@ from agents.context.workspace import ensure_workspace
 from agents.memory import notes
 from agents.models import Agent, MemoryFile
 from sessions_app.runs import lifecycle
-from tests.harness.worker import Workshop, calls_of, said_in
+from tests.harness.worker import WorkerHarness, calls_of, transcript_of
 from tools_app.sources import tools as source_tools
 
 
@@ -20,13 +20,13 @@ def workspace(user):
     return ensure_workspace(Agent.objects.get(slug="main"), user.pk)
 
 
-async def results(workshop: Workshop, prompt: str) -> list[dict]:
+async def results(workshop: WorkerHarness, prompt: str) -> list[dict]:
     run = await workshop.answer(prompt + "[[text=done]]")
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
     return [call.result for call in calls_of(run)]
 
 
-async def test_what_an_agent_notes_it_finds_again(workshop: Workshop):
+async def test_what_an_agent_notes_it_finds_again(workshop: WorkerHarness):
     _, found, shown = await results(
         workshop,
         asks("write", path="memory/2026-02-01.md", content="# 会议\n\n预算定为五万。\nThe lobster sleeps.\n")
@@ -40,7 +40,7 @@ async def test_what_an_agent_notes_it_finds_again(workshop: Workshop):
     assert shown["details"]["text"] == "预算定为五万。"
 
 
-async def test_bad_parameters_come_back_in_words(workshop: Workshop):
+async def test_bad_parameters_come_back_in_words(workshop: WorkerHarness):
     answers = await results(
         workshop,
         asks("memory_search", query="")
@@ -55,7 +55,7 @@ async def test_bad_parameters_come_back_in_words(workshop: Workshop):
     assert "is not a note" in told[4]
 
 
-async def test_a_large_answer_is_cut_and_says_so(workshop: Workshop):
+async def test_a_large_answer_is_cut_and_says_so(workshop: WorkerHarness):
     root = workspace(workshop.user)
     (root / "memory").mkdir()
     for number in range(60):
@@ -69,7 +69,7 @@ async def test_a_large_answer_is_cut_and_says_so(workshop: Workshop):
     assert shown["details"]["cut"] == "continue with from_line 9"
 
 
-async def test_the_notes_of_one_person_are_never_anothers(workshop: Workshop, person):
+async def test_the_notes_of_one_person_are_never_anothers(workshop: WorkerHarness, person):
     stranger = person()
     (workspace(stranger) / "MEMORY.md").write_text("the launch code is 7")
     (workspace(workshop.user) / "MEMORY.md").write_text("my shopping list")
@@ -79,7 +79,7 @@ async def test_the_notes_of_one_person_are_never_anothers(workshop: Workshop, pe
     assert shown["content"][0]["text"].endswith("lies outside the workspace: use a path relative to it")
 
 
-async def test_a_search_that_is_aborted_half_way_leaves_the_index_whole(workshop: Workshop, eventually, monkeypatch):
+async def test_a_search_that_is_aborted_half_way_leaves_the_index_whole(workshop: WorkerHarness, eventually, monkeypatch):
     root = workspace(workshop.user)
     (root / "memory").mkdir()
     for number in range(3):
@@ -104,7 +104,7 @@ async def test_a_search_that_is_aborted_half_way_leaves_the_index_whole(workshop
     assert len(found["details"]["results"]) == 3
 
 
-async def test_a_search_that_takes_too_long_is_stopped_in_words(workshop: Workshop, monkeypatch):
+async def test_a_search_that_takes_too_long_is_stopped_in_words(workshop: WorkerHarness, monkeypatch):
     (workspace(workshop.user) / "MEMORY.md").write_text("lobster")
     held, read = threading.Event(), notes.read_note
     monkeypatch.setattr(notes, "read_note", lambda files, path: held.wait(20) and read(files, path))

@@ -12,7 +12,7 @@ from sessions_app.models import Run, Session, ToolCall
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import members
 from sessions_app.sessions.service import ensure_session, inject_message
-from tests.harness.worker import Workshop, calls_of, said_in, view_of, words
+from tests.harness.worker import WorkerHarness, calls_of, token_text, transcript_of, view_of
 from tools_app.policy_store import policies
 
 pytestmark = pytest.mark.dialect
@@ -32,7 +32,7 @@ def everything(database):
 
 
 @pytest.fixture
-def there(workshop: Workshop, session_of) -> Session:
+def there(workshop: WorkerHarness, session_of) -> Session:
     return session_of(workshop.user, "agent:main:there")
 
 
@@ -40,7 +40,7 @@ def nested(session: Session) -> Run:
     return Run.objects.get(session=session, lane="nested")
 
 
-async def details(workshop: Workshop, prompt: str, **options) -> dict:
+async def details(workshop: WorkerHarness, prompt: str, **options) -> dict:
     """What the first tool call of an answer to this came back with."""
     run = await workshop.answer(prompt, **options)
     assert run.status == "completed", run.error
@@ -48,7 +48,7 @@ async def details(workshop: Workshop, prompt: str, **options) -> dict:
     return found
 
 
-async def test_an_agent_asks_another_session_and_gets_its_answer(workshop: Workshop, there):
+async def test_an_agent_asks_another_session_and_gets_its_answer(workshop: WorkerHarness, there):
     prompt = asks("sessions_send", session_key=there.key, message='[[text="pong from there"]]') + "[[text=thanks]]"
     run = await workshop.answer(prompt)
     (call,) = calls_of(run)
@@ -59,19 +59,19 @@ async def test_an_agent_asks_another_session_and_gets_its_answer(workshop: Works
         "sessionKey": there.key,
         "reply": "pong from there",
     }
-    assert said_in(run)[-1] == ("assistant", "thanks")
-    assert said_in(other)[0][1].startswith("[Message from agent main in session ")
+    assert transcript_of(run)[-1] == ("assistant", "thanks")
+    assert transcript_of(other)[0][1].startswith("[Message from agent main in session ")
     told = next(message["content"] for message in workshop.model.bodies[-1]["messages"] if message["role"] == "tool")
     assert told.startswith("Content from the agent of another session stands between")
 
 
-async def test_an_agent_sends_without_waiting(workshop: Workshop, there):
+async def test_an_agent_sends_without_waiting(workshop: WorkerHarness, there):
     answer = await details(workshop, asks("sessions_send", session_key=there.key, message="[[text=later]]", timeout_seconds=0))
     assert answer["status"] == "accepted"
-    assert said_in(await workshop.ended(nested(there).pk))[-1] == ("assistant", "later")
+    assert transcript_of(await workshop.ended(nested(there).pk))[-1] == ("assistant", "later")
 
 
-async def test_an_answer_that_does_not_come_in_time_is_told_and_comes_later(workshop: Workshop, there):
+async def test_an_answer_that_does_not_come_in_time_is_told_and_comes_later(workshop: WorkerHarness, there):
     message = "[[tokens=5 hang_after=2]]"
     answer = await details(workshop, asks("sessions_send", session_key=there.key, message=message, timeout_seconds=0.3))
     assert answer["status"] == "timeout"
@@ -81,19 +81,19 @@ async def test_an_answer_that_does_not_come_in_time_is_told_and_comes_later(work
     await workshop.ended(other.pk)
 
 
-async def test_a_run_that_fails_over_there_is_told_as_an_error(workshop: Workshop, there):
+async def test_a_run_that_fails_over_there_is_told_as_an_error(workshop: WorkerHarness, there):
     answer = await details(workshop, asks("sessions_send", session_key=there.key, message="[[error=401]]"))
     assert answer["status"] == "error"
     assert "the model did not answer" in answer["error"]
 
 
-async def test_a_long_answer_is_cut_and_says_so(workshop: Workshop, there):
+async def test_a_long_answer_is_cut_and_says_so(workshop: WorkerHarness, there):
     answer = await details(workshop, asks("sessions_send", session_key=there.key, message="[[tokens=3000]]"))
-    assert answer["reply"] == words(3000)[:8000]
-    assert answer["cut"].startswith(f"the first 8000 of {len(words(3000))} characters")
+    assert answer["reply"] == token_text(3000)[:8000]
+    assert answer["cut"].startswith(f"the first 8000 of {len(token_text(3000))} characters")
 
 
-async def test_an_abort_of_the_caller_leaves_the_other_run_alone(workshop: Workshop, there, eventually):
+async def test_an_abort_of_the_caller_leaves_the_other_run_alone(workshop: WorkerHarness, there, eventually):
     run_pk = workshop.send(asks("sessions_send", session_key=there.key, message="[[tokens=5 hang_after=2]]"))
     await eventually(lambda: Run.objects.filter(session=there).first() and view_of(nested(there).pk).open_text)
     lifecycle.request_abort(user=workshop.user, session=workshop.session)
@@ -104,7 +104,7 @@ async def test_an_abort_of_the_caller_leaves_the_other_run_alone(workshop: Works
     await workshop.ended(nested(there).pk)
 
 
-async def test_two_sessions_that_wait_for_each_other_are_told_so(workshop: Workshop, there):
+async def test_two_sessions_that_wait_for_each_other_are_told_so(workshop: WorkerHarness, there):
     back = asks("sessions_send", session_key=workshop.session.key, message="and you?") + '[[text="then my answer"]]'
     answer = await details(workshop, asks("sessions_send", session_key=there.key, message=back))
     assert (answer["status"], answer["reply"]) == ("ok", "then my answer")
@@ -114,7 +114,7 @@ async def test_two_sessions_that_wait_for_each_other_are_told_so(workshop: Works
     assert not Run.objects.filter(session=workshop.session, lane="nested").exists()
 
 
-async def test_a_chain_of_waiting_sessions_that_could_not_go_on_is_told_so_at_once(workshop: Workshop, there, session_of):
+async def test_a_chain_of_waiting_sessions_that_could_not_go_on_is_told_so_at_once(workshop: WorkerHarness, there, session_of):
     """Two turns of the lane are held by the second and the third session, so the fourth would never get one."""
     third, fourth = (session_of(workshop.user, f"agent:main:{name}") for name in ("third", "fourth"))
     last = asks("sessions_send", session_key=fourth.key, message="[[text=never]]", timeout_seconds=300)
@@ -126,7 +126,7 @@ async def test_a_chain_of_waiting_sessions_that_could_not_go_on_is_told_so_at_on
     assert not Run.objects.filter(session=fourth).exists()
 
 
-async def test_sessions_that_keep_answering_each_other_come_to_an_end(workshop: Workshop, there, eventually):
+async def test_sessions_that_keep_answering_each_other_come_to_an_end(workshop: WorkerHarness, there, eventually):
     """Each message makes the other session send the next one, as often as it is let."""
     message = "[[text=enough]]"
     for number in range(8):
@@ -153,13 +153,13 @@ async def test_a_worker_that_dies_while_a_call_waits_sends_nothing_twice(stack, 
         worker.spawn()
     run = await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
     other = await eventually(lambda: Run.objects.filter(session=there, status__in=Run.ENDED).first(), seconds=40)
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
     assert [(call.name, call.status) for call in calls_of(run)] == [("sessions_send", ToolCall.Status.INTERRUPTED)]
-    assert (other.status, said_in(other)[-1]) == ("completed", ("assistant", words(4)))
+    assert (other.status, transcript_of(other)[-1]) == ("completed", ("assistant", token_text(4)))
     assert Run.objects.filter(session=there).count() == 1
 
 
-async def test_an_agent_lists_sessions_and_reads_one(workshop: Workshop, there):
+async def test_an_agent_lists_sessions_and_reads_one(workshop: WorkerHarness, there):
     await workshop.answer("[[text=hello]]", session=there)
     listed = await details(workshop, asks("sessions_list", message_limit=1))
     rows = {row["key"]: row for row in listed["sessions"]}
@@ -169,7 +169,7 @@ async def test_an_agent_lists_sessions_and_reads_one(workshop: Workshop, there):
     assert [message["text"] for message in read["messages"]] == ["[[text=hello]]", "hello"]
 
 
-async def test_bad_parameters_come_back_in_words_and_the_run_goes_on(workshop: Workshop, everything):
+async def test_bad_parameters_come_back_in_words_and_the_run_goes_on(workshop: WorkerHarness, everything):
     calls = (
         ("sessions_list", {"kinds": ["everything"]}),
         ("sessions_list", {"message_limit": 21}),
@@ -186,7 +186,7 @@ async def test_bad_parameters_come_back_in_words_and_the_run_goes_on(workshop: W
         assert f"invalid arguments for `{name}`" in call.result["content"][0]["text"]
 
 
-async def test_status_and_agents_are_told(workshop: Workshop, there, everything):
+async def test_status_and_agents_are_told(workshop: WorkerHarness, there, everything):
     Agent.objects.create(slug="helper", name="Helper")
     run = await workshop.answer(asks("session_status", session_key=there.key) + asks("agents_list") + "[[text=ok]]")
     status, agents = [call.result["details"] for call in calls_of(run)]
@@ -219,11 +219,11 @@ def words_in_many_sessions(there: Session) -> None:
     ],
 )
 async def test_too_much_to_tell_is_left_out_by_whole_pieces_and_says_so(
-    workshop: Workshop, there, everything, name, arguments, furnish, cut
+    workshop: WorkerHarness, there, everything, name, arguments, furnish, cut
 ):
     furnish(there)
     run = await workshop.answer(asks(name, **arguments) + "[[text=done]]")
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", "done"))
     (row,) = calls_of(run)
     assert re.match(cut, row.result["details"]["cut"])
     (told,) = [message["content"] for message in workshop.model.bodies[-1]["messages"] if message["role"] == "tool"]
@@ -233,7 +233,7 @@ async def test_too_much_to_tell_is_left_out_by_whole_pieces_and_says_so(
 
 
 async def test_an_answer_beyond_the_limit_of_the_installation_is_cut_and_what_was_said_is_not(
-    workshop: Workshop, everything, settings
+    workshop: WorkerHarness, everything, settings
 ):
     settings.TOOL_RESULT_KB = 0.1
     run = await workshop.answer(asks("message", message="w" * 50_000) + "[[text=done]]")
@@ -243,7 +243,7 @@ async def test_an_answer_beyond_the_limit_of_the_installation_is_cut_and_what_wa
     assert workshop.session.entries.get(run=None).text == "w" * 50_000
 
 
-async def test_an_agent_speaks_up_here_and_elsewhere(workshop: Workshop, there, everything):
+async def test_an_agent_speaks_up_here_and_elsewhere(workshop: WorkerHarness, there, everything):
     prompt = asks("message", message="half done") + asks("message", target=there.key, message="look") + "[[text=done]]"
     run = await workshop.answer(prompt)
     assert [call.result["details"]["sessionKey"] for call in calls_of(run)] == [workshop.session.key, there.key]
@@ -253,7 +253,7 @@ async def test_an_agent_speaks_up_here_and_elsewhere(workshop: Workshop, there, 
     assert elsewhere == [f"[Message from agent main in session {workshop.session.key}]\n\nlook"]
 
 
-async def test_agents_of_different_people_never_meet(workshop: Workshop, person, session_of, everything):
+async def test_agents_of_different_people_never_meet(workshop: WorkerHarness, person, session_of, everything):
     stranger = person()
     secret = session_of(stranger, "agent:main:secret")
     await workshop.answer("[[text=hidden]]", session=session_of(workshop.user, "agent:main:own"))
@@ -278,7 +278,7 @@ async def test_agents_of_different_people_never_meet(workshop: Workshop, person,
     assert not Run.objects.filter(session=secret).exists()
 
 
-async def test_a_guest_does_not_look_into_the_owners_sessions(workshop: Workshop, there, person):
+async def test_a_guest_does_not_look_into_the_owners_sessions(workshop: WorkerHarness, there, person):
     guest = person()
     members.share(workshop.user, workshop.session, guest.username, "writer")
     prompt = asks("sessions_list") + asks("sessions_history", session_key=f"session:{there.pk}") + "[[text=ok]]"

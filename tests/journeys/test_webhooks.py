@@ -11,7 +11,7 @@ from clawsite.connectors.models import Hook, HookDelivery
 from clawsite.connectors.webhook import service
 from clawsite.infra import clock
 from sessions_app.models import Run, SystemEvent, ToolCall, TranscriptEntry
-from tests.harness.webhooks import make_hook
+from tests.harness.webhooks import create_webhook
 
 pytestmark = pytest.mark.dialect
 
@@ -32,7 +32,7 @@ def post(live):
 def hook(person, database):
     """Make webhooks that are gone after the test, so that the next one may have their path."""
     operator = person("Operator")
-    yield lambda *slug, **fields: make_hook(operator, *slug, **fields)
+    yield lambda *slug, **fields: create_webhook(operator, *slug, **fields)
     HookDelivery.objects.all().delete()
     Hook.objects.all().delete()
 

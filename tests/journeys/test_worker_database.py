@@ -12,7 +12,7 @@ from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle, queue
-from tests.harness.worker import Workshop, phases_of, said_in, view_of, words
+from tests.harness.worker import WorkerHarness, phases_of, token_text, transcript_of, view_of
 
 pytestmark = pytest.mark.dialect
 
@@ -65,7 +65,9 @@ def counter(workshop, monkeypatch):
     connection_created.disconnect(connected)
 
 
-async def test_a_run_without_tools_needs_few_statements_and_few_commits(workshop: Workshop, counter: Counter, settings, eventually):
+async def test_a_run_without_tools_needs_few_statements_and_few_commits(
+    workshop: WorkerHarness, counter: Counter, settings, eventually
+):
     await workshop.close()
     db.close()  # so that every connection is one that counts
     settings.HEARTBEAT_SECONDS = settings.SWEEP_SECONDS = settings.POLL_SECONDS = 60.0  # only what the run itself needs
@@ -111,7 +113,7 @@ def read_only(database):
         connections["default"].close_pool()  # it holds connections that are read-only still
 
 
-async def test_a_read_only_database_refuses_messages_in_words(workshop: Workshop, read_only):
+async def test_a_read_only_database_refuses_messages_in_words(workshop: WorkerHarness, read_only):
     await workshop.close()
     read_only(True)
     with pytest.raises(Unavailable, match="read-only"):
@@ -123,7 +125,7 @@ async def test_a_read_only_database_refuses_messages_in_words(workshop: Workshop
 
 
 async def test_a_run_whose_database_became_read_only_goes_on_when_it_is_writable_again(
-    workshop: Workshop, read_only, eventually, settings
+    workshop: WorkerHarness, read_only, eventually, settings
 ):
     await workshop.close()
     settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS = 1.0, 0.1
@@ -135,11 +137,11 @@ async def test_a_run_whose_database_became_read_only_goes_on_when_it_is_writable
     assert Run.objects.get(pk=run_pk).status == "running"
     read_only(False)
     run = await workshop.ended(run_pk)
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", words(100)))
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", token_text(100)))
     assert phases_of(run) == ["accepted", "start", "rescued", "end"]
 
 
-async def test_a_worker_that_takes_over_its_own_run_keeps_it(workshop: Workshop, eventually, settings):
+async def test_a_worker_that_takes_over_its_own_run_keeps_it(workshop: WorkerHarness, eventually, settings):
     """It was held up for longer than its lease and comes back before anybody else: the old attempt ends, the new one is kept."""
     await workshop.close()
     settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS = 1.0, 0.1
@@ -153,5 +155,5 @@ async def test_a_worker_that_takes_over_its_own_run_keeps_it(workshop: Workshop,
 
     worker._start_runs(await db.write(lapse_and_rescue, alone=True))  # what its sweep does, before its heartbeat can
     run = await workshop.ended(run_pk)
-    assert (run.status, run.rescues, said_in(run)[-1]) == ("completed", 1, ("assistant", words(100)))
+    assert (run.status, run.rescues, transcript_of(run)[-1]) == ("completed", 1, ("assistant", token_text(100)))
     await workshop.model.record(lambda record: record["tag"] == "own" and record.get("client_left"))

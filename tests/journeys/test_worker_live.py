@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.harness.worker import words
+from tests.harness.worker import token_text
 
 pytestmark = pytest.mark.dialect
 
@@ -26,9 +26,9 @@ async def test_everybody_who_follows_a_session_is_told_the_same_by_every_web_pro
         asked = {"message": "[[tokens=40 delay_ms=5]]", "sessionKey": key, "idempotencyKey": "k1"}
         answer = await sends.request("agent", asked, expect_final=True)
         told = await asyncio.gather(*watching)
-    assert answer["result"]["payloads"] == [{"text": words(40)}]
+    assert answer["result"]["payloads"] == [{"text": token_text(40)}]
     assert told[0] == told[1]
-    assert "".join(data.get("delta", "") for *_, stream, data in told[0] if stream == "assistant") == words(40)
+    assert "".join(data.get("delta", "") for *_, stream, data in told[0] if stream == "assistant") == token_text(40)
 
 
 async def test_a_program_with_the_gateway_token_has_sessions_of_its_own(live, person):
@@ -58,7 +58,7 @@ async def test_an_abort_reaches_the_worker_from_any_web_process(live, person, ev
 
         async def is_hanging():
             active = (await other.request("chat.history", {"sessionKey": key})).get("activeRun") or {}
-            return active.get("text") == words(2)
+            return active.get("text") == token_text(2)
 
         await eventually(is_hanging)
         assert await other.request("chat.abort", {"sessionKey": key}) == {"ok": True, "aborted": True, "runIds": ["k1"]}

@@ -3,7 +3,7 @@
 import pytest
 
 from agents.llm import retry
-from tests.harness.worker import Workshop, events_of, phases_of, said_in, view_of, words
+from tests.harness.worker import WorkerHarness, events_of, phases_of, token_text, transcript_of, view_of
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def short_delays(monkeypatch):
         ("delay_ms=10 fault_after=3 code=overloaded", "unavailable", 1),
     ],
 )
-async def test_a_model_that_fails_for_good_ends_the_run_in_a_clear_error(workshop: Workshop, marker, kind, attempts):
+async def test_a_model_that_fails_for_good_ends_the_run_in_a_clear_error(workshop: WorkerHarness, marker, kind, attempts):
     run = await workshop.answer(f"[[tokens=10 {marker}]]")
     assert (run.status, run.reason) == ("error", kind)
     assert run.error.startswith("the model did not answer: ")
@@ -34,14 +34,14 @@ async def test_a_model_that_fails_for_good_ends_the_run_in_a_clear_error(worksho
 
 
 @pytest.mark.parametrize("marker", ["error=429", "error=500", "cut_after=3", "end_after=3"])
-async def test_a_model_that_fails_once_is_asked_again_and_answers_whole(workshop: Workshop, marker):
+async def test_a_model_that_fails_once_is_asked_again_and_answers_whole(workshop: WorkerHarness, marker):
     run = await workshop.answer(f"[[tokens=10 {marker} times=1]]")
-    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", words(10)))
+    assert (run.status, transcript_of(run)[-1]) == ("completed", ("assistant", token_text(10)))
     assert phases_of(run) == ["accepted", "start", "retry", "end"]
-    assert [text for _, text in view_of(run).messages] == [words(10)]
+    assert [text for _, text in view_of(run).messages] == [token_text(10)]
 
 
-async def test_what_a_broken_attempt_had_said_is_told_to_be_void(workshop: Workshop):
+async def test_what_a_broken_attempt_had_said_is_told_to_be_void(workshop: WorkerHarness):
     run = await workshop.answer("[[tokens=10 delay_ms=5 cut_after=6 times=1]]")
     shown = []
     for event in events_of(run):
@@ -53,26 +53,26 @@ async def test_what_a_broken_attempt_had_said_is_told_to_be_void(workshop: Works
     assert set(shown[shown.index("reset") + 1 : -1]) == {2}
 
 
-async def test_a_silent_model_is_stopped_by_the_time_limit_of_the_run(workshop: Workshop):
+async def test_a_silent_model_is_stopped_by_the_time_limit_of_the_run(workshop: WorkerHarness):
     run = await workshop.answer("[[hang tag=silent]]", timeout_seconds=0.3)
     assert (run.status, run.reason) == ("error", "timeout")
-    assert [role for role, _ in said_in(run)] == ["user"]
+    assert [role for role, _ in transcript_of(run)] == ["user"]
     await workshop.model.record(lambda record: record["tag"] == "silent" and record.get("client_left"))
 
 
-async def test_a_failed_run_leaves_a_session_that_works(workshop: Workshop):
+async def test_a_failed_run_leaves_a_session_that_works(workshop: WorkerHarness):
     assert (await workshop.answer("[[error=401]]")).status == "error"
     assert (await workshop.answer("[[text=again]]")).status == "completed"
 
 
-async def test_nobody_at_the_address_of_the_model(workshop: Workshop, monkeypatch):
+async def test_nobody_at_the_address_of_the_model(workshop: WorkerHarness, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     run = await workshop.answer("hello")
     assert (run.status, run.reason) == ("error", "unavailable")
     assert "127.0.0.1:9" in run.error
 
 
-async def test_a_missing_key_is_named(workshop: Workshop, monkeypatch):
+async def test_a_missing_key_is_named(workshop: WorkerHarness, monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL")
     monkeypatch.delenv("OPENAI_API_KEY")
     run = await workshop.answer("hello")

@@ -2,7 +2,9 @@
 
 import pytest
 
-from tests.harness.gateway import Hand, Sockets, serving
+from tests.harness.gateway import serve_gateway
+from tests.harness.manual_worker import ManualWorker
+from tests.harness.protocol import SocketClients
 
 ORIGIN = "http://gateway.test:8765"
 
@@ -19,20 +21,20 @@ async def address(database, settings):
     FailedSignIns.objects.all().delete()  # of the test that guesses tokens: everybody here has the same address
     settings.ALLOWED_ORIGINS = [ORIGIN]
     settings.POLL_SECONDS = 0.2
-    async with serving() as address:
+    async with serve_gateway() as address:
         yield address
 
 
 @pytest.fixture
 async def sockets(address):
-    opened = Sockets(address)
+    opened = SocketClients(address)
     yield opened
     await opened.close()
 
 
 @pytest.fixture
 def hand():
-    return Hand()
+    return ManualWorker()
 
 
 @pytest.fixture

@@ -1,29 +1,29 @@
-"""Which parameter of which method, and which part of which address, names what kind of thing. Read by test_isolation.py.
+"""What kind of object each method parameter refers to. Read by test_isolation.py.
 
-A parameter that is named here under PLAIN names nothing of anybody's: a number, a choice, words to store. A name that is in none
-of the tables fails the test, so that whoever adds one says what it takes.
+Parameters under PLAIN don't refer to an object: numbers, choices, text to store. A parameter that is in none of the tables fails
+the test, so every new parameter must be listed.
 """
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.harness.owned_objects import MEMORY
+from tests.harness.owned_objects import MEMORY_FILE
 
 MAIN = "agent:main:main"
 
 
 @dataclass(frozen=True)
 class Ref:
-    """Filled with the name of a thing of one of these kinds. `beside` is what else must be said."""
+    """A reference to an object of one of these kinds. `beside` are other required parameters."""
 
     kinds: tuple[str, ...]
-    shape: Any = None  # how the name is wrapped; NAME stands for it
+    shape: Any = None  # how the ID is wrapped; NAME stands for it
     beside: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Own:
-    """Filled with the name of something of the caller's own."""
+    """Replaced by the ID of an object of the caller."""
 
     kind: str
 
@@ -40,8 +40,8 @@ SESSION_ID = ref("session id")
 RUN_ID = ref("run id", "open run id")
 APPROVAL = ref("approval id")
 
-# Parameters that mean the same wherever they are.
-NAMES: dict[str, Ref] = {
+# Parameters with the same meaning in all methods.
+REFS: dict[str, Ref] = {
     "sessionKey": SESSION,
     "key": SESSION,
     "sessionId": SESSION_ID,
@@ -63,7 +63,7 @@ NAMES: dict[str, Ref] = {
 }
 
 # Parameters that mean something of their own in one method.
-OF_METHOD: dict[tuple[str, str], Ref | None] = {
+REFS_BY_METHOD: dict[tuple[str, str], Ref | None] = {
     ("chat.abort", "runId"): ref("open run id", sessionKey=Own("open key")),
     ("chat.history", "around"): ref("message id", sessionKey=Own("own key")),
     ("chat.history", "inputRunIds"): ref("run id", shape=[NAME], sessionKey=Own("own key")),
@@ -158,11 +158,11 @@ EXAMPLES: dict[str, Any] = {
 }
 
 # Where a name means something else than in the other methods.
-OF_FILES = {"name": MEMORY}
+OF_FILES = {"name": MEMORY_FILE}
 EXAMPLES_OF_METHOD: dict[str, dict[str, Any]] = {"agents.files.get": OF_FILES, "agents.files.set": OF_FILES}
 
 # Said also where it may be left out: nobody here ends a run or answers a question.
-NOT_FOR_LONG: dict[str, dict[str, Any]] = {
+SHORT_TIMEOUTS: dict[str, dict[str, Any]] = {
     "agent.wait": {"timeoutMs": 1},
     "tools.invoke": {"timeoutMs": 1},
     "sessions.compact": {"timeoutMs": 1},
@@ -186,7 +186,7 @@ OF_OFFICE = {
 }
 
 # Parameters for which the caller's own thing and nothing at all are answered alike, and why that is right.
-ALIKE = {
+SAME_RESPONSE = {
     ("sessions.create", "key"): "what is there is told as what was made",
     ("exec.approval.request", "id"): "a program's own name for its question",
     ("exec.approval.request", "sessionKey"): "said to the approver, not looked up",

@@ -11,8 +11,8 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from clawsite.api.openai.runs import SESSION_HEADERS
-from tests.protocol.isolation import NEW, Cell
-from tests.protocol.isolation_params import EXAMPLES, NAME, NAMES, PLAIN, Own
+from tests.protocol.isolation import NEW, IsolationCase
+from tests.protocol.isolation_params import EXAMPLES, NAME, PLAIN, REFS, Own
 
 JSON = "application/json"
 RUN = ("run number", "open run number")
@@ -152,23 +152,23 @@ def is_listed(route: str) -> bool:
     return listed or route == REST or route.startswith(("admin/^(?P<app_label>", "admin/(?P<url>"))
 
 
-def cells(route: str) -> Iterator[Cell]:
+def cells(route: str) -> Iterator[IsolationCase]:
     """GET and POST of every address that names something; a page of the admin names a row of its table."""
     table = table_of(route)
     if table and "<" in route:
         for verb in ("GET", "POST"):
-            yield Cell(f"{verb} {route}", "row", "row of " + ".".join(table), {})
+            yield IsolationCase(f"{verb} {route}", "row", "row of " + ".".join(table), {})
     elif table:
-        yield Cell(f"GET {route}", "q", "words", {"q": NAME})
+        yield IsolationCase(f"GET {route}", "q", "words", {"q": NAME})
     for part, kinds in IN_ADDRESS.get(route, {}).items():
         for verb in ("GET", "POST"):
             for kind in kinds:
-                yield Cell(f"{verb} {route}", part, kind, {"decision": "deny", "reason": "no"})
+                yield IsolationCase(f"{verb} {route}", part, kind, {"decision": "deny", "reason": "no"})
     for verb, kind, sent in WITH.get(route, []):
-        yield Cell(f"{verb} {route}", "with it", kind, sent)
+        yield IsolationCase(f"{verb} {route}", "with it", kind, sent)
 
 
-def rest_cells(document: dict[str, Any]) -> Iterator[Cell]:
+def rest_cells(document: dict[str, Any]) -> Iterator[IsolationCase]:
     """Every operation of the OpenAPI document, once for each part of it that names something."""
     for path, operations in document["paths"].items():
         for verb, operation in operations.items():
@@ -177,7 +177,7 @@ def rest_cells(document: dict[str, Any]) -> Iterator[Cell]:
                 for kind in rest_kinds(parameter["name"]):
                     where = f"{verb.upper()} {path.lstrip('/')}"
                     asked = {parameter["name"]: NAME} if parameter["in"] == "query" else {}
-                    yield Cell(
+                    yield IsolationCase(
                         where, parameter["name"], kind, {"path": _context(path, parameter["name"]), "query": asked, "body": body}
                     )
 
@@ -188,7 +188,7 @@ def rest_kinds(name: str) -> tuple[str, ...]:
         return REST_NAMES[name]
     if name in REST_PLAIN or name in PLAIN:
         return ()
-    return NAMES[name].kinds
+    return REFS[name].kinds
 
 
 def _context(path: str, named: str) -> dict[str, Any]:

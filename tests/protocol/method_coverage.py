@@ -1,8 +1,8 @@
-"""Which methods the tests show to succeed, and with which idempotency keys: read from the conversations and the code of the tests.
+"""Find the methods that tests call successfully, and with which idempotency keys, from the scripts and the tests' source code.
 
-Only what cannot pass otherwise counts. In a conversation that is a request whose answer is expected to be `ok`; in a test of
-Python it is `.call("method", …)` of a socket, and `.request("method", …)` of the client that a stack makes: both raise where the
-answer is an error. A key counts where it can be read: in the parameters themselves, or in the dict of that name in the test.
+Only calls that must succeed count: in a script, a request whose response is expected to be `ok`; in Python, `.call("method", …)` of
+a protocol client and `.request("method", …)` of a stack's client, which both raise on an error. A key counts if it is a literal in
+the parameters or in a dict assigned in the test.
 """
 
 import ast
@@ -10,39 +10,39 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.protocol.scripts import conversations
+from tests.protocol.scripts import read_scripts
 
 
 @dataclass(frozen=True)
-class Shown:
-    """One successful request; `test` is the conversation or function in which it is."""
+class SuccessfulRequest:
+    """`test` names the script or function."""
 
     method: str
     test: str
     key: str | None
 
 
-def in_conversations(file: Path) -> Iterator[Shown]:
-    """A request with two answers is one request."""
-    for name, lines in conversations(file):
-        asked, counted = {}, set()
+def requests_in_scripts(file: Path) -> Iterator[SuccessfulRequest]:
+    """A request with two responses counts once."""
+    for name, lines in read_scripts(file):
+        sent_requests, counted = {}, set()
         for number, line in enumerate(lines):
             on, sent, expected = line.get("on", "a"), line.get("send"), line.get("expect", {})
             if isinstance(sent, dict) and "method" in sent:
-                asked[on, sent.get("id")] = (number, sent)
-            elif expected.get("ok") is True and (on, expected.get("id")) in asked:
-                at, request = asked[on, expected["id"]]
+                sent_requests[on, sent.get("id")] = (number, sent)
+            elif expected.get("ok") is True and (on, expected.get("id")) in sent_requests:
+                at, request = sent_requests[on, expected["id"]]
                 if at not in counted:
                     counted.add(at)
                     key = (request.get("params") or {}).get("idempotencyKey") or request.get("idempotencyKey")
-                    yield Shown(request["method"], f"{file.name}: {name}", key)
+                    yield SuccessfulRequest(request["method"], f"{file.name}: {name}", key)
 
 
-def in_tests(file: Path) -> Iterator[Shown]:
+def requests_in_tests(file: Path) -> Iterator[SuccessfulRequest]:
     for node in ast.parse(file.read_text()).body:
         if isinstance(node, (ast.AsyncFunctionDef, ast.FunctionDef)) and node.name.startswith("test_"):
             for method, params in _successes(node):
-                yield Shown(method, f"{file.name}: {node.name}", _key(params, _dicts(node)))
+                yield SuccessfulRequest(method, f"{file.name}: {node.name}", _key(params, _dicts(node)))
 
 
 def _successes(test: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
@@ -64,7 +64,7 @@ def _successes(test: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _expected_to_pass(node: ast.AST) -> Iterator[ast.AST]:
-    """Everything but what must raise."""
+    """Yield all nodes except those in `pytest.raises` blocks."""
     if isinstance(node, ast.With) and any(_is_call_of(item.context_expr, "raises") for item in node.items):
         return
     yield node
@@ -77,7 +77,7 @@ def _is_call_of(node: ast.expr, name: str) -> bool:
 
 
 def _dicts(test: ast.AST) -> dict[str, ast.Dict]:
-    """The dicts that have a name in a test; a name that is given twice names none."""
+    """Return the dicts assigned to a name exactly once."""
     assigned = [node for node in ast.walk(test) if isinstance(node, ast.Assign)]
     given = [(target.id, node.value) for node in assigned for target in node.targets if isinstance(target, ast.Name)]
     names = [name for name, _ in given]
@@ -85,7 +85,7 @@ def _dicts(test: ast.AST) -> dict[str, ast.Dict]:
 
 
 def _key(params: ast.expr | None, dicts: dict[str, ast.Dict]) -> str | None:
-    """The last one counts, as in the dict itself."""
+    """Return the literal idempotency key; the last one wins, as in the dict itself."""
     if isinstance(params, ast.Name):
         params = dicts.get(params.id)
     if not isinstance(params, ast.Dict):

@@ -1,21 +1,21 @@
-"""Conversations with the gateway, one JSON object a line, and how they are played.
+"""Play scripted conversations with the gateway, one JSON object per line.
 
-    {"conversation": "a sentence"}      begins one; it is the test's name
-    {"open": {"headers": {…}}}          opens a socket by hand; otherwise the first line that needs one opens it
-    {"connect": {…}}                    challenge, connect with these parameters over the usual ones, hello-ok
+    {"conversation": "a sentence"}      starts a script; the sentence is the test's name
+    {"open": {"headers": {…}}}          opens a socket explicitly; otherwise the first line that needs one opens it
+    {"connect": {…}}                    challenge, connect with these parameters in addition to the default ones, hello-ok
     {"send": {…}} {"text": "…"} {"binary": 3} {"large": 30000000}
-    {"expect": {…}}                     the next answer (it has an id) or the next event is like this; the two may overtake each
-                                        other, and background events may come in between; `session.message` has an order of
-                                        its own, because it is read from rows after the event that it follows
-    {"close": 1008, "reason": "…"}      the server closes, with a reason that begins so
-    {"do": ["start", "run-1"]}          a step of the worker's hand
+    {"expect": {…}}                     the next response (it has an id) or the next event matches; responses and events are
+                                        ordered independently, and background events are skipped; `session.message` is
+                                        ordered separately, because it is read from rows after the event it follows
+    {"close": 1008, "reason": "…"}      the server closes, with a reason that starts with this text
+    {"do": ["start", "run-1"]}          a method of ManualWorker
     {"set": {"NAME": 1}}                a setting, before the socket is opened
-    "on": "b" in any line               another socket than "a"
+    "on": "b" in any line               uses another socket than "a"
 
-In what is sent, "$name" is replaced by a value the player knows or an earlier line has kept. In what is expected a dict has at
-least these keys; "$any" is anything, "$int" and "$text" one of that type, "$absent" nothing, "$=name" keeps the value,
-{"$has": [...]} a list with these among others, {"$starts": "x"} a text that begins so. At the end every socket's events must
-have been numbered without a gap.
+In sent frames, "$name" is replaced by a known value or one that an earlier line has saved. Expected dicts may have more keys;
+"$any" matches anything, "$int" and "$text" a value of that type, "$absent" a missing key, "$=name" saves the value,
+{"$has": [...]} a list that contains these, {"$starts": "x"} a text that starts with x. At the end the events of every socket
+must be numbered without gaps.
 """
 
 import contextlib
@@ -26,13 +26,14 @@ from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 
-from tests.harness.gateway import BACKGROUND, Hand, Socket, Sockets
+from tests.harness.manual_worker import ManualWorker
+from tests.harness.protocol import BACKGROUND_EVENTS, SocketClient, SocketClients, connect_params
 
 Line = dict[str, Any]
 MESSAGE = "session.message"
 
 
-def conversations(file: Path) -> Iterator[tuple[str, list[Line]]]:
+def read_scripts(file: Path) -> Iterator[tuple[str, list[Line]]]:
     name, lines = "", []
     for text in file.read_text().splitlines():
         if not text.strip():
@@ -47,10 +48,10 @@ def conversations(file: Path) -> Iterator[tuple[str, list[Line]]]:
     yield name, lines
 
 
-class Player:
-    def __init__(self, sockets: Sockets, hand: Hand, settings: Any, known: dict[str, Any]) -> None:
-        self.sockets, self.hand, self.settings, self.known = sockets, hand, settings, dict(known)
-        self.open: dict[str, Socket] = {}
+class ScriptPlayer:
+    def __init__(self, sockets: SocketClients, worker: ManualWorker, settings: Any, known: dict[str, Any]) -> None:
+        self.sockets, self.worker, self.settings, self.known = sockets, worker, settings, dict(known)
+        self.open: dict[str, SocketClient] = {}
         self.read: dict[tuple[str, str], int] = {}
 
     async def play(self, lines: list[Line]) -> None:
@@ -67,7 +68,7 @@ class Player:
                 for name, value in values.items():
                     setattr(self.settings, name, value)
             case {"do": [what, *arguments]}:
-                await getattr(self.hand, what)(*self.filled(arguments))
+                await getattr(self.worker, what)(*self.filled(arguments))
             case {"open": options}:
                 await self.socket(on, **self.filled(options))
             case {"connect": params}:
@@ -81,7 +82,7 @@ class Player:
             case {"large": size}:
                 frame = {"type": "req", "id": "large", "method": "health", "params": {"x": ""}}
                 frame["params"]["x"] = "x" * (size - len(json.dumps(frame)))
-                with contextlib.suppress(ConnectionClosed):  # the server does not wait for all of it
+                with contextlib.suppress(ConnectionClosed):  # the server closes before it has read all of it
                     await (await self.socket(on)).send(frame)
             case {"expect": wanted}:
                 await self.expect(on, wanted)
@@ -89,30 +90,25 @@ class Player:
                 found, reason = await (await self.socket(on)).closed()
                 assert (found, reason[: len(line.get("reason", ""))]) == (code, line.get("reason", ""))
             case _:
-                raise AssertionError(f"what is {line}?")
+                raise AssertionError(f"unknown step: {line}")
 
-    async def socket(self, on: str, **options: Any) -> Socket:
+    async def socket(self, on: str, **options: Any) -> SocketClient:
         if on not in self.open:
             self.open[on] = await self.sockets.open(**options)
         return self.open[on]
 
-    async def connect(self, socket: Socket, on: str, params: Line) -> None:
+    async def connect(self, socket: SocketClient, on: str, params: Line) -> None:
         await self.expect(on, {"event": "connect.challenge"})
-        usual = {
-            "minProtocol": 4,
-            "maxProtocol": 4,
-            "client": {"id": "test", "version": "1", "platform": "linux", "mode": "test"},
-            "auth": {"token": self.known["gateway"]},
-        }
-        await socket.send({"type": "req", "id": "connect", "method": "connect", "params": {**usual, **params}})
+        params = connect_params(self.known["gateway"], **params)
+        await socket.send({"type": "req", "id": "connect", "method": "connect", "params": params})
         await self.expect(on, {"type": "res", "id": "connect", "ok": True})
 
     async def expect(self, on: str, wanted: Line) -> None:
-        """The next frame of that type this socket has not looked at."""
+        """Check the next frame of that type which was not checked before."""
         socket = await self.socket(on)
         kind = "res" if "id" in wanted or wanted.get("type") == "res" else "event"
         queue = MESSAGE if wanted.get("event") == MESSAGE else kind
-        others = {MESSAGE, *BACKGROUND} - {wanted.get("event")}
+        others = {MESSAGE, *BACKGROUND_EVENTS} - {wanted.get("event")}
         start = self.read.get((on, queue), 0)
 
         def is_next(frame: Line) -> bool:
@@ -134,7 +130,7 @@ class Player:
         return value
 
     def fault(self, wanted: Any, found: Any, at: str = "") -> str | None:
-        """What is wrong, or None."""
+        """Return the first difference, or None."""
         match wanted:
             case "$any":
                 return None

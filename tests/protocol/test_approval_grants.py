@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from clawsite.infra import clock, db
-from tests.harness.approvals import asked
-from tests.harness.owned_objects import may_also
+from tests.harness.approvals import create_approval
+from tests.harness.owned_objects import add_permissions
 from tools_app.approvals import grants
 from tools_app.models import Approval, Grant
 
@@ -19,7 +19,7 @@ def people(person):
         "ada": person("User", name="ada"),
         "ben": person("Approver", name="ben"),
         "olga": person("Operator", name="olga"),
-        "otto": may_also(person("User", name="otto"), "accounts.administer_gateway"),
+        "otto": add_permissions(person("User", name="otto"), "accounts.administer_gateway"),
     }
 
 
@@ -73,7 +73,7 @@ async def test_grants_are_listed_and_taken_back(given, socket_of, name):
 
 
 async def test_what_came_of_an_answer_names_the_question(people, session_of, socket_of):
-    question = await db.write(asked, people["ada"], session_of(people["ada"]), "ls", alone=True)
+    question = await db.write(create_approval, people["ada"], session_of(people["ada"]), "ls", alone=True)
     ben = await socket_of("ben")
     wish = {"seconds": 600, "scope": "session"}
     await ben.call("exec.approval.resolve", {"id": str(question.pk), "decision": "allow-for", "for": wish})

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from clawsite.infra import db
-from tests.harness.approvals import asked
+from tests.harness.approvals import create_approval
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 
@@ -38,7 +38,7 @@ def ask(people, session_of):
     """Open questions, each in a session of its own: `await ask("ls")`."""
 
     async def made(line: str = "ls", **more: Any) -> Approval:
-        return await db.write(asked, people["ada"], session_of(people["ada"]), line, **more, alone=True)
+        return await db.write(create_approval, people["ada"], session_of(people["ada"]), line, **more, alone=True)
 
     return made
 

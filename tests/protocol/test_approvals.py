@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from clawsite.infra import db
-from sessions_app.runs import queue
-from tests.harness import gated_approvals
+from tests.harness.approvals import park_for_approval
 from tools_app.models import Approval, ExecRule, Grant
 
 pytestmark = pytest.mark.dialect
@@ -26,15 +25,7 @@ def people(person):
 
 @pytest.fixture
 async def question(people, session_of, tmp_path):
-    return await db.write(_asked, people["ada"], session_of(people["ada"]), tmp_path, alone=True)
-
-
-def _asked(user: Any, session: Any, workspace: Any) -> Approval:
-    gated_approvals.allow_asking()
-    claimed = gated_approvals.claimed_run(user, session)
-    question = gated_approvals.asked(claimed, workspace)
-    queue.park_run(claimed, "approval")
-    return question
+    return await db.write(park_for_approval, people["ada"], session_of(people["ada"]), tmp_path, alone=True)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from clawsite.connectors.webhook import views
 from clawsite.infra import request_body
 from clawsite.web.middleware.asgi_handler import LazyBodyHandler
 from tests.harness.rest_client import CSRF
-from tests.harness.webhooks import make_hook
+from tests.harness.webhooks import create_webhook
 
 MB = 1 << 20
 PLACES = [
@@ -252,7 +252,7 @@ async def test_a_body_of_too_many_values_is_refused_before_it_is_read(dial, toke
 
 
 async def test_a_webhooks_guesser_waits_before_anything_is_read(dial, kept, person):
-    make_hook(person("Operator"))
+    create_webhook(person("Operator"))
     for _ in range(20):
         line = await dial()
         line.head("POST /hooks/news", "Content-Length: 2")

@@ -10,7 +10,7 @@ from clawsite.cli.commands import agent as cli
 from clawsite.infra import db
 from sessions_app.models import Run
 from sessions_app.runs import freezes, lifecycle, queue
-from tests.harness import gated_approvals
+from tests.harness.approvals import claim_run, park_for_approval
 
 KEY = "agent:main:busy"
 
@@ -25,18 +25,15 @@ def nothing(user: Any, session: Any, workspace: Any) -> None:
 
 
 def a_question(user: Any, session: Any, workspace: Any) -> None:
-    gated_approvals.allow_asking()
-    claimed = gated_approvals.claimed_run(user, session)
-    gated_approvals.asked(claimed, workspace)
-    queue.park_run(claimed, "approval")
+    park_for_approval(user, session, workspace)
 
 
 def work(user: Any, session: Any, workspace: Any) -> None:
-    gated_approvals.claimed_run(user, session)
+    claim_run(user, session)
 
 
 def a_stop(user: Any, session: Any, workspace: Any) -> None:
-    claimed = gated_approvals.claimed_run(user, session)
+    claimed = claim_run(user, session)
     freezes.freeze("run", str(claimed.pk), reason="it deletes files", by=None, by_name="host")
     queue.park_run(claimed, "frozen")
 

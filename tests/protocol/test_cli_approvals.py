@@ -11,8 +11,7 @@ from django.db import connection
 from clawsite.cli.command import CommandFailed, run_command
 from clawsite.cli.commands import approvals as cli
 from clawsite.infra import clock, db
-from sessions_app.runs import queue
-from tests.harness import gated_approvals
+from tests.harness.approvals import park_for_approval
 from tools_app.approvals import external
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval, Grant
@@ -35,18 +34,11 @@ def ask(ada, session_of, tmp_path):
     """An open question of a parked run: `await ask("touch made")`."""
 
     async def made(line: str = "touch made", *, why: str = "because", **rules: Any) -> Approval:
-        return await db.write(_asked, ada, session_of(ada), tmp_path, line, why, rules, alone=True)
+        session = session_of(ada)
+        run_id = f"k-{session.pk}"
+        return await db.write(park_for_approval, ada, session, tmp_path, line, run_id=run_id, why=why, alone=True, **rules)
 
     return made
-
-
-def _asked(user: Any, session: Any, workspace: Any, line: str, why: str, rules: dict[str, Any]) -> Approval:
-    gated_approvals.allow_asking(**rules)
-    claimed = gated_approvals.claimed_run(user, session, f"k-{session.pk}")
-    question = gated_approvals.asked(claimed, workspace, line)
-    Approval.objects.filter(pk=question.pk).update(why=why)
-    queue.park_run(claimed, "approval")
-    return question
 
 
 @pytest.fixture
@@ -221,7 +213,7 @@ async def test_who_may_not_answer_is_told_what_is_missing(claw_as, ada, ben, ask
 async def test_the_rule_of_the_question_counts_too(claw_as, person, session_of, tmp_path):
     both = person("Approver", "User", name="both")
     rules = {"exclude_requester": True}
-    question = await db.write(_asked, both, session_of(both), tmp_path, "touch made", "", rules, alone=True)
+    question = await db.write(park_for_approval, both, session_of(both), tmp_path, why="", alone=True, **rules)
     with pytest.raises(CommandFailed, match="FORBIDDEN: Requesters can’t approve their own commands under this rule"):
         await claw_as(both)("approve", str(question.pk))
 

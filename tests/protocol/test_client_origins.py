@@ -3,7 +3,7 @@
 import pytest
 
 from clawsite.gateway.server import handshake
-from tests.harness.devices import TestDevice
+from tests.harness.devices import FakeDevice
 from tests.protocol.conftest import ORIGIN
 
 THEIRS = ORIGIN.replace("8765", "3000")
@@ -29,7 +29,7 @@ async def test_its_cookie_counts_for_nothing(sockets, page):
 
 
 async def knocks_with_a_device(sockets, page):
-    return (await TestDevice().knock(sockets, headers=page))[1]
+    return (await FakeDevice().try_connect(sockets, headers=page))[1]
 
 
 async def test_its_cookie_counts_for_nothing_beside_a_device(sockets, page):

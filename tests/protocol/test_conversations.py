@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from tests.protocol.conftest import ORIGIN
-from tests.protocol.scripts import Player, conversations
+from tests.protocol.scripts import ScriptPlayer, read_scripts
 
 pytestmark = pytest.mark.dialect
 
 CASES = [
     pytest.param(lines, id=f"{file.stem}: {name}")
     for file in sorted(Path(__file__).parent.glob("*.jsonl"))
-    for name, lines in conversations(file)
+    for name, lines in read_scripts(file)
 ]
 
 
@@ -30,4 +30,4 @@ async def test_conversation(lines, sockets, hand, settings, person, token_of, co
         "origin": ORIGIN,
         "foreign": ORIGIN.replace("8765", "3000"),
     }
-    await Player(sockets, hand, settings, known).play(lines)
+    await ScriptPlayer(sockets, hand, settings, known).play(lines)

@@ -9,7 +9,8 @@ from clawsite.cli.commands import web
 from clawsite.client import client as client_module
 from clawsite.client.client import Client, Endpoint
 from clawsite.gateway.server import runtime
-from tests.harness.gateway import Sockets, serving
+from tests.harness.gateway import serve_gateway
+from tests.harness.protocol import SocketClients
 
 pytestmark = pytest.mark.dialect
 
@@ -21,12 +22,12 @@ CROWD = 100
 async def impatient_address(database, settings):
     """A server that asks every second whether a client is still there, instead of every 20."""
     settings.POLL_SECONDS = 0.2
-    async with serving(ws_ping_interval=1.0, ws_ping_timeout=1.0) as address:
+    async with serve_gateway(ws_ping_interval=1.0, ws_ping_timeout=1.0) as address:
         yield address
 
 
 async def test_a_client_that_vanished_without_a_word_is_let_go_and_nobody_else_notices(impatient_address, eventually):
-    sockets = Sockets(impatient_address)
+    sockets = SocketClients(impatient_address)
     gone, other = await sockets.connect(client={"id": "gone", "mode": "ui"}), await sockets.connect()
     await other.call("sessions.create", {"key": KEY})
     audience = (await runtime.get_runtime()).hub.audience

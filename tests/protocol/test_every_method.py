@@ -11,7 +11,7 @@ import pytest
 from clawsite.gateway.server import registry
 from clawsite.infra import db
 from sessions_app.models import Run, Session
-from tests.protocol.method_coverage import in_conversations, in_tests
+from tests.protocol.method_coverage import requests_in_scripts, requests_in_tests
 
 pytestmark = pytest.mark.dialect
 
@@ -34,8 +34,8 @@ SESSION, RUN, OTHER = {"session_id"}, {"run_id"}, {"id"}
 
 
 SHOWN = [
-    *(shown for file in sorted(HERE.glob("*.jsonl")) for shown in in_conversations(file)),
-    *(shown for file in [*sorted(HERE.rglob("test_*.py")), *WITH_WORKERS] for shown in in_tests(file)),
+    *(shown for file in sorted(HERE.glob("*.jsonl")) for shown in requests_in_scripts(file)),
+    *(shown for file in [*sorted(HERE.rglob("test_*.py")), *WITH_WORKERS] for shown in requests_in_tests(file)),
 ]
 METHODS = registry.list_methods()
 FOR_OPERATORS = {name: method for name, method in METHODS.items() if method.scopes}  # the others are a node's
@@ -83,9 +83,9 @@ TALK = """
 def test_only_what_cannot_pass_otherwise_is_counted(tmp_path):
     (tmp_path / "test_it.py").write_text(CODE)
     (tmp_path / "it.jsonl").write_text(TALK)
-    in_code = [(shown.method, shown.key) for shown in in_tests(tmp_path / "test_it.py")]
+    in_code = [(shown.method, shown.key) for shown in requests_in_tests(tmp_path / "test_it.py")]
     assert in_code == [("shown", "k"), ("shown", "k"), ("of.a.client", "k2")]
-    assert [(shown.method, shown.key) for shown in in_conversations(tmp_path / "it.jsonl")] == [("twice", "k")]
+    assert [(shown.method, shown.key) for shown in requests_in_scripts(tmp_path / "it.jsonl")] == [("twice", "k")]
 
 
 async def test_every_method_refuses_a_parameter_it_does_not_know(sockets, person, token_of):

@@ -11,7 +11,8 @@ from clawsite.infra import db
 from clawsite.routing.inbound import find_session_or_none
 from sessions_app.events import announce
 from sessions_app.models import Event, Session, SessionMember
-from tests.harness.gateway import Sockets, serving
+from tests.harness.gateway import serve_gateway
+from tests.harness.protocol import SocketClients
 
 pytestmark = pytest.mark.dialect
 
@@ -183,8 +184,8 @@ async def test_messages_lost_by_the_bus_cost_a_moment_and_no_event(sockets, hand
 
 
 async def test_a_client_goes_on_where_it_was_after_the_server_was_restarted(database, hand):
-    async with serving() as address:
-        sockets = Sockets(address)
+    async with serve_gateway() as address:
+        sockets = SocketClients(address)
         client = await sockets.connect()
         await send(client, "k1")
         await hand.start("k1")
@@ -193,8 +194,8 @@ async def test_a_client_goes_on_where_it_was_after_the_server_was_restarted(data
         seen = client.events("agent")
     assert (await client.closed())[0] == 1012
     await hand.say("k1", " restart")  # while nobody serves
-    async with serving() as address:
-        sockets = Sockets(address)
+    async with serve_gateway() as address:
+        sockets = SocketClients(address)
         client = await sockets.connect(caps=["session-scoped-events"])
         await client.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": seen[-1]["cursor"]})
         waiting = asyncio.create_task(client.call("agent.wait", {"runId": "k1"}))

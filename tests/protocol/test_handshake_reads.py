@@ -12,7 +12,7 @@ from clawsite.accounts.models import AccessToken, User
 from clawsite.accounts.tokens import install_gateway_user
 from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
-from tests.harness.devices import TestDevice
+from tests.harness.devices import FakeDevice
 from tests.protocol.conftest import ORIGIN
 
 
@@ -136,7 +136,7 @@ async def test_a_client_without_a_device_reads_nothing_about_devices(sockets, us
 
 
 async def test_a_known_device_costs_few_reads_and_no_write_that_it_waits_for(sockets, user, token_of, read_about_devices):
-    device, token = TestDevice(), token_of(user)
+    device, token = FakeDevice(), token_of(user)
     await device.connect(sockets, auth={"token": token})
     await db.write(lambda: None)  # what had to be written behind the first handshake is before this
     done = threading.Event()

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from clawsite.infra import db
-from sessions_app.runs import queue
 from sessions_app.sessions import members
-from tests.harness import gated_approvals
+from tests.harness.approvals import park_for_approval
 from tools_app.approvals import expiry
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
@@ -36,17 +35,9 @@ def ask(people, session_of, tmp_path):
     """A run of ada's that asks about a command and waits: `await ask()`."""
 
     async def made() -> Approval:
-        return await db.write(_asked, people["ada"], session_of(people["ada"], KEY), tmp_path, alone=True)
+        return await db.write(park_for_approval, people["ada"], session_of(people["ada"], KEY), tmp_path, alone=True)
 
     return made
-
-
-def _asked(user: Any, session: Any, workspace: Any) -> Approval:
-    gated_approvals.allow_asking()
-    claimed = gated_approvals.claimed_run(user, session)
-    question = gated_approvals.asked(claimed, workspace)
-    queue.park_run(claimed, "approval")
-    return question
 
 
 async def heard(socket: Any, phase: str) -> dict[str, Any]:

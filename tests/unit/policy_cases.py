@@ -1,4 +1,4 @@
-"""Sentences about the tool policy as values: rows, a question, and what must pass or be refused, by whom."""
+"""Test cases of the tool policy as values: rows, a query, and which tools must be allowed or denied by which layer."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,23 +27,23 @@ FULL = RuleRow("global", profile="full")
 class Case:
     sentence: str
     rows: tuple[RuleRow, ...]
-    kept: Any = ()  # these pass, whatever else does
-    refused: Any = ()  # these do not
-    exactly: Any = None  # these pass and nothing else
-    by: str = ""  # the first layer that refuses each of `refused`
+    kept: Any = ()  # at least these are allowed
+    refused: Any = ()  # these are denied
+    exactly: Any = None  # exactly these are allowed
+    by: str = ""  # the first layer that denies each of `refused`
     ask: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.sentence
 
 
-def verdict_of(rows, **ask):
+def evaluate_rows(rows, **ask):
     question = {"agent": "main", "is_owner": True, "tools": TOOLS, "plugins": PLUGINS} | ask
     return evaluate(PolicyQuery(**question), PolicyRules(1, tuple(rows)))
 
 
-def check(case: Case) -> None:
-    verdict = verdict_of(case.rows, **case.ask)
+def check_case(case: Case) -> None:
+    verdict = evaluate_rows(case.rows, **case.ask)
     passed = set(verdict.kept)
     assert set(case.kept) <= passed
     assert not set(case.refused) & passed
@@ -52,29 +52,29 @@ def check(case: Case) -> None:
         assert {verdict.refused_by(name).layer for name in case.refused} == {case.by}
 
 
-def everybody(**lists) -> RuleRow:
-    """Global lists beside a profile that does not limit."""
+def global_row(**lists) -> RuleRow:
+    """Return global lists with an unrestricted profile."""
     return RuleRow("global", profile="full", **lists)
 
 
-def agent(**lists) -> RuleRow:
+def agent_row(**lists) -> RuleRow:
     return RuleRow("agent", "main", **lists)
 
 
-def in_group(group: str, sender: str = "", **lists) -> RuleRow:
+def group_row(group: str, sender: str = "", **lists) -> RuleRow:
     return RuleRow("group", channel="telegram", group=group, sender=sender, **lists)
 
 
-def telegram(group: str, **sender: str) -> dict[str, Any]:
+def telegram_query(group: str, **sender: str) -> dict[str, Any]:
     return {"channel": "telegram", "group": group, "sender": Sender(**sender)}
 
 
-def cases(*listed: Case):
+def parametrize_cases(*listed: Case):
     return pytest.mark.parametrize("case", listed, ids=str)
 
 
-ANYWHERE = {"provider": "openai", "model": "gpt-5", **telegram("-1")}
-# Written out once more, beside tools_app.policy.catalog, because these are the manual's words.
+ANYWHERE = {"provider": "openai", "model": "gpt-5", **telegram_query("-1")}
+# Repeated here independently of tools_app.policy.catalog, as documented in the manual.
 GROUPS = {
     "group:fs": {"read", "write", "edit", "apply_patch", "glob", "grep"},  # the last two: decided
     "group:runtime": {"exec", "process"},
@@ -91,7 +91,7 @@ GROUPS = {
 }
 
 
-def saving(**fields) -> RuleRow:
-    """What saving makes of a row; the plugins of these cases stand in for those it would look up in the database."""
+def validated_row(**fields) -> RuleRow:
+    """Validate a row as saving does, with the plugins of these cases instead of those in the database."""
     with patch("tools_app.policy_store.checks.load_tools", lambda: ToolRegistry({}, frozenset(PLUGINS))):
         return validate_row(**fields)

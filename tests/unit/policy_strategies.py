@@ -1,6 +1,6 @@
-"""Rows of every kind and questions from everywhere, from few words, so that they often speak of the same thing.
+"""Hypothesis strategies for policy rows and queries, from a small vocabulary so that rows and queries often match.
 
-A word that stands in a list twice comes up twice as often.
+A value listed twice is drawn twice as often.
 """
 
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ TOOLS = (
 )
 
 SOME = {"read", "exec", "cron", "message", "image", "whatsapp_login", "session_status", "web_fetch", "acme_post", "weather_today"}
-ASKED_ABOUT = tuple(facts for facts in TOOLS if facts.name in SOME)
+QUERIED_TOOLS = tuple(facts for facts in TOOLS if facts.name in SOME)
 
 ENTRIES = st.sampled_from(
     [
@@ -52,7 +52,7 @@ sandbox_rows = st.builds(RuleRow, st.just("sandbox"), st.just("") | agents, allo
 subagent_rows = st.builds(RuleRow, st.just("subagent"), allow=lists, deny=lists)
 rows = global_rows | agent_rows | group_rows | sandbox_rows | subagent_rows
 row_sets = st.lists(rows, max_size=6, unique_by=lambda row: row.place).map(tuple)
-# Mostly with a profile that leaves the other layers something to decide.
+# Mostly with a profile that leaves decisions to the other layers.
 rule_sets = st.builds(
     lambda version, found, head: PolicyRules(version, found).with_row(head) if head else PolicyRules(version, found),
     st.integers(1, 99),
@@ -74,7 +74,7 @@ queries = st.builds(
     agent=agents,
     is_owner=st.booleans(),
     is_subagent=st.booleans(),
-    tools=st.sampled_from([ASKED_ABOUT, ASKED_ABOUT, TOOLS, ()]),
+    tools=st.sampled_from([QUERIED_TOOLS, QUERIED_TOOLS, TOOLS, ()]),
     provider=st.sampled_from(["openai", "openai", "OpenAI", "google", "mistral", ""]),
     model=st.sampled_from(["gpt-5", "gpt-5", "GPT-5", "gemini", ""]),
     channel=st.sampled_from(["telegram", "telegram", "Telegram", "discord", ""]),

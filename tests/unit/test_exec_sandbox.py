@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.processes import PROJECT
-from tests.harness.sandbox import SHUT_IN, Shell
+from tests.harness.sandbox import ISOLATED_LEVELS, Shell
 from tools_app.exec.environment import SEARCH_PATH, build_environment, hash_environment
 from tools_app.exec.sandbox import available as sandbox
 from tools_app.exec.sandbox import bwrap, landlock
@@ -19,7 +19,7 @@ from tools_app.exec.sandbox import probe as sandbox_probe
 from tools_app.exec.sandbox.types import SandboxLevel, SandboxUnavailable, SpawnFailed
 
 every_level = pytest.mark.parametrize("level", list(SandboxLevel), ids=lambda level: level.label)
-levels = pytest.mark.parametrize("level", SHUT_IN, ids=lambda level: level.label)
+levels = pytest.mark.parametrize("level", ISOLATED_LEVELS, ids=lambda level: level.label)
 
 
 @pytest.fixture

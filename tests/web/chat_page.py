@@ -12,7 +12,7 @@ from clawsite.accounts.models import User
 from tests.web.fake_gateway import FakeGateway
 from tests.web.sample_data import SIZES
 
-PATIENCE = 60_000  # ms: a loaded machine starts a run late, and that is not what is tested
+TIMEOUT_MS = 60_000  # ms: a loaded machine starts a run late, and that is not what is tested
 OpenChat = Callable[..., Page]
 NOW = 1_700_000_000_000
 # Both where the layout matters; behaviour is shown once, on the desk by default.
@@ -38,20 +38,20 @@ def is_phone(page: Page) -> bool:
     return bool(page.evaluate("matchMedia('(hover: none) and (pointer: coarse)').matches"))
 
 
-def field(page: Page) -> Locator:
+def message_field(page: Page) -> Locator:
     return page.get_by_label("Message", exact=True)
 
 
 def send(page: Page, text: str) -> None:
     """As one does there: with Enter, or with the button where Enter starts a new line."""
-    field(page).fill(text)
+    message_field(page).fill(text)
     if is_phone(page):
         page.locator("#send").click()
     else:
-        field(page).press("Enter")
+        message_field(page).press("Enter")
 
 
-def show_list(page: Page) -> None:
+def show_chat_list(page: Page) -> None:
     """The conversations: beside the one that is shown, or in a drawer."""
     toggle = page.locator("#toggle-sessions")
     if toggle.is_visible() and toggle.get_attribute("aria-expanded") == "false":
@@ -59,9 +59,9 @@ def show_list(page: Page) -> None:
     expect(page.locator("#sessions")).to_be_visible()
 
 
-def until(page: Page, condition: Callable[[], bool]) -> None:
+def wait_until(page: Page, condition: Callable[[], bool]) -> None:
     """Wait for something that is not on the page."""
-    for _ in range(PATIENCE // 50):
+    for _ in range(TIMEOUT_MS // 50):
         if condition():
             return
         page.wait_for_timeout(50)
@@ -72,21 +72,21 @@ def answers(page: Page) -> Locator:
     return page.locator(".message.assistant .answer")
 
 
-def answer_words(page: Page) -> list[str]:
+def answer_texts(page: Page) -> list[str]:
     """An answer ends with a line break once it is shown formatted, which may be before or after a test looks."""
     return [text.strip() for text in answers(page).all_text_contents()]
 
 
-def begin(gateway: FakeGateway, run_id: str = "r1", prompt: str = "Hi") -> None:
+def start_run(gateway: FakeGateway, run_id: str = "r1", prompt: str = "Hi") -> None:
     gateway.tell(run_id, "lifecycle", phase="accepted", prompt=prompt)
     gateway.tell(run_id, "lifecycle", phase="start", startedAt=1)
 
 
-def end(gateway: FakeGateway, run_id: str = "r1", aborted: bool = False) -> None:
+def end_run(gateway: FakeGateway, run_id: str = "r1", aborted: bool = False) -> None:
     gateway.tell(run_id, "lifecycle", phase="end", aborted=aborted)
 
 
-def final(gateway: FakeGateway, text: str, message: str = "m1", run: str = "r1") -> None:
+def finish_message(gateway: FakeGateway, text: str, message: str = "m1", run: str = "r1") -> None:
     content = {"content": [{"type": "text", "text": text}], "model": "openai/gpt-5", "usage": {"input": 10, "output": 2}}
     gateway.tell(run, "assistant", messageId=message, attempt=1, final=True, message=content)
 
@@ -104,10 +104,10 @@ def stored_message(role: str, text: str, number: int, **more: Any) -> dict[str, 
     }
 
 
-def turn(number: int, question: str, answer: str, **more: Any) -> list[dict[str, Any]]:
+def stored_turn(number: int, question: str, answer: str, **more: Any) -> list[dict[str, Any]]:
     whole = {"model": "openai/gpt-5", "usage": {"input": 1200, "output": 56, "costUsd": 0.0031}, "stopReason": "stop", **more}
     return [stored_message("user", question, number), stored_message("assistant", answer, number, **whole)]
 
 
-def questions(page: Page) -> list[str]:
+def user_messages(page: Page) -> list[str]:
     return page.locator(".message.user > .text").all_text_contents()

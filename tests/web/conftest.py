@@ -11,7 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from clawsite.accounts.models import FailedSignIns, FirstAdminLink, KnownAddress, User
 from tests.harness.stack import Stack
-from tests.web.chat_page import PATIENCE, OpenChat, open_page, sign_in
+from tests.web.chat_page import TIMEOUT_MS, OpenChat, open_page, sign_in
 from tests.web.fake_gateway import FakeGateway
 from tests.web.sample_data import SIZES
 
@@ -95,10 +95,10 @@ def open_chat(live: Stack, user: User, page: Page) -> OpenChat:
     """The page of a running installation, in a session of its own: open_chat(), or open_chat("agent:demo:mine", another_page)."""
 
     def opened(key: str = "", on: Page = page, agent: str = "demo") -> Page:
-        on.context.set_default_timeout(PATIENCE)
+        on.context.set_default_timeout(TIMEOUT_MS)
         live.sign_in(on, user)
         on.goto(f"{live.url}/#{key or f'agent:{agent}:{uuid.uuid4().hex[:8]}'}")
-        expect(on.locator("#connection")).to_have_text("Connected", timeout=PATIENCE)
+        expect(on.locator("#connection")).to_have_text("Connected", timeout=TIMEOUT_MS)
         return on
 
     return opened

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 
 
-class Cable:
+class NetworkProxy:
     """`cut()` breaks every connection and refuses new ones; `mend()` lets them through again."""
 
     def __init__(self, to: int) -> None:
@@ -53,8 +53,8 @@ class Cable:
 
 
 @contextlib.contextmanager
-def cable(to: int) -> Iterator[Cable]:
-    made = Cable(to)
+def network_proxy(to: int) -> Iterator[NetworkProxy]:
+    made = NetworkProxy(to)
     try:
         yield made
     finally:

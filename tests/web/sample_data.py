@@ -20,34 +20,34 @@ from clawsite.infra import clock
 from sessions_app.models import Freeze, Outbox, Run
 from sessions_app.runs import lifecycle
 from sessions_app.sessions.service import ensure_session
-from tests.harness.approvals import answered
+from tests.harness.approvals import create_decided_approval
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant, McpServer, Plugin
 from tools_app.policy_store import policies, policy_tests
 
-PATIENCE = 30_000  # ms
+TIMEOUT_MS = 30_000  # ms
 SIZES: dict[str, Any] = {
     "desk": {"viewport": {"width": 1280, "height": 800}},
     "phone": {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True},
 }
-TALK = "agent:main:talk-of-everything"
-RICH = (
+SAMPLE_SESSION = "agent:main:talk-of-everything"
+RICH_MARKDOWN = (
     "# Both files\n\nSome **bold** words, `code`, a [link](https://example.org/) and $x^2$.\n\n> quoted\n\n- [x] done\n- [ ] open\n"
     "\n```py\ndef f(x):  # a remark\n    return f'{x!r}' + 'text', 42, None\n```\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n"
 )
 PICTURE = Path(__file__).parents[2] / "static/icons/icon-192.png"
 
 
-Fresh = Callable[[str], Page]
+OpenBrowser = Callable[[str], Page]
 
 
 @contextmanager
-def fresh_browsers(browser: Browser, address: str) -> Iterator[Fresh]:
+def fresh_browsers(browser: Browser, address: str) -> Iterator[OpenBrowser]:
     """Open browsers of one of the SIZES in which nobody is signed in; they are closed together."""
     opened: list[Page] = []
 
     def open_one(size: str) -> Page:
         context = browser.new_context(base_url=address, **SIZES[size])
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(TIMEOUT_MS)
         opened.append(context.new_page())
         return opened[-1]
 
@@ -57,9 +57,9 @@ def fresh_browsers(browser: Browser, address: str) -> Iterator[Fresh]:
 
 
 @contextmanager
-def patient() -> Iterator[None]:
+def long_timeout() -> Iterator[None]:
     """`expect` waits as long as a loaded machine may take; how long something takes is not what is tested here."""
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=TIMEOUT_MS)
     yield
     expect.set_options(timeout=None)
 
@@ -81,15 +81,15 @@ def open_all(page: Page, where: str) -> None:
     page.locator(f"{where} details").evaluate_all("all => all.forEach((each) => { each.open = true })")
 
 
-def talk_of_everything(page: Page) -> None:
+def fill_sample_chat(page: Page) -> None:
     """Files, a thought, a tool that worked and one that did not, an answer, a failure."""
-    open_chat(page, TALK)
+    open_chat(page, SAMPLE_SESSION)
     text = FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"milk")
     picture = FilePayload(name="sign.png", mimeType="image/png", buffer=PICTURE.read_bytes())
     page.locator("#files").set_input_files([text, picture])
     expect(page.locator('.upload[data-state="done"]')).to_have_count(2)
     tools = '[[tool=write args={"path":"a.txt","content":"hello"}]] [[tool=read args={"path":"not-there.txt"}]]'
-    submit(page, f"Compare [[reasoning=5 text={json.dumps(RICH)}]] {tools}")
+    submit(page, f"Compare [[reasoning=5 text={json.dumps(RICH_MARKDOWN)}]] {tools}")
     expect(page.locator(".message.assistant .answer table").last).to_be_visible()
     expect(page.locator("#stop")).to_be_hidden()
     submit(page, "```sh\nmake\n```\n[[error=401]]")
@@ -97,16 +97,16 @@ def talk_of_everything(page: Page) -> None:
 
 
 @contextmanager
-def rows_of_everything(root: User) -> Iterator[None]:
+def sample_rows(root: User) -> Iterator[None]:
     """A row of every table that the conversation has not filled, and one for each bulk action to act upon."""
-    run = Run.objects.filter(session__key=TALK)[0]
+    run = Run.objects.filter(session__key=SAMPLE_SESSION)[0]
     people = ContentType.objects.get_for_model(User)
     LogEntry.objects.create(user=root, content_type=people, object_id=str(root.pk), object_repr="ada", action_flag=CHANGE)
     Outbox.objects.create(session=run.session, run=run, channel="mail", payload={"text": "hello"}, created_at=clock.now())
     User.objects.create(username="gone", is_active=False)
     tokens.issue_token(root, "laptop", ["operator.read"])
     lifecycle.accept_run(user=root, session=ensure_session(root, "agent:main:hanging"), run_id="hanging", prompt="[[hang]]")
-    answered(root, root, run.session, run, 0)
+    create_decided_approval(root, root, run.session, run, 0)
     Freeze.objects.create(
         scope="agent", subject="demo", reason="it wrote too much", by=root, by_name="ada", at=clock.now(), lifted_at=clock.now()
     )
@@ -144,7 +144,7 @@ def rows_of_everything(root: User) -> Iterator[None]:
     guests.delete()
 
 
-def fleeting_rows() -> None:
+def create_sign_in_rows() -> None:
     """Of the tables that are emptied before every test."""
     FailedSignIns.objects.create(subject="account:ada", failures=3, last_failed_at=clock.now())
     KnownAddress.objects.create(account="account:ada", address="127.0.0.1", last_seen_at=clock.now())

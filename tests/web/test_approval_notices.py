@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app.models import Session
-from tests.harness.approvals import asked
-from tests.web.chat_page import sign_in, until
+from tests.harness.approvals import create_approval
+from tests.web.chat_page import sign_in, wait_until
 from tests.web.fake_gateway import FakeGateway
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
@@ -40,7 +40,7 @@ def ask(ada: User, session_of: Callable[..., Session], gateway: FakeGateway) -> 
     """A new question, of which the gateway tells."""
 
     def ask(*words: str, **more: Any) -> Approval:
-        question = asked(ada, session_of(ada), *words, created_at=clock.now(), **more)
+        question = create_approval(ada, session_of(ada), *words, created_at=clock.now(), **more)
         if gateway.socket:
             gateway.deliver({"type": "event", "event": "exec.approval.requested", "payload": {"id": str(question.pk)}})
         return question
@@ -68,7 +68,7 @@ def notices(page: Page) -> list[dict[str, str]]:
 
 def counted(page: Page, number: int) -> None:
     """The page has heard of it."""
-    until(page, lambda: page.title().startswith(f"({number}) ") if number else not page.title().startswith("("))
+    wait_until(page, lambda: page.title().startswith(f"({number}) ") if number else not page.title().startswith("("))
 
 
 def test_who_looks_elsewhere_is_told_who_asks_and_not_what(
@@ -85,7 +85,7 @@ def test_who_looks_elsewhere_is_told_who_asks_and_not_what(
     assert notices(page) == [], "who looks at the page sees it there"
     page.evaluate("window.isHidden = true")
     question = ask(f"curl -H 'Authorization: {SECRET}' https://example.com", why=SECRET)
-    until(page, lambda: bool(notices(page)))
+    wait_until(page, lambda: bool(notices(page)))
     assert notices(page) == [{"title": "Agent main wants to run a command", "body": "for ada", "tag": f"approval-{question.pk}"}]
     page.evaluate("window.lastNotice.dispatchEvent(new Event('click'))")
     page.wait_for_url(f"{site}/approvals/{question.pk}/")
@@ -110,7 +110,7 @@ def test_what_is_left_after_an_answer_is_not_new_and_what_came_meanwhile_is(
         approval_requests.resolve_approval(question.pk, by=cleo, decision="deny")
     last = ask()
     counted(page, 1)
-    until(page, lambda: len(notices(page)) == told + 1)
+    wait_until(page, lambda: len(notices(page)) == told + 1)
     assert notices(page)[-1]["tag"] == f"approval-{last.pk}"
 
 

@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app.models import Session
-from tests.harness.approvals import asked
+from tests.harness.approvals import create_approval
 from tests.web import axe
-from tests.web.chat_page import begin, open_page, sign_in, stored_message
+from tests.web.chat_page import open_page, sign_in, start_run, stored_message
 from tests.web.fake_gateway import KEY, FakeGateway
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval, ExecRule, Grant
@@ -38,7 +38,7 @@ def ben(person: Callable[..., User]) -> User:
 
 @pytest.fixture
 def ask(ada: User, session_of: Callable[..., Session]) -> Callable[..., Approval]:
-    return lambda *words, **more: asked(ada, session_of(ada), *words, **more)
+    return lambda *words, **more: create_approval(ada, session_of(ada), *words, **more)
 
 
 @pytest.fixture
@@ -307,7 +307,7 @@ def talk(page: Page, gateway: FakeGateway, site: str) -> Callable[[User], Page]:
 
 
 def wait_for_people(gateway: FakeGateway, question: Approval) -> None:
-    begin(gateway)
+    start_run(gateway)
     told = {"id": str(question.pk), "expiresAt": clock.to_ms(question.expires_at), "needed": 1}
     arguments = {"command": question.plan["line"]}
     gateway.tell("r1", "tool", phase="waiting", name="exec", toolCallId="c1", args=arguments, approval=told)
@@ -582,7 +582,7 @@ def test_the_pages_are_accessible_and_fit(
         page.goto(site + address)
         if address == "/approvals/":
             page.locator(".question").first.locator("summary", has_text="Deny…").click()
-        axe.look(page, f"{address} on a {size}", faults)
+        axe.check_accessibility(page, f"{address} on a {size}", faults)
         assert page.evaluate(CUT_OFF) == [], address
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
     context.close()

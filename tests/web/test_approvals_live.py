@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, Page, expect
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from clawsite.infra.models import AuditEntry
-from tests.harness.policies import policy_restored
+from tests.harness.policies import restore_policy
 from tests.harness.stack import Stack
-from tests.web.chat_page import PATIENCE, send
+from tests.web.chat_page import TIMEOUT_MS, send
 from tools_app.models import Approval, Command, ExecRule, Grant
 from tools_app.policy_store import policies
 
@@ -23,14 +23,14 @@ pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database", "the_demo
 
 @pytest.fixture(autouse=True)
 def patience() -> Iterator[None]:
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=TIMEOUT_MS)
     yield
     expect.set_options(timeout=None)
 
 
 @pytest.fixture
 def the_demo_agent_has_exec(database: None) -> Iterator[None]:
-    with policy_restored():
+    with restore_policy():
         policies.save_policy(scope="agent", subject="demo", profile="coding")
         yield
 
@@ -51,7 +51,7 @@ def at_desk(browser: Browser, live: Stack) -> Iterator[Callable[[User, str], Pag
 
     def sit(user: User, address: str) -> Page:
         context = browser.new_context()
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(TIMEOUT_MS)
         opened.append(context)
         page = context.new_page()
         live.sign_in(page, user)

@@ -32,7 +32,7 @@ def test_an_operator_is_led_to_the_group_that_reads_the_audit_log(
     page.get_by_role("link", name="Audit log").click()
     expect(page.get_by_role("heading", name="You don’t have access yet")).to_be_visible()
     faults: list[str] = []
-    axe.look(page, f"the way to the audit log on a {size}", faults)
+    axe.check_accessibility(page, f"the way to the audit log on a {size}", faults)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_role("link", name="Open my account in the admin").click()
     expect(page.get_by_label("Auditor")).not_to_be_checked()

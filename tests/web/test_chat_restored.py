@@ -4,7 +4,7 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
-from tests.web.chat_page import STORED_ANSWER, answers, begin, open_page
+from tests.web.chat_page import STORED_ANSWER, answers, open_page, start_run
 from tests.web.fake_gateway import FakeGateway
 
 
@@ -18,7 +18,7 @@ def test_it_says_which_log_it_has_read_and_reads_anew_when_that_is_gone(chat: Pa
     gateway.answers["sessions.history"] = missed
     gateway.answers["chat.history"] = lambda params: gateway.history([], epoch=epochs[-1])
     opened = open_page(chat, site)
-    begin(gateway)
+    start_run(gateway)
     gateway.says("r1", "Hel", 0)
     gateway.drop()
     expect(opened.locator("#connection")).to_have_text("Connected")

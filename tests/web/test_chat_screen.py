@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
-from tests.web.chat_page import STORED_ANSWER, answers, begin, end, open_page, send
+from tests.web.chat_page import STORED_ANSWER, answers, end_run, open_page, send, start_run
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
 
 
@@ -28,7 +28,7 @@ def test_a_newcomer_sees_examples_and_one_click_sends_one(opened: Page, gateway:
 
 
 def test_an_answer_grows_as_it_arrives_and_stays(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.says("r1", "Good ", 0)
     expect(answers(opened)).to_have_text("Good ")
     gateway.says("r1", "morning", 5)
@@ -37,7 +37,7 @@ def test_an_answer_grows_as_it_arrives_and_stays(opened: Page, gateway: FakeGate
     gateway.tell(
         "r1", "assistant", messageId="m1", attempt=1, final=True, message={"content": [{"type": "text", "text": "Good morning!"}]}
     )
-    end(gateway)
+    end_run(gateway)
     expect(answers(opened)).to_have_text("Good morning!")
     expect(opened.locator(".streaming")).to_have_count(0)
     expect(opened.locator("#announce")).to_have_text("Agent: Good morning!")
@@ -45,7 +45,7 @@ def test_an_answer_grows_as_it_arrives_and_stays(opened: Page, gateway: FakeGate
 
 def test_what_agents_write_is_text_and_never_markup(opened: Page, gateway: FakeGateway) -> None:
     nasty = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\n  **two**  spaces"
-    begin(gateway, prompt=nasty)
+    start_run(gateway, prompt=nasty)
     gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta=nasty, offset=0)
     gateway.says("r1", nasty, 0)
     gateway.tell("r1", "tool", phase="start", name=nasty, toolCallId="c1", args={"path": nasty})
@@ -67,14 +67,14 @@ def test_what_agents_write_is_text_and_never_markup(opened: Page, gateway: FakeG
 
 
 def test_offsets_count_characters_as_the_server_does(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.says("r1", "🦀🦀", 0)
     gateway.says("r1", " two crabs", 2)
     expect(answers(opened)).to_have_text("🦀🦀 two crabs")
 
 
 def test_another_attempt_starts_the_message_anew(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.says("r1", "Half an ans", 0)
     gateway.tell("r1", "assistant", messageId="m1", attempt=2, reset=True)
     gateway.says("r1", "A whole answer", 0, attempt=2)
@@ -82,7 +82,7 @@ def test_another_attempt_starts_the_message_anew(opened: Page, gateway: FakeGate
 
 
 def test_thinking_is_folded_away(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta="Let me see", offset=0)
     expect(opened.locator("details.thinking")).to_be_visible()
     expect(opened.get_by_text("Let me see")).to_be_hidden()
@@ -97,7 +97,7 @@ def tool(gateway: FakeGateway, call_id: str, *, is_error: bool, meta: dict[str, 
 
 
 def test_tool_calls_are_cards_with_arguments_verdict_and_result(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.tell("r1", "tool", phase="start", name="write", toolCallId="c1", args={"path": "notes.txt"})
     card = opened.locator(".tool")
     expect(card).to_contain_text("running")
@@ -187,19 +187,19 @@ def test_words_put_into_the_session_are_shown_once(opened: Page, gateway: FakeGa
     put_in = {"sessionKey": KEY, "sessionId": "g1", "cursor": gateway.cursor, "ts": 1, "change": "injected", "message": message}
     for _ in range(2):
         gateway.deliver({"type": "event", "event": "session", "payload": put_in})
-    begin(gateway)
+    start_run(gateway)
     expect(opened.locator(".message.user .text")).to_have_text(["A note", "Hi"])
 
 
 def test_the_stop_button_says_stopping_until_the_run_has_ended(opened: Page, gateway: FakeGateway) -> None:
     stop = opened.locator("#stop")
     expect(stop).to_be_hidden()
-    begin(gateway)
+    start_run(gateway)
     stop.click()
     expect(stop).to_have_text("Stopping…")
     expect(stop).to_be_disabled()
     assert gateway.until_asked("chat.abort") == [{"sessionKey": "agent:main:main"}]
-    end(gateway, aborted=True)
+    end_run(gateway, aborted=True)
     expect(stop).to_be_hidden()
     expect(opened.locator(".run .note")).to_have_text("Stopped before the agent answered.")
 
@@ -216,14 +216,14 @@ def test_a_refused_message_is_given_back_with_the_reason(opened: Page, gateway: 
 
 
 def test_a_failed_run_says_why(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.tell("r1", "lifecycle", phase="error", error="the key was refused", kind="auth")
     expect(opened.locator(".note.bad")).to_have_text("Failed: the key was refused")
     expect(opened.locator("#stop")).to_be_hidden()
 
 
 def test_after_a_break_it_fetches_what_it_missed_and_shows_nothing_twice(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.says("r1", "one ", 0)
     expect(answers(opened)).to_have_text("one ")
     gateway.drop()
@@ -239,7 +239,7 @@ def test_after_a_break_it_fetches_what_it_missed_and_shows_nothing_twice(opened:
 
 
 def test_a_lost_frame_is_noticed_and_fetched(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.says("r1", "one ", 0)
     expect(answers(opened)).to_have_text("one ")
     gateway.note("r1", "assistant", messageId="m1", attempt=1, delta="two ", offset=4)
@@ -250,7 +250,7 @@ def test_a_lost_frame_is_noticed_and_fetched(opened: Page, gateway: FakeGateway)
 
 
 def test_what_is_lost_while_catching_up_is_fetched_too(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.says("r1", "one ", 0)
     expect(answers(opened)).to_have_text("one ")
 
@@ -267,14 +267,14 @@ def test_what_is_lost_while_catching_up_is_fetched_too(opened: Page, gateway: Fa
 
 
 def test_a_call_without_a_result_is_not_shown_as_running_for_ever(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.tell("r1", "tool", phase="start", name="write", toolCallId="c1", args={})
-    end(gateway, aborted=True)
+    end_run(gateway, aborted=True)
     expect(opened.locator(".tool .status")).to_have_text("interrupted")
 
 
 def test_when_the_server_no_longer_knows_what_was_missed_the_page_loads_anew(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.says("r1", "Hel", 0)
     gateway.answers["sessions.history"] = lambda params: {"resync_required": True, "reason": "no longer stored"}
     gateway.answers["chat.history"] = lambda params: gateway.history([STORED_ANSWER])
@@ -297,7 +297,7 @@ def test_a_message_whose_answer_was_lost_is_sent_again_under_the_same_key(opened
 
 
 def test_nothing_stays_of_an_answer_whose_worker_died(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta="Let me see", offset=0)
     gateway.says("r1", "Half", 0)
     expect(answers(opened)).to_have_text("Half")
@@ -379,7 +379,7 @@ def test_a_refusal_for_another_reason_is_told_as_the_server_says_it(opened: Page
 
 
 def test_after_a_reset_the_conversation_starts_empty(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.says("r1", "old words", 0)
     expect(answers(opened)).to_have_text("old words")
     gateway.cursor += 1
@@ -391,7 +391,7 @@ def test_after_a_reset_the_conversation_starts_empty(opened: Page, gateway: Fake
 
 
 def test_events_of_somebody_elses_session_of_the_same_key_stay_out(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.says("r1", "mine", 0)
     theirs = gateway.note("r9", "assistant", messageId="m9", attempt=1, delta="theirs", offset=0)
     gateway.cursor -= 1
@@ -438,7 +438,7 @@ def test_each_conversation_has_an_address_of_its_own(chat: Page, gateway: FakeGa
 
 
 def test_events_of_another_session_stay_out_of_this_one(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     other = gateway.note("r9", "assistant", messageId="m9", attempt=1, delta="secret", offset=0)
     gateway.cursor -= 1
     gateway.log.pop()

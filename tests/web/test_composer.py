@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from clawsite.accounts.models import User
-from tests.web.chat_page import begin, end, open_page, send, sign_in
+from tests.web.chat_page import end_run, open_page, send, sign_in, start_run
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
 
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
@@ -105,21 +105,21 @@ def test_a_slash_from_anywhere_goes_to_the_composer(opened: Page) -> None:
 
 
 def test_escape_stops_the_run_and_the_button_says_so_until_it_has(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     expect(opened.locator("#stop")).to_have_text("Stop")
     field(opened).press("Escape")
     assert gateway.until_asked("chat.abort") == [{"sessionKey": KEY}]
     expect(opened.locator("#stop")).to_have_text("Stopping…")
     expect(opened.locator("#stop")).to_be_disabled()
     field(opened).press("Escape")
-    end(gateway, aborted=True)
+    end_run(gateway, aborted=True)
     expect(opened.locator("#stop")).to_be_hidden()
     assert len(gateway.calls("chat.abort")) == 1
 
 
 def test_arrow_up_in_an_empty_composer_changes_ones_last_message(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway, prompt="Tea, please")
-    end(gateway)
+    start_run(gateway, prompt="Tea, please")
+    end_run(gateway)
     field(opened).press_sequentially("x")
     field(opened).press("ArrowUp")
     expect(opened.locator(".editor")).to_have_count(0)

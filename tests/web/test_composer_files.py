@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import FilePayload, Page, Route, expect
 
-from tests.web.chat_page import begin
+from tests.web.chat_page import start_run
 from tests.web.fake_gateway import FakeGateway
 
 
@@ -191,7 +191,7 @@ def test_files_wait_in_their_conversation(opened: Page, uploads: Uploads) -> Non
 
 
 def test_a_message_taken_back_brings_its_files(opened: Page, gateway: FakeGateway, uploads: Uploads) -> None:
-    begin(gateway)
+    start_run(gateway)
     choose(opened, FilePayload(name="dot.png", mimeType="image/png", buffer=PNG))
     field(opened).fill("Look")
     expect(opened.locator('.upload[data-state="done"]')).to_have_count(1)

@@ -4,7 +4,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.web.chat_page import begin, end, send
+from tests.web.chat_page import end_run, send, start_run
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
 
 
@@ -14,7 +14,7 @@ def queued(page: Page) -> Locator:
 
 def wait_in_line(page: Page, gateway: FakeGateway, *texts: str) -> list[str]:
     """Send messages that wait behind run r1; -> their runs."""
-    begin(gateway)
+    start_run(gateway)
     for number, text in enumerate(texts, 1):
         send(page, text)
         run_id = gateway.until_asked("chat.send", number)[-1]["idempotencyKey"]
@@ -104,11 +104,11 @@ def test_a_waiting_message_of_a_conversation_is_not_shown_in_another(opened: Pag
     wait_in_line(opened, gateway, "Two")
     opened.evaluate("location.hash = 'agent:main:other'")
     expect(opened.locator("#queue")).to_be_hidden()
-    end(gateway)
+    end_run(gateway)
 
 
 def test_a_message_written_without_a_connection_behind_another_can_be_discarded(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     expect(opened.locator("#stop")).to_be_visible()
     gateway.answers["connect"] = None
     gateway.drop()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.web.chat_page import answers, begin, end, final, open_page, send
+from tests.web.chat_page import answers, end_run, finish_message, open_page, send, start_run
 from tests.web.fake_gateway import FakeGateway, Refused
 
 DELAYS = """async (random) => {
@@ -58,7 +58,7 @@ def test_without_a_network_it_counts_to_the_next_try_and_comes_back_with_it(open
 
 
 def test_catching_up_is_told_when_it_takes_long(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.says("r1", "First", 0)
     expect(answers(opened)).to_have_text("First")
     missed = gateway.answers["sessions.history"]
@@ -94,9 +94,9 @@ def test_a_message_that_nobody_confirms_is_sent_again_under_its_key(chat: Page, 
     expect(chat.locator(".run .note")).to_have_text("Queued")
     expect(chat.locator(".message.user")).to_have_count(1)
     run = first["idempotencyKey"]
-    begin(gateway, run, "Are you there?")
-    final(gateway, "Yes.", run=run)
-    end(gateway, run)
+    start_run(gateway, run, "Are you there?")
+    finish_message(gateway, "Yes.", run=run)
+    end_run(gateway, run)
     expect(answers(chat)).to_have_text(["Yes."])
 
 

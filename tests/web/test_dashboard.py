@@ -15,7 +15,7 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
 from sessions_app.models import Freeze, Run, Session, Worker
 from sessions_app.runs import freezes, lifecycle
-from tests.harness.recorded_run import record
+from tests.harness.recorded_run import create_recorded_run
 from tests.web.chat_page import sign_in
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -37,9 +37,9 @@ def staff(user: User) -> User:
 @pytest.fixture
 def work(user: User, session_of: Callable[..., Session]) -> list[Run]:
     """Something of everything: done, failed, running on a worker that has not been heard of, queued."""
-    done = record(user, session_of(user), "done")
-    failed = record(user, session_of(user), "failed", status="error")
-    going = record(user, session_of(user), "going", ended=False)
+    done = create_recorded_run(user, session_of(user), "done")
+    failed = create_recorded_run(user, session_of(user), "failed", status="error")
+    going = create_recorded_run(user, session_of(user), "going", ended=False)
     Run.objects.filter(pk=going.pk).update(worker="w2", lease_until=sql.db_now() + 12)
     lifecycle.accept_run(user=user, session=session_of(user), run_id="queued", prompt="a private question")
     for name, age in (("w1", 1), ("w2", 500)):
@@ -121,7 +121,7 @@ def test_the_number_of_queries_does_not_grow_with_what_there_is(
     queries("/admin/")  # the first page of a process asks for what does not change
     before = {address: queries(address) for address in ("/admin/", "/admin/dashboard/live/")}
     for number in range(5):
-        record(user, session_of(user), f"more-{number}", status="error")
+        create_recorded_run(user, session_of(user), f"more-{number}", status="error")
         Worker.objects.create(id=f"more-{number}", pid=1, started_at=clock.now(), heartbeat_at=sql.db_now(), version="1.0")
     assert {address: queries(address) for address in before} == before
     assert max(before.values()) <= MOST_QUERIES
@@ -160,7 +160,7 @@ def test_plots_and_counts_are_drawn_anew_every_minute(
     expect(used.locator(".dash-word").filter(has_text="failed")).to_have_text("failed 1")
     used.locator("summary").click()
     page.evaluate("document.activeElement.blur()")
-    record(user, session_of(user), "another", status="error")
+    create_recorded_run(user, session_of(user), "another", status="error")
     page.clock.fast_forward(61_000)
     expect(used.locator(".dash-word").filter(has_text="failed")).to_have_text("failed 2")
     expect(used.locator(".dash-sum")).to_contain_text("10,280 tokens")

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
-from tests.harness.policies import policy_restored
+from tests.harness.policies import restore_policy
 from tests.web.chat_page import sign_in
 from tools_app.models import ToolPolicy
 from tools_app.policy_store import policies
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("database", "kept_policy")
 
 @pytest.fixture
 def kept_policy(database: None) -> Iterator[None]:
-    with policy_restored():
+    with restore_policy():
         yield
 
 

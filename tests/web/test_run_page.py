@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from clawsite.accounts.models import User
 from sessions_app.models import Event, Run, Session
-from tests.harness.recorded_run import record, story, wire_events
+from tests.harness.recorded_run import create_recorded_run, recorded_events, wire_events
 from tests.web.chat_page import sign_in
 from tests.web.fake_gateway import FakeGateway, Refused
 
@@ -22,7 +22,7 @@ PHONE = {"width": 390, "height": 844}
 
 @pytest.fixture
 def flight(user: User, session_of: Callable[..., Session]) -> Run:
-    return record(user, session_of(user, "agent:main:talk"))
+    return create_recorded_run(user, session_of(user, "agent:main:talk"))
 
 
 def signed_in(user: User) -> Client:
@@ -52,7 +52,7 @@ def test_the_summary_needs_no_script(user: User, flight: Run) -> None:
 
 def test_the_list_has_ones_own_runs_and_pages(user: User, flight: Run, person: Callable[..., User], session_of: Any) -> None:
     other = person()
-    record(other, session_of(other), "theirs")
+    create_recorded_run(other, session_of(other), "theirs")
     client = signed_in(user)
     assert re.findall(r'href="/runs/(\d+)/"', text_of(client.get("/runs/"))) == [str(flight.pk)]
     assert "None of your runs are in this state" in text_of(client.get("/runs/?status=error"))
@@ -94,7 +94,7 @@ def test_a_run_whose_events_are_gone_says_so(user: User, flight: Run) -> None:
 @pytest.fixture
 def recorder(page: Page, gateway: FakeGateway, site: str, user: User, flight: Run) -> Page:
     """The page with the recorder filled, on a desk."""
-    events = wire_events(story())
+    events = wire_events(recorded_events())
     gateway.answers["runs.events"] = lambda asked: answer(events, asked)
     sign_in(page, site, user)
     page.goto(f"{site}/runs/{flight.pk}/")
@@ -169,14 +169,14 @@ def test_a_click_on_the_lanes_goes_there(recorder: Page) -> None:
 def test_a_run_that_goes_on_is_followed_and_stopped(
     page: Page, gateway: FakeGateway, site: str, user: User, session_of: Callable[..., Session]
 ) -> None:
-    run = record(user, session_of(user, "agent:main:talk"), ended=False)
-    known = wire_events(story(ended=False))[:12]
+    run = create_recorded_run(user, session_of(user, "agent:main:talk"), ended=False)
+    known = wire_events(recorded_events(ended=False))[:12]
     gateway.answers["runs.events"] = lambda asked: answer(known, asked, ended=False)
     sign_in(page, site, user)
     page.goto(f"{site}/runs/{run.pk}/")
     expect(page.locator("#place")).to_have_text("event 12 of 12")
     expect(page.locator("#live")).to_be_visible()
-    known.extend(wire_events(story(ended=False))[12:])
+    known.extend(wire_events(recorded_events(ended=False))[12:])
     gateway.tell("k1", "assistant", messageId="m1", attempt=1, delta="x", offset=0)
     expect(page.locator("#place")).to_have_text(f"event {len(known)} of {len(known)}")
     page.get_by_role("button", name="Stop").click()
@@ -206,7 +206,7 @@ def test_a_phone_has_room_for_all_of_it(browser: Browser, site: str, user: User,
     page.on("console", lambda message: "Content Security Policy" in message.text and faults.append(message.text))
     page.on("pageerror", lambda error: faults.append(str(error)))
     gateway = FakeGateway(page)
-    gateway.answers["runs.events"] = lambda asked: answer(wire_events(story()), asked)
+    gateway.answers["runs.events"] = lambda asked: answer(wire_events(recorded_events()), asked)
     sign_in(page, site, user)
     for address in (f"{site}/runs/{flight.pk}/", f"{site}/runs/"):
         page.goto(address)

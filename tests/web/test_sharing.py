@@ -12,9 +12,9 @@ from clawsite.accounts.models import User
 from sessions_app.models import Session, SessionMember
 from sessions_app.sessions.members import share
 from tests.harness.stack import Stack
-from tests.web.axe import look
-from tests.web.chat_page import answer_words, answers, questions, send
-from tests.web.sample_data import PATIENCE, patient
+from tests.web.axe import check_accessibility
+from tests.web.chat_page import answer_texts, answers, send, user_messages
+from tests.web.sample_data import TIMEOUT_MS, long_timeout
 
 pytestmark = pytest.mark.dialect
 
@@ -27,7 +27,7 @@ Open = Callable[..., Page]
 
 @pytest.fixture(autouse=True)
 def patience() -> Iterator[None]:
-    with patient():
+    with long_timeout():
         yield
 
 
@@ -55,7 +55,7 @@ def opened(live: Stack, browser: Browser) -> Iterator[Open]:
 
     def open_page(user: User, key: str = "", **size: Any) -> Page:
         context = browser.new_context(**size)
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(TIMEOUT_MS)
         contexts.append(context)
         page = context.new_page()
         live.sign_in(page, user)
@@ -221,11 +221,11 @@ def test_both_see_the_same_answer_grow_and_who_asked(opened: Open, plan: Session
     expect(hers.get_by_role("button", name="Stop", exact=True)).to_be_visible()
     for page in (hers, his):
         expect(page.locator(".ending[data-state=ended]")).to_be_attached()
-    assert answer_words(hers) == answer_words(his) != []
+    assert answer_texts(hers) == answer_texts(his) != []
     ask(hers, '[[text="Two"]] second', "Two")
     expect(his.locator(".message.user.of-other h2")).to_have_text(ada.username)
     expect(answers(his).last).to_have_text("Two")
-    assert questions(hers) == questions(his)
+    assert user_messages(hers) == user_messages(his)
     for page, other in ((hers, bert), (his, ada)):  # the same from the history
         page.reload()
         expect(answers(page)).to_have_count(2)
@@ -373,13 +373,13 @@ def test_everybody_can_use_it(opened: Open, plan: Session, ada: User, bert: User
     for page in (hers, his):
         expect(answers(page)).to_have_text("One")
         expect(page.locator(".message.streaming")).to_have_count(0)
-        look(page, "the shared conversation", faults)
+        check_accessibility(page, "the shared conversation", faults)
         people(page)
         if page is hers:
             page.locator("#people-add summary").click()
             page.get_by_label("Username").fill("nobody")
             page.get_by_role("button", name="Share", exact=True).click()
             expect(page.get_by_role("alert").filter(has_text="nobody")).to_be_visible()
-        look(page, "the people", faults)
+        check_accessibility(page, "the people", faults)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert not faults, "\n".join(faults)

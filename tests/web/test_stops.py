@@ -14,7 +14,7 @@ from sessions_app.models import Freeze, Run, Session
 from sessions_app.runs import freezes, lifecycle
 from sessions_app.sessions.service import ensure_session
 from tests.harness.stack import Stack
-from tests.web.chat_page import PATIENCE, answers, open_page, send
+from tests.web.chat_page import TIMEOUT_MS, answers, open_page, send
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -139,25 +139,25 @@ def test_the_whole_story_in_a_browser(page: Page, live: Stack, operator: User) -
     key = "agent:main:halted"
     open_page(page, f"{live.url}/#{key.replace(':', '%3A')}")
     send(page, "[[tokens=12 hang_after=4 times=1 tag=story]]")
-    expect(answers(page)).to_contain_text("w3", timeout=PATIENCE)
+    expect(answers(page)).to_contain_text("w3", timeout=TIMEOUT_MS)
     board = page.context.new_page()
     board.goto(f"{live.url}/admin/")
     board.get_by_text("Stop everything", exact=True).click()
     board.get_by_label("Reason (shown to people who are waiting)").fill("it <b>deletes</b> files")
     board.get_by_role("button", name="Freeze now").click()
-    expect(board.locator(".stopped-now")).to_contain_text("Everything was frozen by olga", timeout=PATIENCE)
-    expect(page.locator("#halted")).to_contain_text("it <b>deletes</b> files", timeout=PATIENCE)
+    expect(board.locator(".stopped-now")).to_contain_text("Everything was frozen by olga", timeout=TIMEOUT_MS)
+    expect(page.locator("#halted")).to_contain_text("it <b>deletes</b> files", timeout=TIMEOUT_MS)
     expect(page.locator("#halted")).to_contain_text("Frozen by olga")
-    expect(page.locator(".ending .note")).to_have_text("Waiting: frozen by an operator", timeout=PATIENCE)
+    expect(page.locator(".ending .note")).to_have_text("Waiting: frozen by an operator", timeout=TIMEOUT_MS)
     expect(answers(page)).to_have_count(0)
     assert Run.objects.get(session=ensure_session(operator, key)).reason == "frozen"
     page.reload()
-    expect(page.locator("#halted")).to_contain_text("Frozen by olga", timeout=PATIENCE)
+    expect(page.locator("#halted")).to_contain_text("Frozen by olga", timeout=TIMEOUT_MS)
     page.locator("#halted a").click()
     page.get_by_label("Reason for resuming").fill("it was the test data")
     page.get_by_role("button", name="Resume").click()
-    expect(page.get_by_text("Nothing is frozen.")).to_be_visible(timeout=PATIENCE)
-    expect(board.locator(".stopped-now")).to_have_count(0, timeout=PATIENCE)
+    expect(page.get_by_text("Nothing is frozen.")).to_be_visible(timeout=TIMEOUT_MS)
+    expect(board.locator(".stopped-now")).to_have_count(0, timeout=TIMEOUT_MS)
     open_page(page, f"{live.url}/#{key.replace(':', '%3A')}")
-    expect(answers(page)).to_contain_text("w11", timeout=PATIENCE)
+    expect(answers(page)).to_contain_text("w11", timeout=TIMEOUT_MS)
     expect(page.locator("#halted")).to_be_hidden()

@@ -6,12 +6,12 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
-from tests.web.chat_page import begin, stored_message
+from tests.web.chat_page import start_run, stored_message
 from tests.web.fake_gateway import FakeGateway
 
 
 def test_thinking_has_a_clock_and_then_its_duration(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta="Hm", offset=0)
     summary = opened.locator(".thinking summary")
     expect(summary).to_have_text(re.compile(r"Thinking\s+[1-9] s"))
@@ -33,7 +33,7 @@ def test_a_call_by_hand_needs_no_answer_of_a_model(stored: Callable[..., Page]) 
 
 def test_a_tools_output_is_shown_while_it_runs_and_folded_afterwards(opened: Page, gateway: FakeGateway) -> None:
     lines = [f"line {n}" for n in range(100)]
-    begin(gateway)
+    start_run(gateway)
     gateway.tell("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "make", "env": {"A": 1}})
     card = opened.locator(".tool")
     expect(card.locator(".about")).to_have_text("make")
@@ -111,7 +111,7 @@ MOVING = "() => document.getAnimations().filter((each) => each.playState === 'ru
 
 
 def test_nothing_moves_for_who_asks_for_less_motion(opened: Page, gateway: FakeGateway) -> None:
-    begin(gateway)
+    start_run(gateway)
     gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta="Hm", offset=0)
     gateway.tell("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "make"})
     expect(opened.locator(".tool")).to_contain_text("running")

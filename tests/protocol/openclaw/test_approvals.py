@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clawsite.infra import clock, db
-from tests.harness.approvals import asked
+from tests.harness.approvals import create_approval
 from tests.protocol.openclaw.test_schema import faults
 from tools_app.approvals import external, grants
 from tools_app.approvals import requests as approval_requests
@@ -45,7 +45,7 @@ async def test_a_question_is_told_from_its_beginning_to_its_end(how, people, soc
     session = await db.write(session_of, people["ada"], KEY)
     ada, ben = [await sockets.connect(token_of(people[name])) for name in ("ada", "ben")]
     await ada.call("sessions.messages.subscribe", {"key": KEY, "includeApprovals": True})
-    question = await db.write(asked, people["ada"], session, "ls", alone=True)
+    question = await db.write(create_approval, people["ada"], session, "ls", alone=True)
     back = await ada.call("sessions.messages.subscribe", {"key": KEY, "includeApprovals": True})
     found = list(faults("SessionApprovalReplay", back["approvalReplay"]))
     assert len(back["approvalReplay"]["approvals"]) == 1
@@ -78,7 +78,7 @@ async def test_pages_and_grants_are_as_openclaw_publishes_them(people, sockets, 
     ben = await sockets.connect(token_of(people["ben"]))
     for line, how in (("ls", "allowed always"), ("make " + "x" * 600, "allowed for a while"), ("git status", "denied")):
         session = await db.write(session_of, people["ada"])
-        await end(how, await db.write(asked, people["ada"], session, line, alone=True), ben)
+        await end(how, await db.write(create_approval, people["ada"], session, line, alone=True), ben)
     hand: dict[str, Any] = {"by": people["ben"], "expires_at": clock.now().replace(year=2100)}
     await db.write(grants.add_manually, ["/usr/bin/" + "y" * 600], scope="directory", subject="/srv", **hand, alone=True)
     await db.write(grants.add_manually, ["ls"], scope="installation", by=people["ben"], alone=True)

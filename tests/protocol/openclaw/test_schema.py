@@ -14,7 +14,7 @@ import pytest
 from agents.models import Agent
 from clawsite.gateway.server import registry, runtime
 from sessions_app.models import Run
-from tests.harness.devices import TestDevice
+from tests.harness.devices import FakeDevice
 from tests.protocol.openclaw.packages import published
 
 RESULTS = {
@@ -194,11 +194,11 @@ async def test_devices_and_nodes_are_told_as_openclaw_publishes_it(sockets, pers
     """An operator's device and a node, from their wish to be let in; the node is asked with parameters and without."""
     mine = {"token": token_of(person("Operator", "User"))}
     pairing = await sockets.connect(mine["token"])
-    desk, node = TestDevice(), TestDevice()
+    desk, node = FakeDevice(), FakeDevice()
     declared = {"role": "node", "commands": ["lights.on"], "caps": ["lights"], "permissions": {"lights": True}, "pathEnv": "/bin"}
     found = []
     for device, connect in ((desk, {}), (node, {**declared, "auth": mine})):
-        request = {"requestId": (await device.refused(sockets, **connect))["details"]["requestId"]}
+        request = {"requestId": (await device.connect_error(sockets, **connect))["details"]["requestId"]}
         found += faults("DevicePairRequestedEvent", await pairing.event("device.pair.requested", **request))
         await pairing.call("device.pair.approve", request)
         found += faults("DevicePairResolvedEvent", await pairing.event("device.pair.resolved", **request))
