@@ -54,8 +54,8 @@ MOST_QUERIES = 24  # of which 4 find out who is asking and what they may do
 
 
 @pytest.fixture
-def root(person):
-    root = person("Operator", "Auditor", name="root")
+def root(make_user):
+    root = make_user("Operator", "Auditor", name="root")
     root.is_staff = root.is_superuser = True
     root.save()
     return root
@@ -293,8 +293,8 @@ def test_json_is_indented_and_cannot_become_html(client, root, leftovers):
     assert "<img src=x" not in said
 
 
-def test_the_menu_shows_what_one_may_look_at(person, leftovers):
-    operator = person("Operator")
+def test_the_menu_shows_what_one_may_look_at(make_user, leftovers):
+    operator = make_user("Operator")
     operator.is_staff = True
     operator.save()
     client = Client()

@@ -30,14 +30,14 @@ pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture
-def claimed(user, session_of):
+def claimed(user, make_session):
     allow_approval_requests()
-    return claim_run(user, session_of(user))
+    return claim_run(user, make_session(user))
 
 
 @pytest.fixture
-def approver(person):
-    return person("Approver", "User", name="ada")
+def approver(make_user):
+    return make_user("Approver", "User", name="ada")
 
 
 def started(claimed, workspace, line="touch made", call="c1"):
@@ -117,9 +117,9 @@ def test_what_a_grant_let_through_names_it_and_what_was_left_of_it_then(claimed,
     assert build_verdict(again) == verdict  # it was in force when the command started
 
 
-def test_where_nobody_had_to_be_asked_the_rules_are_named(user, session_of, tmp_path):
+def test_where_nobody_had_to_be_asked_the_rules_are_named(user, make_session, tmp_path):
     allow_approval_requests(security="full", ask="off")
-    verdict = started(claim_run(user, session_of(user)), tmp_path)
+    verdict = started(claim_run(user, make_session(user)), tmp_path)
     assert verdict["admission"] == {"by": "rules"}
     assert words(verdict) == "allowed by the exec rules, without a question"
 

@@ -32,9 +32,9 @@ pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture
-def claimed(user, session_of):
+def claimed(user, make_session):
     allow_approval_requests()
-    return claim_run(user, session_of(user))
+    return claim_run(user, make_session(user))
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def question(claimed, tmp_path):
 
 
 @pytest.fixture
-def approver(person):
-    return person("Approver", "User", name="ada")
+def approver(make_user):
+    return make_user("Approver", "User", name="ada")
 
 
 def parked(claimed):
@@ -96,8 +96,8 @@ def test_the_reason_of_a_refusal_reaches_the_model(claimed, question, approver, 
     assert "use the staging host" in decided.words
 
 
-def test_of_fifty_answers_one_wins_and_the_others_are_told_who(question, person):
-    people = [person("Approver", name=f"approver-{n}") for n in range(50)]
+def test_of_fifty_answers_one_wins_and_the_others_are_told_who(question, make_user):
+    people = [make_user("Approver", name=f"approver-{n}") for n in range(50)]
     won, told = [], []
 
     def answer(who):
@@ -118,9 +118,9 @@ def test_of_fifty_answers_one_wins_and_the_others_are_told_who(question, person)
     assert {late.details["decidedBy"] for late in told} == {won[0].get_username()}
 
 
-def test_without_compare_and_set_two_answers_would_win(question, person, monkeypatch):
+def test_without_compare_and_set_two_answers_would_win(question, make_user, monkeypatch):
     """The deliberate fault: whoever looks first and writes then lets both in."""
-    one, two = person("Approver"), person("Approver")
+    one, two = make_user("Approver"), make_user("Approver")
 
     def careless(approval, to, decision, *, by, reason=""):
         Approval.objects.filter(pk=approval.pk).update(status=to, decided_by=by, decision=decision, decided_at=clock.now())
@@ -135,39 +135,39 @@ def test_without_compare_and_set_two_answers_would_win(question, person, monkeyp
 
 
 @pytest.mark.parametrize("groups", [("User",), ("Operator",), ("Auditor",)])
-def test_approving_is_a_right_of_its_own(question, person, groups):
+def test_approving_is_a_right_of_its_own(question, make_user, groups):
     with pytest.raises((Forbidden, NotFound)):
-        approval_requests.resolve_approval(question.pk, by=person(*groups), decision="allow-once")
+        approval_requests.resolve_approval(question.pk, by=make_user(*groups), decision="allow-once")
     question.refresh_from_db()
     assert question.is_open
 
 
-def test_a_program_never_approves_whatever_its_account_is_given(question, person):
-    robot = person("Approver", "Operator")
+def test_a_program_never_approves_whatever_its_account_is_given(question, make_user):
+    robot = make_user("Approver", "Operator")
     robot.is_service = True
     robot.save()
     with pytest.raises(Forbidden):
         approval_requests.resolve_approval(question.pk, by=robot, decision="allow-once")
 
 
-def test_somebody_elses_question_is_not_found(question, person):
+def test_somebody_elses_question_is_not_found(question, make_user):
     with pytest.raises(NotFound):
-        approval_requests.find_approval(person(), question.pk)
+        approval_requests.find_approval(make_user(), question.pk)
 
 
-def test_who_asked_may_be_left_out(user, session_of, tmp_path):
+def test_who_asked_may_be_left_out(user, make_session, tmp_path):
     allow_approval_requests(exclude_requester=True)
     user.groups.add(Group.objects.get(name="Approver"))
-    question = request_approval(claim_run(user, session_of(user)), tmp_path)
+    question = request_approval(claim_run(user, make_session(user)), tmp_path)
     with pytest.raises(Forbidden, match="own commands"):
         approval_requests.resolve_approval(question.pk, by=user, decision="allow-once")
 
 
-def test_a_rule_can_name_who_approves(user, session_of, person, tmp_path):
+def test_a_rule_can_name_who_approves(user, make_session, make_user, tmp_path):
     rule = allow_approval_requests()
     rule.approver_groups.add(Group.objects.create(name="Security"))
-    question = request_approval(claim_run(user, session_of(user)), tmp_path)
-    plain, chosen = person("Approver"), person("Approver", "Security")
+    question = request_approval(claim_run(user, make_session(user)), tmp_path)
+    plain, chosen = make_user("Approver"), make_user("Approver", "Security")
     with pytest.raises(Forbidden, match="Security"):
         approval_requests.resolve_approval(question.pk, by=plain, decision="allow-once")
     assert approval_requests.resolve_approval(question.pk, by=chosen, decision="allow-once").status == "approved"
@@ -175,10 +175,10 @@ def test_a_rule_can_name_who_approves(user, session_of, person, tmp_path):
     Group.objects.filter(name="Security").delete()
 
 
-def test_two_people_must_agree_and_one_of_them_is_enough_to_refuse(user, session_of, person, tmp_path):
+def test_two_people_must_agree_and_one_of_them_is_enough_to_refuse(user, make_session, make_user, tmp_path):
     allow_approval_requests(two_people=True)
-    question = request_approval(claim_run(user, session_of(user)), tmp_path)
-    ada, ben = person("Approver"), person("Approver")
+    question = request_approval(claim_run(user, make_session(user)), tmp_path)
+    ada, ben = make_user("Approver"), make_user("Approver")
     assert approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once").is_open
     assert approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once").is_open, (
         "the same person twice is one person"
@@ -186,10 +186,10 @@ def test_two_people_must_agree_and_one_of_them_is_enough_to_refuse(user, session
     assert approval_requests.resolve_approval(question.pk, by=ben, decision="allow-once").status == "approved"
 
 
-def test_of_two_wishes_the_narrower_counts(user, session_of, person, tmp_path):
+def test_of_two_wishes_the_narrower_counts(user, make_session, make_user, tmp_path):
     allow_approval_requests(two_people=True)
-    question = request_approval(claim_run(user, session_of(user)), tmp_path)
-    ada, ben = person("Approver"), person("Approver")
+    question = request_approval(claim_run(user, make_session(user)), tmp_path)
+    ada, ben = make_user("Approver"), make_user("Approver")
     approval_requests.resolve_approval(question.pk, by=ada, decision="allow-for", terms=GrantTerms("agent", 8 * 3600, 50))
     approval_requests.resolve_approval(question.pk, by=ben, decision="allow-for", terms=GrantTerms("session", 900, None))
     grant = Grant.objects.get()
@@ -197,10 +197,10 @@ def test_of_two_wishes_the_narrower_counts(user, session_of, person, tmp_path):
     assert grant.expires_at - grant.created_at == dt.timedelta(minutes=15)
 
 
-def test_a_vote_of_somebody_who_lost_the_right_does_not_count(user, session_of, person, tmp_path):
+def test_a_vote_of_somebody_who_lost_the_right_does_not_count(user, make_session, make_user, tmp_path):
     allow_approval_requests(two_people=True)
-    question = request_approval(claim_run(user, session_of(user)), tmp_path)
-    ada, ben = person("Approver"), person("Approver")
+    question = request_approval(claim_run(user, make_session(user)), tmp_path)
+    ada, ben = make_user("Approver"), make_user("Approver")
     approval_requests.resolve_approval(question.pk, by=ada, decision="allow-once")
     ada.groups.clear()
     assert approval_requests.resolve_approval(question.pk, by=ben, decision="allow-once").is_open
@@ -315,13 +315,15 @@ def test_a_switched_off_account_runs_nothing_more(claimed, question, approver, u
     assert "switched off" in decide_plan(claimed, plan_command(claimed, tmp_path, "touch made")).words
 
 
-def test_allowed_for_a_while_needs_no_second_question_in_this_session(claimed, question, approver, person, session_of, tmp_path):
+def test_allowed_for_a_while_needs_no_second_question_in_this_session(
+    claimed, question, approver, make_user, make_session, tmp_path
+):
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, 2))
     plan = plan_command(claimed, tmp_path, "touch made", call="c2")
     assert may_start(claimed, plan) == ""
     assert Grant.objects.get().uses_left == 1
-    other = person()
-    elsewhere = claim_run(other, session_of(other), "k9")
+    other = make_user()
+    elsewhere = claim_run(other, make_session(other), "k9")
     assert decide_plan(elsewhere, plan_command(elsewhere, tmp_path, "touch made")).effect == "ask"
     assert may_start(claimed, plan_command(claimed, tmp_path, "touch made", call="c3")) == ""
     assert decide_plan(claimed, plan_command(claimed, tmp_path, "touch made", call="c4")).effect == "ask", "both uses are gone"
@@ -357,9 +359,9 @@ def test_a_shell_is_never_allowed_always(claimed, approver, tmp_path):
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-always")
 
 
-def test_where_every_command_is_asked_about_nothing_can_be_allowed_for_longer(user, session_of, approver, tmp_path):
+def test_where_every_command_is_asked_about_nothing_can_be_allowed_for_longer(user, make_session, approver, tmp_path):
     allow_approval_requests(ask="always")
-    question = request_approval(claim_run(user, session_of(user)), tmp_path)
+    question = request_approval(claim_run(user, make_session(user)), tmp_path)
     assert question.shown["may"] == ["allow-once", "deny"]
     with pytest.raises(InvalidRequest):
         approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900, None))
@@ -389,8 +391,8 @@ def test_without_isolation_every_command_is_asked_about(claimed, approver, tmp_p
     assert "isolation" in decide_plan(claimed, PlannedCommand(replace(bare.plan, call="c4"), plan.analysis)).words
 
 
-def test_where_nobody_allows_commands_the_refusal_says_what_to_do(user, session_of, tmp_path):
-    claimed = claim_run(user, session_of(user))
+def test_where_nobody_allows_commands_the_refusal_says_what_to_do(user, make_session, tmp_path):
+    claimed = claim_run(user, make_session(user))
     decided = decide_plan(claimed, plan_command(claimed, tmp_path, "ls"))
     assert decided.effect == "deny"
     assert "an operator can let the agent ask" in decided.words
@@ -486,14 +488,14 @@ def test_a_grant_with_other_arguments_is_not_counted(claimed, approver, tmp_path
     assert list(Grant.objects.order_by("id").values_list("uses", flat=True)) == [0, 1]
 
 
-def test_who_may_not_answer_for_themselves_has_no_use_of_their_own_grants(user, person, session_of, tmp_path):
+def test_who_may_not_answer_for_themselves_has_no_use_of_their_own_grants(user, make_user, make_session, tmp_path):
     allow_approval_requests()
     user.groups.add(Group.objects.get(name="Approver"))
-    ben = person("User")
-    other = claim_run(ben, session_of(ben))
+    ben = make_user("User")
+    other = claim_run(ben, make_session(ben))
     question = request_approval(other, tmp_path)
     approval_requests.resolve_approval(question.pk, by=user, decision="allow-for", terms=GrantTerms("agent", 3600, None))
-    mine = claim_run(user, session_of(user), "k2")
+    mine = claim_run(user, make_session(user), "k2")
     assert decide_plan(mine, plan_command(mine, tmp_path, "touch made")).effect == "allow"
     allow_approval_requests(exclude_requester=True)
     assert decide_plan(mine, plan_command(mine, tmp_path, "touch made")).effect == "ask"
@@ -508,8 +510,8 @@ def test_a_rule_that_takes_the_network_away_stops_what_was_planned_with_it(claim
     assert (decided.effect, "no network" in decided.words) == ("deny", True)
 
 
-def test_what_is_on_the_list_runs_when_nobody_answers_if_the_rule_says_so(claimed, person, tmp_path):
-    grants.add_manually(["touch"], by=person("Operator"), scope="installation")
+def test_what_is_on_the_list_runs_when_nobody_answers_if_the_rule_says_so(claimed, make_user, tmp_path):
+    grants.add_manually(["touch"], by=make_user("Operator"), scope="installation")
     for fallback, effect in (("deny", "deny"), ("allowlist", "allow")):
         allow_approval_requests(ask="always", ask_fallback=fallback)
         question = request_approval(claimed, tmp_path, call=fallback)
@@ -521,12 +523,12 @@ def test_what_is_on_the_list_runs_when_nobody_answers_if_the_rule_says_so(claime
         assert use_approval_or_grants(claimed, plan, decided) == ""
 
 
-def test_a_question_from_outside_goes_to_whom_the_rules_name(person):
+def test_a_question_from_outside_goes_to_whom_the_rules_name(make_user):
     rule = allow_approval_requests(two_people=True)
     group = Group.objects.create(name="Security")
     rule.approver_groups.add(group)
     told = {"name": "q1", "command": "ls", "agent": "main", "seconds": 60}
-    by = person("User")
+    by = make_user("User")
     question = external.request_external_approval(by=by, cwd="/a", **told)
     assert (question.needed, question.approver_groups) == (2, [[group.pk]])
     assert external.request_external_approval(by=by, cwd="/a", **told).pk == question.pk

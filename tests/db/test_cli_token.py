@@ -16,8 +16,8 @@ def claw_token(*arguments: str) -> int:
     return token.run(parser.parse_args(arguments))
 
 
-def test_a_token_is_printed_once_and_works_until_it_is_revoked(person, capsys):
-    ada = person(name="ada")
+def test_a_token_is_printed_once_and_works_until_it_is_revoked(make_user, capsys):
+    ada = make_user(name="ada")
     claw_token("create", "--user", "ada", "--name", "laptop", "--scope", "operator.read")
     secret = capsys.readouterr().out.splitlines()[0]
     found = find_principal(secret)
@@ -40,7 +40,7 @@ def test_a_token_is_printed_once_and_works_until_it_is_revoked(person, capsys):
         ("revoke", "--user", "ada", "ffffffff"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_sentence(person, arguments):
-    person(name="ada")
+def test_what_cannot_be_done_is_said_in_one_sentence(make_user, arguments):
+    make_user(name="ada")
     with pytest.raises(CommandFailed):
         claw_token(*arguments)

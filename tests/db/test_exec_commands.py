@@ -29,10 +29,10 @@ pytestmark = pytest.mark.dialect
 
 
 @pytest.fixture
-def plan_of(user, session_of):
+def plan_of(user, make_session):
     """Plans of commands of one run, each of another call."""
     allow_all_commands()
-    session = session_of(user)
+    session = make_session(user)
     run = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="x").pk
     workspace = ensure_workspace(Agent.objects.get(slug="main"), user.pk)
     env = ToolEnv(workspace, "main", user.pk, str(session.id), session.key, run_pk=run)

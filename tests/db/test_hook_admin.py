@@ -24,8 +24,8 @@ TRY = "admin:connectors_hook_try"
 
 
 @pytest.fixture
-def olga(person):
-    olga = person("Operator", name="olga")
+def olga(make_user):
+    olga = make_user("Operator", name="olga")
     olga.is_staff = True
     olga.save()
     return olga
@@ -219,9 +219,9 @@ def test_several_are_switched_off_after_a_second_click(client, olga):
     assert not Hook.objects.get().enabled
 
 
-def test_who_only_looks_can_neither_change_nor_try(person, olga):
+def test_who_only_looks_can_neither_change_nor_try(make_user, olga):
     made = create_webhook(olga)
-    auditor = person("Auditor")
+    auditor = make_user("Auditor")
     auditor.is_staff = True
     auditor.save()
     client = Client()

@@ -21,8 +21,8 @@ BODY = {"a": 1}
 
 
 @pytest.fixture
-def olga(person):
-    olga = person("Operator", "User", name="olga")
+def olga(make_user):
+    olga = make_user("Operator", "User", name="olga")
     olga.is_staff = True
     olga.save()
     return olga
@@ -148,8 +148,8 @@ def test_a_yes_is_to_what_was_seen(waiting, olga, user):
     assert not Hook.objects.get(pk=hook.pk).is_agreed
 
 
-def test_nobody_agrees_for_somebody_else(waiting, olga, person):
-    for somebody in (olga, person("User"), person("Operator", "Approver", "Auditor")):
+def test_nobody_agrees_for_somebody_else(waiting, olga, make_user):
+    for somebody in (olga, make_user("User"), make_user("Operator", "Approver", "Auditor")):
         with pytest.raises(NotFound):
             consent.give_consent(waiting.hook.pk, by=somebody, seen=waiting.hook.updated_at)
         address = reverse("agree-to-hook", args=[waiting.hook.pk])
@@ -157,11 +157,11 @@ def test_nobody_agrees_for_somebody_else(waiting, olga, person):
     assert not Hook.objects.get().is_agreed
 
 
-def test_the_account_page_shows_it_and_takes_the_answer(waiting, user, person):
+def test_the_account_page_shows_it_and_takes_the_answer(waiting, user, make_user):
     page = page_of(user)
     assert "wants to act for you" in page
     assert "Sum it up." in page
-    assert "wants to act" not in page_of(person("User"))
+    assert "wants to act" not in page_of(make_user("User"))
     browser = browser_of(user)
     agree, refuse = (reverse(name, args=[waiting.hook.pk]) for name in ("agree-to-hook", "refuse-hook"))
     browser.post(agree, {"seen": "2026-02-31T00:00:00"})

@@ -25,8 +25,8 @@ BODY = {"issue": {"title": "It rains", "id": 7}}
 
 
 @pytest.fixture
-def operator(person):
-    return person("Operator")
+def operator(make_user):
+    return make_user("Operator")
 
 
 @pytest.fixture
@@ -407,9 +407,9 @@ def test_a_result_that_is_not_wanted_is_not_told(operator):
     assert outbound.list_due_reports() == []
 
 
-def test_what_nobody_may_do(news, operator, user, person):
+def test_what_nobody_may_do(news, operator, user, make_user):
     robot = service.find_default_owner()
-    for somebody in (user, robot, person("Approver"), person("Auditor")):
+    for somebody in (user, robot, make_user("Approver"), make_user("Auditor")):
         with pytest.raises(Forbidden):
             service.save_webhook(news.hook, by=somebody, makes_token=True)
         with pytest.raises(Forbidden):
@@ -459,8 +459,8 @@ def test_what_cannot_work_is_not_saved(operator, fields, wrong):
     assert not Hook.objects.exists()
 
 
-def test_an_account_that_may_not_chat_cannot_own_one(operator, person):
-    owner = person("Approver")
+def test_an_account_that_may_not_chat_cannot_own_one(operator, make_user):
+    owner = make_user("Approver")
     assert "owner" in service.validate_webhook(Hook(slug="x", owner=owner), makes_token=True)
 
 

@@ -16,10 +16,10 @@ V1, INVOKE, API = "/v1/chat/completions", "/tools/invoke", "/api/agents"
 
 
 @pytest.fixture
-async def ask(user, person, settings):
+async def ask(user, make_user, settings):
     """`await ask(path)` -> the answer; a body is sent that no door would take."""
     settings.GATEWAY_ACCOUNT_REQUESTS_PER_SECOND, settings.GATEWAY_ACCOUNT_REQUESTS_BURST = 0.01, 2
-    tokens = [issue_token(each, "t", sorted(scopes_of(each)))[1] for each in (user, person())]
+    tokens = [issue_token(each, "t", sorted(scopes_of(each)))[1] for each in (user, make_user())]
 
     async def asked(path: str, who: int = 0):
         headers = {"Authorization": f"Bearer {tokens[who]}"}

@@ -33,9 +33,9 @@ def write(root: Path, path: str, text: str | bytes, *, at: float = LONG_AGO) -> 
 
 
 @pytest.fixture
-def search(user, session_of, tmp_path):
+def search(user, make_session, tmp_path):
     """search(query, root=tmp_path, …) -> the answer of memory_search."""
-    session = session_of(user)
+    session = make_session(user)
 
     async def search(query: str, root: Path = tmp_path, **options) -> dict:
         result = await call_tool(make_tool_env(session, workspace=root), "memory_search", query=query, **options)
@@ -47,8 +47,8 @@ def search(user, session_of, tmp_path):
 
 
 @pytest.fixture
-def get(user, session_of, tmp_path):
-    session = session_of(user)
+def get(user, make_session, tmp_path):
+    session = make_session(user)
 
     async def get(path: str, **options):
         return await call_tool(make_tool_env(session, workspace=tmp_path), "memory_get", path=path, **options)
@@ -317,9 +317,9 @@ def test_without_a_workspace_there_is_no_memory():
             factory.create(ToolEnv(None, "main", 1, "s", "k"))
 
 
-async def test_a_guest_of_a_conversation_does_not_get_at_the_owners_notes(user, person, session_of, tmp_path):
+async def test_a_guest_of_a_conversation_does_not_get_at_the_owners_notes(user, make_user, make_session, tmp_path):
     write(tmp_path, "MEMORY.md", "salary: 100")
-    theirs = make_tool_env(session_of(user), workspace=tmp_path, sender=person())
+    theirs = make_tool_env(make_session(user), workspace=tmp_path, sender=make_user())
     toolset = build_toolset(theirs, PolicyQuery("main"), RULES, registry.load_installed())
     assert "read" in toolset.tools
     assert {toolset.unavailable[name] for name in ("memory_search", "memory_get")} == {

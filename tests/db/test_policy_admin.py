@@ -37,8 +37,8 @@ def staff(someone) -> Client:
 
 
 @pytest.fixture
-def operator(person) -> Client:
-    return staff(person("Operator", name="olga"))
+def operator(make_user) -> Client:
+    return staff(make_user("Operator", name="olga"))
 
 
 def change(policy: ToolPolicy) -> str:
@@ -170,8 +170,8 @@ def test_the_form_is_told_what_is_wrong_while_somebody_types(operator):
     assert findings(scope="agent", subject="main", profile="coding", deny="exec") == []
 
 
-def test_only_those_who_may_look_at_policies_are_told(person):
-    answer = staff(person("User")).get(FINDINGS, {"scope": "global"}, secure=True)
+def test_only_those_who_may_look_at_policies_are_told(make_user):
+    answer = staff(make_user("User")).get(FINDINGS, {"scope": "global"}, secure=True)
     assert answer.status_code == 403
     assert Client().get(FINDINGS, {"scope": "global"}, secure=True).status_code == 302
 
@@ -211,7 +211,7 @@ def test_a_test_that_was_changed_meanwhile_is_neither_overwritten_nor_deleted_un
     assert (newest.number, newest.changed_by.username, newest.tests[0]["tool"]) == (4, "olga", "web_search")
 
 
-def test_restoring_from_the_list_shows_first_what_would_change(operator, person):
+def test_restoring_from_the_list_shows_first_what_would_change(operator, make_user):
     policies.save_policy(scope="agent", subject="main", profile="full")
     old = PolicyVersion.objects.get(number=1)
     chosen = {"action": "restore", "_selected_action": [old.pk]}
@@ -220,7 +220,7 @@ def test_restoring_from_the_list_shows_first_what_would_change(operator, person)
     both = {"action": "restore", "_selected_action": [each.pk for each in PolicyVersion.objects.all()]}
     assert "Choose one version" in messages_of(operator, operator.post("/admin/tools_app/policyversion/", both, secure=True))
     assert policies.current_rules().version == 2
-    auditor = staff(person("Auditor"))
+    auditor = staff(make_user("Auditor"))
     assert b'value="restore"' not in auditor.get("/admin/tools_app/policyversion/", secure=True).content
 
 

@@ -36,8 +36,8 @@ def told(result: ToolResult) -> dict:
     return found
 
 
-async def test_sessions_are_listed_last_used_first(user, session_of):
-    older, here = session_of(user, "agent:main:older"), session_of(user, "agent:main:here")
+async def test_sessions_are_listed_last_used_first(user, make_session):
+    older, here = make_session(user, "agent:main:older"), make_session(user, "agent:main:here")
     session_service.patch_session(user, older, {"label": "ops", "title": "Servers"})
     say(here, "hello")
     result = await call_tool(make_tool_env(here), "sessions_list")
@@ -55,8 +55,8 @@ async def test_sessions_are_listed_last_used_first(user, session_of):
     assert [row.get("isThisSession") for row in result.details["sessions"]] == [True, None]
 
 
-async def test_a_list_is_narrowed_by_kind_time_and_number(user, session_of):
-    made = [session_of(user, key) for key in ("agent:main:main", "agent:main:telegram:group:7", "cron:daily", "agent:main:x")]
+async def test_a_list_is_narrowed_by_kind_time_and_number(user, make_session):
+    made = [make_session(user, key) for key in ("agent:main:main", "agent:main:telegram:group:7", "cron:daily", "agent:main:x")]
     Session.objects.filter(pk=made[0].pk).update(updated_at=clock.now() - dt.timedelta(hours=2))
     env = make_tool_env(made[3])
     assert keys(await call_tool(env, "sessions_list", kinds=["main", "group"])) == [
@@ -69,8 +69,8 @@ async def test_a_list_is_narrowed_by_kind_time_and_number(user, session_of):
     assert (keys(one), one.details["cut"][:24]) == (["agent:main:x"], "there are more sessions:")
 
 
-async def test_a_list_shows_what_goes_on_and_the_last_messages(user, session_of):
-    session = session_of(user)
+async def test_a_list_shows_what_goes_on_and_the_last_messages(user, make_session):
+    session = make_session(user)
     say(session, "one", "two", "x" * 500)
     lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi")
     (row,) = (await call_tool(make_tool_env(session), "sessions_list", message_limit=2)).details["sessions"]
@@ -79,21 +79,21 @@ async def test_a_list_shows_what_goes_on_and_the_last_messages(user, session_of)
     assert row["messages"][1]["cut"] == "the first 400 of 500 characters"
 
 
-async def test_a_list_that_is_too_large_is_cut_and_says_so(user, session_of):
+async def test_a_list_that_is_too_large_is_cut_and_says_so(user, make_session):
     for _ in range(8):
-        say(session_of(user), *["水" * 400] * 20)
-    result = await call_tool(make_tool_env(session_of(user)), "sessions_list", message_limit=20)
+        say(make_session(user), *["水" * 400] * 20)
+    result = await call_tool(make_tool_env(make_session(user)), "sessions_list", message_limit=20)
     assert 0 < len(result.details["sessions"]) < 9
     assert "did not fit" in result.details["cut"]
     assert told(result) == result.details
 
 
-async def test_nobody_elses_sessions_are_seen_not_even_by_office(user, person, session_of):
-    stranger, auditor = person(), person("Auditor")
-    secret = session_of(stranger, "agent:main:secret")
+async def test_nobody_elses_sessions_are_seen_not_even_by_office(user, make_user, make_session):
+    stranger, auditor = make_user(), make_user("Auditor")
+    secret = make_session(stranger, "agent:main:secret")
     say(secret, "the launch code")
     for reader in (user, auditor):
-        here = session_of(reader, "agent:main:here")
+        here = make_session(reader, "agent:main:here")
         assert keys(await call_tool(make_tool_env(here), "sessions_list")) == ["agent:main:here"]
         for key in ("agent:main:secret", f"session:{secret.pk}", f"session:{secret.generation_id}"):
             for name in ("sessions_history", "session_status"):
@@ -103,12 +103,12 @@ async def test_nobody_elses_sessions_are_seen_not_even_by_office(user, person, s
                 assert "launch" not in result.text
 
 
-async def test_a_session_that_is_shared_with_the_person_is_seen_under_its_own_name(user, person, session_of):
-    friend = person()
-    theirs = session_of(friend, "agent:main:plan")
+async def test_a_session_that_is_shared_with_the_person_is_seen_under_its_own_name(user, make_user, make_session):
+    friend = make_user()
+    theirs = make_session(friend, "agent:main:plan")
     say(theirs, "the plan")
     members.share(friend, theirs, user.username, "viewer")
-    here = session_of(user)
+    here = make_session(user)
     result = await call_tool(make_tool_env(here), "sessions_list")
     assert set(keys(result)) == {here.key, f"session:{theirs.pk}"}
     assert [row.get("owner") for row in result.details["sessions"] if row["key"] != here.key] == [friend.username]
@@ -116,11 +116,11 @@ async def test_a_session_that_is_shared_with_the_person_is_seen_under_its_own_na
     assert [message["text"] for message in shown.details["messages"]] == ["the plan"]
 
 
-async def test_in_a_shared_session_only_what_all_of_its_people_may_see_is_reached(user, person, session_of):
+async def test_in_a_shared_session_only_what_all_of_its_people_may_see_is_reached(user, make_user, make_session):
     """Neither a guest nor the owner gets at the other's sessions through the agent they share."""
-    guest = person()
-    room, both = session_of(user, "agent:main:room"), session_of(user, "agent:main:both")
-    session_of(user, "agent:main:private"), session_of(guest, "agent:main:mine")
+    guest = make_user()
+    room, both = make_session(user, "agent:main:room"), make_session(user, "agent:main:both")
+    make_session(user, "agent:main:private"), make_session(guest, "agent:main:mine")
     for shared in (room, both):
         members.share(user, shared, guest.username, "writer")
     by_guest, by_owner = make_tool_env(room, sender=guest), make_tool_env(room)
@@ -132,15 +132,15 @@ async def test_in_a_shared_session_only_what_all_of_its_people_may_see_is_reache
     assert "agent:main:private" in keys(await call_tool(by_owner, "sessions_list"))
 
 
-async def test_history_shows_messages_and_tools_only_when_asked(user, session_of):
-    session = session_of(user)
+async def test_history_shows_messages_and_tools_only_when_asked(user, make_session):
+    session = make_session(user)
     say(session, "hello")
     call = {"type": "toolCall", "id": "c1", "name": "read", "arguments": {"path": "x" * 600}}
     asked = NewEntry("message", "assistant", [call], "", "m1")
     result = NewEntry("tool_result", "toolResult", [], "content", "m2", {"toolName": "read", "toolCallId": "c1"})
     insert_session_event(session.pk, NewEvent("session", {}), entries=[asked, result])
     say(session, "bye")
-    here = make_tool_env(session_of(user))
+    here = make_tool_env(make_session(user))
     plain = await call_tool(here, "sessions_history", session_key=session.key)
     assert told(plain) == plain.details
     assert [message["text"] for message in plain.details["messages"]] == ["hello", "bye"]
@@ -151,8 +151,8 @@ async def test_history_shows_messages_and_tools_only_when_asked(user, session_of
     assert (full[2]["tool"], full[2]["text"]) == ("read", "content")
 
 
-async def test_history_is_cut_at_its_old_end_and_says_so(user, session_of):
-    session, here = session_of(user), make_tool_env(session_of(user))
+async def test_history_is_cut_at_its_old_end_and_says_so(user, make_session):
+    session, here = make_session(user), make_tool_env(make_session(user))
     say(session, *(f"{number} " + "水" * 5_000 for number in range(6)))
     few = await call_tool(here, "sessions_history", session_key=session.key, limit=1)
     assert few.details["cut"] == "only the last 1 messages are shown; there are older ones"
@@ -163,8 +163,8 @@ async def test_history_is_cut_at_its_old_end_and_says_so(user, session_of):
     assert told(many) == many.details
 
 
-async def test_a_reset_and_a_deletion_take_the_history_away(user, session_of):
-    session, here = session_of(user), make_tool_env(session_of(user))
+async def test_a_reset_and_a_deletion_take_the_history_away(user, make_session):
+    session, here = make_session(user), make_tool_env(make_session(user))
     say(session, "before")
     session_service.reset_session(user, session)
     assert (await call_tool(here, "sessions_history", session_key=session.key)).details["messages"] == []
@@ -172,8 +172,8 @@ async def test_a_reset_and_a_deletion_take_the_history_away(user, session_of):
     assert (await call_tool(here, "sessions_history", session_key=session.key)).is_error
 
 
-async def test_words_of_others_cannot_end_their_marks(user, session_of):
-    session, here = session_of(user), make_tool_env(session_of(user))
+async def test_words_of_others_cannot_end_their_marks(user, make_session):
+    session, here = make_session(user), make_tool_env(make_session(user))
     say(session, "hello")
     first = await call_tool(here, "sessions_history", session_key=session.key)
     mark = first.text.split("\n")[1][3:]
@@ -184,16 +184,16 @@ async def test_words_of_others_cannot_end_their_marks(user, session_of):
 
 
 @pytest.mark.parametrize("key", ["agent:main:none", "session:nonsense", "two words", "agent::x", "x" * 600])
-async def test_a_key_that_names_nothing_is_refused_in_words(user, session_of, key):
-    result = await call_tool(make_tool_env(session_of(user)), "sessions_history", session_key=key)
+async def test_a_key_that_names_nothing_is_refused_in_words(user, make_session, key):
+    result = await call_tool(make_tool_env(make_session(user)), "sessions_history", session_key=key)
     assert result.is_error
     assert "session" in result.text
 
 
-async def test_status_tells_facts_of_this_session_or_another(user, session_of):
+async def test_status_tells_facts_of_this_session_or_another(user, make_session):
     Agent.objects.create(slug="helper", name="Helper", model="openai/gpt-helper")
-    here, there = session_of(user, "agent:main:here"), session_of(user, "agent:helper:main")
-    gone = session_of(user, "agent:nobody:main")
+    here, there = make_session(user, "agent:main:here"), make_session(user, "agent:helper:main")
+    gone = make_session(user, "agent:nobody:main")
     say(there, "one", "two")
     mine = (await call_tool(make_tool_env(here), "session_status")).details
     assert (mine["session"], mine["model"], mine["state"]) == ("agent:main:here", "openai/fake-1", "idle")
@@ -206,10 +206,10 @@ async def test_status_tells_facts_of_this_session_or_another(user, session_of):
     )
 
 
-async def test_agents_are_listed_without_those_switched_off(user, session_of):
+async def test_agents_are_listed_without_those_switched_off(user, make_session):
     Agent.objects.create(slug="helper", name="Helper")
     Agent.objects.create(slug="off", name="Off", enabled=False)
-    result = await call_tool(make_tool_env(session_of(user)), "agents_list")
+    result = await call_tool(make_tool_env(make_session(user)), "agents_list")
     assert json.loads(result.text) == result.details
     assert result.details == {
         "requester": "main",

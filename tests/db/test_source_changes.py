@@ -208,10 +208,10 @@ def test_a_test_about_nothing_we_know_is_broken():
 
 
 @pytest.fixture
-def operator(person, settings):
+def operator(make_user, settings):
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-    someone = person("Operator")
+    someone = make_user("Operator")
     someone.is_staff = True
     someone.save()
     client = Client()

@@ -6,8 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from agents import maintenance
-from clawsite.accounts.groups import scopes_of
-from clawsite.accounts.tokens import issue_token
 from clawsite.gateway.delivery.hub_queries import DatabaseQueries
 from clawsite.gateway.server import runtime
 from clawsite.infra import bus, clock, db
@@ -20,6 +18,7 @@ from tests.faults.connection import RawConnection
 from tests.faults.history import CursorProbe, WatchedStream
 from tests.faults.scenarios import PROMPT, WORDS, Scenario, delta, rolled_back
 from tests.harness.gateway import serve_gateway
+from tests.harness.users import create_token
 
 PATIENCE = 3.0  # for what never comes when the code is broken on purpose; what comes takes milliseconds
 FLOOD = 1_200  # events of 8 KB: more than the queue of a socket and the buffers of the system hold
@@ -31,7 +30,7 @@ class ScenarioClients:
 
     def __init__(self, story: Scenario, url: str) -> None:
         self._story, self._url = story, url
-        self._token = issue_token(story.user, "test", sorted(scopes_of(story.user)))[1]
+        self._token = create_token(story.user)
         self._lines: list[tuple[RawConnection, WatchedStream, EventRecorder]] = []
 
     async def follow(self, name: str, key: str, after: int = 0, **options: Any) -> RawConnection:

@@ -30,13 +30,13 @@ _numbers = itertools.count(1)
 class Scenario:
     """One telling: sessions of its own, and what was written down."""
 
-    def __init__(self, user: Any, session_of: Any) -> None:
-        self.user, self._session_of = user, session_of
+    def __init__(self, user: Any, make_session: Any) -> None:
+        self.user, self._make_session = user, make_session
         self.history = History(seed=0)
         self.keys: list[str] = []
 
     def session(self) -> Session:
-        made: Session = self._session_of(self.user, f"agent:main:story-{next(_numbers)}")
+        made: Session = self._make_session(self.user, f"agent:main:story-{next(_numbers)}")
         self.keys.append(made.key)
         return made
 

@@ -82,17 +82,17 @@ MUTANTS = [
 ]
 
 
-async def promises_broken(story, user, session_of) -> set[str]:
-    telling = Scenario(user, session_of)
+async def promises_broken(story, user, make_session) -> set[str]:
+    telling = Scenario(user, make_session)
     await story(telling)
     return {violation.promise for violation in find_violations(*telling.told())}
 
 
 @pytest.mark.parametrize(("promises", "story", "mutate"), MUTANTS, ids=[story.__name__ for _, story, _ in MUTANTS])
-async def test_a_fault_in_the_gateway_breaks_its_promise(promises, story, mutate, user, session_of, settings, monkeypatch):
+async def test_a_fault_in_the_gateway_breaks_its_promise(promises, story, mutate, user, make_session, settings, monkeypatch):
     settings.POLL_SECONDS = 60.0  # what the poll finds would come in time to hide what the story shows
-    assert await promises_broken(story, user, session_of) == set()
+    assert await promises_broken(story, user, make_session) == set()
     with monkeypatch.context() as patched:
         mutate(patched)
-        broken = await promises_broken(story, user, session_of)
+        broken = await promises_broken(story, user, make_session)
     assert broken == set(promises.split())

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 BODY = 100_000
 
 
-async def a_stranger_sends_a_body(person, monkeypatch) -> set[str]:
+async def a_stranger_sends_a_body(make_user, monkeypatch) -> set[str]:
     """Nothing of it is taken from the server."""
     taken = []
     receive = RequestResponseCycle.receive
@@ -44,7 +44,7 @@ def reads_first_and_asks_then(monkeypatch) -> None:
     monkeypatch.setattr(asgi, "DEFERRED_PATHS", ("/nowhere/",))
 
 
-async def somebody_sends_too_many_values(person, monkeypatch) -> set[str]:
+async def somebody_sends_too_many_values(make_user, monkeypatch) -> set[str]:
     """They are never made."""
     try:
         bounded_json.read_json(b"[" + b"[]," * 5000 + b"[]]", 5000)
@@ -57,9 +57,9 @@ def counts_only_what_is_no_list(monkeypatch) -> None:
     monkeypatch.setattr(bounded_json, "_NOT_VALUE_STARTS", bounded_json._NOT_VALUE_STARTS + b"[,")
 
 
-async def strangers_guess_webhooks(person, monkeypatch) -> set[str]:
+async def strangers_guess_webhooks(make_user, monkeypatch) -> set[str]:
     """They are told the same of one that exists and of one that does not."""
-    create_webhook(person("Operator"))
+    create_webhook(make_user("Operator"))
     told = set()
     async with serve_gateway() as address:
         for path in (b"news", b"other"):
@@ -84,9 +84,9 @@ def says_what_is_not_there(monkeypatch) -> None:
     monkeypatch.setattr(inbound, "authenticate_delivery", outspoken)
 
 
-async def a_signature_comes_back_after_a_month(person, monkeypatch) -> set[str]:
+async def a_signature_comes_back_after_a_month(make_user, monkeypatch) -> set[str]:
     """It starts nothing."""
-    signed = create_webhook(person("Operator"), token=False, signature="plain")
+    signed = create_webhook(make_user("Operator"), token=False, signature="plain")
     came = signed.delivery({"a": 1})
     deliver(came)
     HookDelivery.objects.update(received_at=clock.now() - dt.timedelta(days=31))
@@ -112,9 +112,9 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize(("rule", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
-async def test_a_fault_at_the_entry_breaks_its_rule(rule, story, mutate, person, monkeypatch):
+async def test_a_fault_at_the_entry_breaks_its_rule(rule, story, mutate, make_user, monkeypatch):
     with monkeypatch.context() as sound:
-        assert await story(person, sound) == set()
+        assert await story(make_user, sound) == set()
     with monkeypatch.context() as faulty:
         mutate(faulty)
-        assert await story(person, faulty) == {rule}
+        assert await story(make_user, faulty) == {rule}

@@ -148,21 +148,21 @@ def constraint_dropped(request, database):
     return drop
 
 
-async def promises_broken(story, user, session_of) -> set[str]:
-    telling = Scenario(user, session_of)
+async def promises_broken(story, user, make_session) -> set[str]:
+    telling = Scenario(user, make_session)
     await story(telling)
     rows, history = telling.told()
     return {violation.promise for violation in find_violations(replace(rows, most_rescues=3), history)}
 
 
 @pytest.mark.parametrize(("promises", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
-async def test_a_fault_in_the_code_breaks_its_promise(promises, story, mutate, user, session_of, constraint_dropped, monkeypatch):
-    assert await promises_broken(story, user, session_of) == set()
+async def test_a_fault_in_the_code_breaks_its_promise(promises, story, mutate, user, make_session, constraint_dropped, monkeypatch):
+    assert await promises_broken(story, user, make_session) == set()
     db.close()
     if mutate is looks_for_the_key_only_before:
         constraint_dropped()
     with monkeypatch.context() as patched:
         mutate(patched)
-        broken = await promises_broken(story, user, session_of)
+        broken = await promises_broken(story, user, make_session)
         db.close()
     assert broken == set(promises.split())

@@ -46,9 +46,9 @@ async def test_a_hundred_equal_requests_to_two_processes_make_one_run(stack, use
         await line.close()
 
 
-async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, session_of, eventually):
+async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, make_session, eventually):
     running = stack(workers=0)
-    session, token = session_of(user), running.api_token(user)
+    session, token = make_session(user), running.api_token(user)
     web = psutil.Process(running.webs[0].pid)
     async with httpx.AsyncClient() as client:
         await client.get(f"{running.url}/api/sessions")  # loads REST, 14 MB, which would load a second after the start otherwise
@@ -85,13 +85,13 @@ async def _flood(claimed, count: int, begin: int) -> None:
     await db.write(queue.append_events, [(claimed, pieces)], alone=True)
 
 
-async def test_the_real_times_hold(stack, user, session_of, eventually):
+async def test_the_real_times_hold(stack, user, make_session, eventually):
     """With the values people run with: one worker is killed, one is frozen; a third takes both runs over."""
     running = stack(workers=3, env=REAL_TIMES)
     held = {}
     while len(held) < 2:
         # Each run is held by another worker: one that has none is found by chance.
-        session = session_of(user)
+        session = make_session(user)
         run_pk = lifecycle.accept_run(
             user=user, session=session, run_id=str(session.id), prompt=f"[[tokens=20 hang_after=5 times=1 tag={session.id}]]"
         ).pk
@@ -118,11 +118,11 @@ async def test_the_real_times_hold(stack, user, session_of, eventually):
     assert Event.objects.filter(run=run).count() == before
 
 
-async def test_a_worker_frozen_in_a_transaction_does_not_hold_up_the_others_for_long(stack, user, session_of, eventually):
+async def test_a_worker_frozen_in_a_transaction_does_not_hold_up_the_others_for_long(stack, user, make_session, eventually):
     """PostgreSQL ends its transaction after some seconds. On SQLite the others wait until it goes on."""
     # Patient, so that nobody is taken for dead who is only held up by a busy machine: that would be counted, and poison the run.
     running = stack(workers=2, launcher=("-m", "tests.faults.faulty_process"), env={"CLAWSITE_LEASE_SECONDS": "3"})
-    session = session_of(user)
+    session = make_session(user)
     run_pk = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="[[tokens=50 delay_ms=20]]").pk
     await eventually(lambda: view_of(run_pk).open_text)
     worker = Worker.objects.get(pk=Run.objects.get(pk=run_pk).worker)

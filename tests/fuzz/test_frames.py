@@ -52,11 +52,11 @@ class Caller:
 
 
 @pytest.fixture
-def world(person, caplog):
+def world(make_user, caplog):
     """Callers, and names of their own things and of somebody else's."""
-    user, official, other = person(), person("User", "Operator", "Approver", "Auditor"), person()
+    user, official, other = make_user(), make_user("User", "Operator", "Approver", "Auditor"), make_user()
     theirs = create_owned_objects(other, SECRET)
-    freeze_open_run(theirs, by=person("Operator"))
+    freeze_open_run(theirs, by=make_user("Operator"))
     device = FakeDevice()
     of_people = [create_owned_objects(official, "official"), create_owned_objects(user, "ordinary"), theirs]
     names = {kind: [name for each in of_people if SECRET not in str(name := each.named(kind))] for kind in theirs.names}

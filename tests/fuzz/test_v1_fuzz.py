@@ -212,9 +212,9 @@ def test_no_body_makes_v1_fail(door, path):
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("slug", HOOKS)
-def test_no_body_makes_a_webhook_fail(door, person, slug):
+def test_no_body_makes_a_webhook_fail(door, make_user, slug):
     example, fields = HOOKS[slug]
-    made = create_webhook(person("Operator"), slug, **fields)
+    made = create_webhook(make_user("Operator"), slug, **fields)
 
     @seed(SEED)
     @AS_MANY
@@ -242,9 +242,9 @@ def test_a_reader_that_fails_is_found(door, monkeypatch):
         ask_at_random(door, "/v1/chat/completions")
 
 
-def test_a_webhook_that_fails_is_found(door, person, monkeypatch):
+def test_a_webhook_that_fails_is_found(door, make_user, monkeypatch):
     """The deliberate fault: a failure that is ours, which Django answers with a page."""
     monkeypatch.setattr(requests, "render_template", lambda *_: 1 / 0)
-    made = create_webhook(person("Operator"), "mapped", **TEMPLATES)
+    made = create_webhook(make_user("Operator"), "mapped", **TEMPLATES)
     with pytest.raises(AssertionError, match="made it fail"):
         door.ask("/hooks/mapped", b"{}", made.headers(b"{}"))

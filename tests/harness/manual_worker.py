@@ -27,7 +27,7 @@ class ManualWorker:
         assert run_id in self.held, f"{run_id} can't be claimed"
         self.texts[run_id] = ""
 
-    async def say(self, run_id: str, *deltas: str) -> None:
+    async def stream(self, run_id: str, *deltas: str) -> None:
         new = []
         for delta in deltas:
             data = {"messageId": f"m-{run_id}", "attempt": 1, "delta": delta, "offset": len(self.texts[run_id])}
@@ -35,7 +35,7 @@ class ManualWorker:
             self.texts[run_id] += delta
         await db.write(queue.append_events, [(self.held[run_id], new)], key=str(self.held[run_id].session_id))
 
-    async def use(self, run_id: str, name: str, **result: Any) -> None:
+    async def use_tool(self, run_id: str, name: str, **result: Any) -> None:
         call = {"name": name, "toolCallId": f"t-{run_id}"}
         failed = bool(result.get("isError"))
         new = [
@@ -55,7 +55,7 @@ class ManualWorker:
         step = {"events": [final, last], "entries": [entry], "model": "openai/fake-1", "input_tokens": 3, "output_tokens": 5}
         await db.write(queue.write_step, claimed, to=Run.Status.COMPLETED, reason="stop", **step, key=str(claimed.session_id))
 
-    async def summarise(self, run_id: str, text: str, through: str) -> None:
+    async def compact(self, run_id: str, text: str, through: str) -> None:
         """End a compaction run that summarized the session through that message."""
         claimed = self.held.pop(run_id)
         meta = {"summarisedThrough": through, "kept": 2}
@@ -67,7 +67,7 @@ class ManualWorker:
         step = {"events": [NewEvent("compaction", data), last], "entries": [entry]}
         await db.write(queue.write_step, claimed, to=Run.Status.COMPLETED, reason=COMPACTED, **step, key=str(claimed.session_id))
 
-    async def nothing_to_summarise(self, run_id: str) -> None:
+    async def skip_compaction(self, run_id: str) -> None:
         claimed = self.held.pop(run_id)
         end = NewEvent("compaction", {"phase": "end", "willRetry": False, "completed": False, "reason": NOTHING_TO_COMPACT})
         last = build_end_event(Run.Status.COMPLETED, NOTHING_TO_COMPACT, startedAt=claimed.started_ms)
@@ -88,23 +88,23 @@ class ManualWorker:
         claimed = self.held.pop(run_id)
         await db.write(queue.end_run, claimed, Run.Status.ABORTED, reason, key=str(claimed.session_id))
 
-    async def stop_run(self, run_id: str) -> None:
+    async def freeze(self, run_id: str) -> None:
         """Freeze the run, as `claw panic --run` does on the host."""
         pk = await db.read(Run.objects.values_list("pk", flat=True).get, run_id=run_id)
         await db.write(freezes.freeze, "run", str(pk), reason="it deletes files", by=None, by_name="host", alone=True)
 
-    async def restored(self) -> None:
+    async def restore_database(self) -> None:
         """Mark the database as restored from a backup."""
         await db.write(epoch.start_new_epoch)
 
-    async def months_pass(self, *run_ids: str) -> None:
+    async def age_runs(self, *run_ids: str) -> None:
         """Backdate the end of these runs by 40 days and delete old events."""
         moment = clock.now() - dt.timedelta(days=40)
         await db.write(Run.objects.filter(run_id__in=run_ids).update, ended_at=moment)
         await db.write(Event.objects.filter(run__run_id__in=run_ids).update, ts=clock.to_ms(moment))
         await maintenance.delete_old_events()
 
-    async def whole_run(self, run_id: str, *deltas: str) -> None:
+    async def complete(self, run_id: str, *deltas: str) -> None:
         await self.start(run_id)
-        await self.say(run_id, *deltas)
+        await self.stream(run_id, *deltas)
         await self.finish(run_id)

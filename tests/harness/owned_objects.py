@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.apps import apps
-from django.contrib.auth.models import Permission
 from django.test import Client
 
 from agents.context.workspace import ensure_workspace
@@ -103,14 +102,6 @@ def create_owned_objects(owner: User, secret: str) -> OwnedObjects:
 def memory_text(secret: str) -> str:
     """Return the content of MEMORY.md."""
     return f"{secret} is to be remembered\n"
-
-
-def add_permissions(user: User, *permissions: str) -> User:
-    """Add permissions to a user. Returns a fresh instance without cached permissions."""
-    for permission in permissions:
-        app, codename = permission.split(".")
-        user.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
-    return User.objects.get(pk=user.pk)
 
 
 def _create_pairing_request(owner: User, secret: str, role: str) -> PairingRequest:

@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 from django.conf import settings
-from django.test import AsyncClient, Client
+from django.test import AsyncClient
+
+from tests.harness.users import create_token, session_cookie
 
 
 class RestClient:
@@ -40,10 +42,7 @@ class RestClient:
 
 def token_client(user: Any, *scopes: str) -> RestClient:
     """Return a client with an access token that has these scopes, by default all of the account's."""
-    from clawsite.accounts.groups import scopes_of
-    from clawsite.accounts.tokens import issue_token
-
-    return RestClient(issue_token(user, "test", list(scopes or scopes_of(user)))[1])
+    return RestClient(create_token(user, *scopes))
 
 
 CSRF = "a" * 32
@@ -51,7 +50,4 @@ CSRF = "a" * 32
 
 def browser_client(user: Any) -> RestClient:
     """Return a client with a signed-in browser session and the CSRF cookie CSRF."""
-    browser = Client()
-    browser.force_login(user)
-    name = settings.SESSION_COOKIE_NAME
-    return RestClient(cookies={name: browser.cookies[name].value, settings.CSRF_COOKIE_NAME: CSRF})
+    return RestClient(cookies={settings.SESSION_COOKIE_NAME: session_cookie(user), settings.CSRF_COOKIE_NAME: CSRF})

@@ -147,20 +147,17 @@ class Stack:
         return Client(Endpoint(url=self.ws_url(n), token=self.api_token(user) if user is not None else self.token, **fields))
 
     def api_token(self, user: Any) -> str:
-        from clawsite.accounts.groups import scopes_of
-        from clawsite.accounts.tokens import issue_token
+        from tests.harness.users import create_token
 
-        return issue_token(user, "test", sorted(scopes_of(user)), None)[1]
+        return create_token(user)
 
     def sign_in(self, page: Any, user: Any) -> None:
         """Sign in a Playwright page by setting its session cookie."""
         from django.conf import settings
-        from django.test import Client as Browser
 
-        browser = Browser()
-        browser.force_login(user)
-        name = settings.SESSION_COOKIE_NAME
-        cookie = {"name": name, "value": browser.cookies[name].value, "path": "/", "httpOnly": True}
+        from tests.harness.users import session_cookie
+
+        cookie = {"name": settings.SESSION_COOKIE_NAME, "value": session_cookie(user), "path": "/", "httpOnly": True}
         page.context.add_cookies([{**cookie, "domain": host} for host in ("127.0.0.1", "localhost")])
 
     def model_requests(self, tag: str = "") -> list[dict[str, Any]]:

@@ -60,10 +60,12 @@ def test_a_database_that_was_never_prepared_is_named(tmp_path):
     assert "claw prepare" in outcome.err
 
 
-async def test_beside_a_server_it_returns_when_the_command_is_gone(stack, env, user, session_of, eventually, tmp_path):
+async def test_beside_a_server_it_returns_when_the_command_is_gone(stack, env, user, make_session, eventually, tmp_path):
     with sleep_plugin(tmp_path) as sleeps:
         stack(env={"CLAWSITE_LEASE_SECONDS": "10", "PYTHONPATH": str(tmp_path)})
-        run_pk = lifecycle.accept_run(user=user, session=session_of(user), run_id="k1", prompt=f"{sleeps.prompt} [[text=done]]").pk
+        run_pk = lifecycle.accept_run(
+            user=user, session=make_session(user), run_id="k1", prompt=f"{sleeps.prompt} [[text=done]]"
+        ).pk
         await eventually(lambda: sleeps.alive, seconds=40)
         outcome = run_claw("panic", "--run", str(run_pk), "--reason", "it deletes files", env=env)
         assert (outcome.code, outcome.out) == (0, f"Frozen: run {run_pk}.\n")

@@ -17,9 +17,9 @@ LONG = "so many words " * 60
 
 
 @pytest.fixture
-def talk(user, session_of, eventually):
+def talk(user, make_session, eventually):
     """Accept messages as the gateway would, each when the one before is answered."""
-    session, numbers = session_of(user), itertools.count(1)
+    session, numbers = make_session(user), itertools.count(1)
 
     async def ended(run_pk: int) -> Run:
         return await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
@@ -67,8 +67,8 @@ async def test_a_summary_on_request_outlives_its_worker_too(stack, talk, eventua
 
 
 @pytest.mark.parametrize("protocol", [1, 3, 4])
-async def test_a_client_asks_for_a_summary_and_hears_how_it_goes(live, person, protocol):
-    user, key = person(), "agent:demo:summary"
+async def test_a_client_asks_for_a_summary_and_hears_how_it_goes(live, make_user, protocol):
+    user, key = make_user(), "agent:demo:summary"
     async with live.client(user, protocol=protocol) as client, live.client(user, n=len(live.webs) - 1, protocol=protocol) as other:
         for n, words in enumerate(("What can you do?", "Write notes.txt saying hello", "status")):
             asked = {"message": words, "sessionKey": key, "idempotencyKey": f"k{n}"}

@@ -19,8 +19,8 @@ INTERRUPTED = "interrupted: the worker died while this call was running, so its 
 
 
 @pytest.fixture
-def send(user, session_of):
-    session = session_of(user)
+def send(user, make_session):
+    session = make_session(user)
 
     def accept(prompt: str, key: str = "k1") -> int:
         return lifecycle.accept_run(user=user, session=session, run_id=key, prompt=prompt).pk
@@ -110,7 +110,7 @@ async def test_a_worker_that_is_asked_to_end_kills_its_commands(stack, send, eve
     assert get_command(run_pk).status == "killed"
 
 
-async def test_every_process_starts_anew_between_the_question_and_the_answer(stack, user, person, send, ended, eventually):
+async def test_every_process_starts_anew_between_the_question_and_the_answer(stack, user, make_user, send, ended, eventually):
     require_approval()
     running = stack(env=PATIENT)
     home = workspace(running, user)
@@ -126,7 +126,7 @@ async def test_every_process_starts_anew_between_the_question_and_the_answer(sta
     question.refresh_from_db()
     assert (question.pk, question.plan_hash, question.expires_at) == before
     assert question.status == "pending"
-    approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=make_user("Approver"), decision="allow-once")
     run = await ended(run_pk)
     question.refresh_from_db()
     assert (run.status, run.rescues, question.status) == ("completed", 0, "used")

@@ -13,8 +13,8 @@ PROMPT = "[[tokens=20 hang_after=10 times=1]]"
 
 
 @pytest.fixture
-def send(user, session_of):
-    session = session_of(user)
+def send(user, make_session):
+    session = make_session(user)
     return lambda prompt: lifecycle.accept_run(user=user, session=session, run_id="k1", prompt=prompt).pk
 
 

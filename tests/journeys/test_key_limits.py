@@ -11,9 +11,9 @@ from tests.harness.worker import WorkerHarness, calls_of
 
 
 @pytest.fixture
-def limited(person):
+def limited(make_user):
     """somebody, their token, its secret"""
-    user = person()
+    user = make_user()
     limits = {"allow_tools": ["session_status"], "deny_tools": ["Exec "]}
     token, secret = issue_token(user, "ci", ["operator.read", "operator.write"], **limits)
     return user, token, secret
@@ -50,13 +50,13 @@ async def test_limits_that_change_count_for_the_next_run(limited):
     assert find_principal(secret).user.key_limits["deny"] == ["*"]
 
 
-async def test_a_message_to_another_session_takes_the_limits_along(workshop: WorkerHarness, session_of, eventually):
-    other = session_of(workshop.user, "agent:main:other")
-    workshop.user.key_limits = {"name": "abc", "allow": [], "deny": ["read"]}
+async def test_a_message_to_another_session_takes_the_limits_along(harness: WorkerHarness, make_session, eventually):
+    other = make_session(harness.user, "agent:main:other")
+    harness.user.key_limits = {"name": "abc", "allow": [], "deny": ["read"]}
     words = exec_prompt(tool="read", path="x", then="told")
     ask = exec_prompt(tool="sessions_send", session_key=other.key, message=words, timeout_seconds=0)
-    run = await workshop.answer(ask)
+    run = await harness.answer(ask)
     assert calls_of(run)[0].status == "finished", calls_of(run)[0].result
-    sent = await workshop.ended(Run.objects.get(session=other).pk)
+    sent = await harness.ended(Run.objects.get(session=other).pk)
     assert sent.options["keyLimits"]["name"] == "abc"
     assert [(call.name, call.refused_by) for call in calls_of(sent)] == [("read", "key")]

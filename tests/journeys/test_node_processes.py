@@ -13,10 +13,10 @@ from tests.harness.protocol import SocketClients
 pytestmark = pytest.mark.dialect
 
 
-async def test_a_node_is_asked_through_another_process_and_once_only(stack, person, eventually):
+async def test_a_node_is_asked_through_another_process_and_once_only(stack, make_user, eventually):
     running = stack(webs=2, workers=0)
     here, there = (SocketClients(urlsplit(url).netloc) for url in running.urls)
-    olga = person("Operator", "User", name="olga")
+    olga = make_user("Operator", "User", name="olga")
     device, token = FakeDevice(), running.api_token(olga)
     async with AsyncExitStack() as leaving:
         leaving.push_async_callback(here.close)

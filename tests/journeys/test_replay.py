@@ -127,11 +127,11 @@ async def carry_out(script: Script, user, session) -> int:
 
 
 @pytest.fixture
-def story(user, session_of, monkeypatch):
+def story(user, make_session, monkeypatch):
     monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.001)
 
     async def tell(turns: list[Turn]):
-        script, session = Script(turns), session_of(user)
+        script, session = Script(turns), make_session(user)
         monkeypatch.setattr(run_plan, "open_provider", lambda *_, **__: script)
         run_pk = await carry_out(script, user, session)
         rows = stored.read_rows([session.key])

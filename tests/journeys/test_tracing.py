@@ -64,8 +64,8 @@ def collector():
     made.server.server_close()
 
 
-async def test_one_trace_goes_through_frame_run_model_call_and_tool_call(collector, stack, user, session_of, eventually):
-    session = session_of(user, "agent:main:main")
+async def test_one_trace_goes_through_frame_run_model_call_and_tool_call(collector, stack, user, make_session, eventually):
+    session = make_session(user, "agent:main:main")
     started = stack(
         env={
             "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,

@@ -9,10 +9,10 @@ from tests.harness.webhooks import create_webhook
 pytestmark = pytest.mark.dialect
 
 
-async def test_what_was_accepted_survives_every_process(stack, person, eventually):
+async def test_what_was_accepted_survives_every_process(stack, make_user, eventually):
     """Nobody works when the delivery comes, and whoever took it dies before anybody does."""
     running = stack()
-    made = create_webhook(person("Operator"), deliver=False)
+    made = create_webhook(make_user("Operator"), deliver=False)
     (worker,), (web,) = running.workers, running.webs
     worker.kill()
     async with httpx.AsyncClient(base_url=running.url) as client:

@@ -13,9 +13,9 @@ PATIENT = {"CLAWSITE_LEASE_SECONDS": "5"}
 
 
 @pytest.fixture
-def send(user, session_of):
+def send(user, make_session):
     """Accept a message as the gateway would; workers of other processes find it by polling."""
-    session = session_of(user)
+    session = make_session(user)
 
     def accept(prompt: str, key: str = "k1") -> int:
         return lifecycle.accept_run(user=user, session=session, run_id=key, prompt=prompt).pk

@@ -77,7 +77,7 @@ def parameters(method: Method) -> dict[str, Any]:
 
 
 def find_reference(method: str, parameter: str) -> Ref | None:
-    """Return what a parameter refers to, or None if it is plain data. Raises KeyError if it is not listed in isolation_params.py."""
+    """Return what a parameter refers to, or None if it is plain data. Raises KeyError if isolation_params.py lacks it."""
     if (method, parameter) in REFS_BY_METHOD:
         return REFS_BY_METHOD[method, parameter]
     if parameter in REFS:

@@ -59,14 +59,14 @@ def kept() -> dict[str, Any]:
 
 
 @pytest.fixture
-def everybody(person):
+def everybody(make_user):
     """Somebody who may call everything."""
-    return person("User", "Operator", "Approver", "Auditor")
+    return make_user("User", "Operator", "Approver", "Auditor")
 
 
-async def test_bad_parameters_are_refused_by_name_and_nothing_is_stored(everybody, token_of):
+async def test_bad_parameters_are_refused_by_name_and_nothing_is_stored(everybody, make_token):
     async with running_gateway():
-        client = await InProcessClient.open(token_of(everybody))
+        client = await InProcessClient.open(make_token(everybody))
         before = kept()
         assert await faults_of(client, "operator") == []
         assert kept() == before
@@ -74,9 +74,9 @@ async def test_bad_parameters_are_refused_by_name_and_nothing_is_stored(everybod
         client.disconnect()
 
 
-async def test_a_nodes_bad_parameters_are_refused_by_name_and_nothing_is_stored(everybody, token_of):
+async def test_a_nodes_bad_parameters_are_refused_by_name_and_nothing_is_stored(everybody, make_token):
     async with running_gateway():
-        node = await connect_node(FakeDevice(), token_of(everybody))
+        node = await connect_node(FakeDevice(), make_token(everybody))
         before = kept()
         assert await faults_of(node, "node") == []
         assert kept() == before
@@ -84,7 +84,7 @@ async def test_a_nodes_bad_parameters_are_refused_by_name_and_nothing_is_stored(
         node.disconnect()
 
 
-async def test_a_method_that_takes_anything_is_found(everybody, token_of, monkeypatch):
+async def test_a_method_that_takes_anything_is_found(everybody, make_token, monkeypatch):
     """The deliberate fault: what is published is not what is checked."""
 
     class Careless(Params):
@@ -96,7 +96,7 @@ async def test_a_method_that_takes_anything_is_found(everybody, token_of, monkey
     search = replace(registry.list_methods()["sessions.search"], params=Careless, handler=nothing)
     monkeypatch.setitem(registry.list_methods(), "sessions.search", search)
     async with running_gateway():
-        client = await InProcessClient.open(token_of(everybody))
+        client = await InProcessClient.open(make_token(everybody))
         found = await faults_of(client, "operator")
         client.disconnect()
     assert [fault for fault in found if fault.startswith("sessions.search {'query': ")]

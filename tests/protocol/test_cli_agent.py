@@ -59,11 +59,11 @@ def a_stop_of_its_agent(user: Any, session: Any, workspace: Any) -> None:
     ],
 )
 async def test_a_message_that_has_to_wait_says_what_for(
-    address, user, session_of, token_of, tmp_path, monkeypatch, capsys, eventually, before, words
+    address, user, make_session, make_token, tmp_path, monkeypatch, capsys, eventually, before, words
 ):
-    session = session_of(user, KEY)
+    session = make_session(user, KEY)
     await db.write(before, user, session, tmp_path, alone=True)
-    monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", token_of(user))
+    monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", make_token(user))
     # It runs a loop of its own, beside the one of the server.
     arguments = ["and now?", "--session", KEY, "--url", f"http://{address}"]
     talking = asyncio.create_task(asyncio.to_thread(run_command, cli, "agent", arguments))

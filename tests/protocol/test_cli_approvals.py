@@ -20,21 +20,21 @@ Claw = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def ada(person):
-    return person("User", name="ada")
+def ada(make_user):
+    return make_user("User", name="ada")
 
 
 @pytest.fixture
-def ben(person):
-    return person("Approver", "User", name="ben")
+def ben(make_user):
+    return make_user("Approver", "User", name="ben")
 
 
 @pytest.fixture
-def ask(ada, session_of, tmp_path):
+def ask(ada, make_session, tmp_path):
     """An open question of a parked run: `await ask("touch made")`."""
 
     async def made(line: str = "touch made", *, why: str = "because", **rules: Any) -> Approval:
-        session = session_of(ada)
+        session = make_session(ada)
         run_id = f"k-{session.pk}"
         return await db.write(park_for_approval, ada, session, tmp_path, line, run_id=run_id, why=why, alone=True, **rules)
 
@@ -42,11 +42,11 @@ def ask(ada, session_of, tmp_path):
 
 
 @pytest.fixture
-def claw_as(address, monkeypatch, capsys, token_of) -> Callable[..., Claw]:
+def claw_as(address, monkeypatch, capsys, make_token) -> Callable[..., Claw]:
     """What it prints, as somebody with a token of their own; CommandFailed when it cannot."""
 
     def of(user: Any, *scopes: str) -> Claw:
-        token = token_of(user, *scopes) if user else "test-gateway-token"
+        token = make_token(user, *scopes) if user else "test-gateway-token"
 
         async def claw(*arguments: str) -> str:
             monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", token)
@@ -130,8 +130,8 @@ async def test_an_approval_is_stored_and_names_who_gave_it(claw_as, ben, ask):
 
 
 @pytest.mark.parametrize("groups", [("Approver",), ("Approver", "User")])
-async def test_a_token_with_the_scope_of_approvals_is_all_it_needs(claw_as, person, ask, groups):
-    claw, question = claw_as(person(*groups), "operator.approvals"), await ask()
+async def test_a_token_with_the_scope_of_approvals_is_all_it_needs(claw_as, make_user, ask, groups):
+    claw, question = claw_as(make_user(*groups), "operator.approvals"), await ask()
     short = str(question.pk)[:8]
     assert (await claw("list")).startswith(short)
     assert f"plan         {question.plan_hash}\n" in await claw("show", short)
@@ -165,17 +165,19 @@ async def test_a_denial_carries_its_reason(claw_as, ben, ask):
     assert "decided      denied by ben: use the staging host\n" in shown
 
 
-async def test_where_two_must_agree_the_first_is_told_so(claw_as, ben, ask, person):
+async def test_where_two_must_agree_the_first_is_told_so(claw_as, ben, ask, make_user):
     question = await ask(two_people=True)
     assert "another approver must approve it too" in await claw_as(ben)("approve", str(question.pk))
     assert "approved     1 of 2: ben\n" in await claw_as(ben)("show", str(question.pk))
     assert await status_of(question) == "pending"
-    assert "approved: touch made" in await claw_as(person("Approver", "User"))("approve", str(question.pk))
+    assert "approved: touch made" in await claw_as(make_user("Approver", "User"))("approve", str(question.pk))
 
 
-async def test_who_comes_second_is_told_who_won(claw_as, ben, ask, person):
+async def test_who_comes_second_is_told_who_won(claw_as, ben, ask, make_user):
     question = await ask()
-    await db.write(approval_requests.resolve_approval, question.pk, by=person("Approver", name="cleo"), decision="deny", alone=True)
+    await db.write(
+        approval_requests.resolve_approval, question.pk, by=make_user("Approver", name="cleo"), decision="deny", alone=True
+    )
     with pytest.raises(CommandFailed, match=r"CONFLICT: cleo has already decided this request: Denied"):
         await claw_as(ben)("approve", str(question.pk))
     with pytest.raises(CommandFailed, match="no pending request starts with"):
@@ -210,10 +212,10 @@ async def test_who_may_not_answer_is_told_what_is_missing(claw_as, ada, ben, ask
     assert "you          You don’t have permission to approve commands" in await claw_as(ada)("show", str(question.pk)[:8])
 
 
-async def test_the_rule_of_the_question_counts_too(claw_as, person, session_of, tmp_path):
-    both = person("Approver", "User", name="both")
+async def test_the_rule_of_the_question_counts_too(claw_as, make_user, make_session, tmp_path):
+    both = make_user("Approver", "User", name="both")
     rules = {"exclude_requester": True}
-    question = await db.write(park_for_approval, both, session_of(both), tmp_path, why="", alone=True, **rules)
+    question = await db.write(park_for_approval, both, make_session(both), tmp_path, why="", alone=True, **rules)
     with pytest.raises(CommandFailed, match="FORBIDDEN: Requesters can’t approve their own commands under this rule"):
         await claw_as(both)("approve", str(question.pk))
 

@@ -10,14 +10,14 @@ THEIRS = ORIGIN.replace("8765", "3000")
 
 
 @pytest.fixture
-def page(settings, person, cookie_of):
+def page(settings, make_user, make_cookie):
     """What a browser sends for such a page, of somebody who is signed in here."""
     settings.CLIENT_ORIGINS = [THEIRS]
-    return {"Origin": THEIRS, "Cookie": cookie_of(person(name="ada"))}
+    return {"Origin": THEIRS, "Cookie": make_cookie(make_user(name="ada"))}
 
 
-async def test_a_page_of_another_program_comes_in_with_a_token(sockets, page, person, token_of):
-    socket = await sockets.connect(token_of(person(name="bob")), headers=page)
+async def test_a_page_of_another_program_comes_in_with_a_token(sockets, page, make_user, make_token):
+    socket = await sockets.connect(make_token(make_user(name="bob")), headers=page)
     assert (await socket.call("health"))["ok"] is True
     assert socket.hello["auth"]["scopes"]
 

@@ -20,9 +20,9 @@ SCOPED = {"caps": ["session-scoped-events", "tool-events"]}
 
 
 @pytest.fixture
-def people(person, token_of):
-    accounts = {"ada": person("User", name="ada"), "ben": person("Approver", "User", name="ben")}
-    return {name: (user, token_of(user)) for name, user in accounts.items()}
+def people(make_user, make_token):
+    accounts = {"ada": make_user("User", name="ada"), "ben": make_user("Approver", "User", name="ben")}
+    return {name: (user, make_token(user)) for name, user in accounts.items()}
 
 
 def _goes_on(claimed: Any, workspace: Any) -> Approval:
@@ -35,9 +35,9 @@ def _goes_on(claimed: Any, workspace: Any) -> Approval:
     return question
 
 
-async def test_who_was_away_over_a_restart_gets_every_event_once_and_the_open_question(database, people, session_of, tmp_path):
+async def test_who_was_away_over_a_restart_gets_every_event_once_and_the_open_question(database, people, make_session, tmp_path):
     (ada, token), (_, approver) = people["ada"], people["ben"]
-    session = await db.write(session_of, ada, KEY)
+    session = await db.write(make_session, ada, KEY)
     await db.write(allow_approval_requests)
     claimed = await db.write(claim_run, ada, session, "k1", alone=True)
     async with serve_gateway() as address:
@@ -74,30 +74,30 @@ def _last_cursor(session: Session) -> int:
     return Session.objects.get(pk=session.pk).cursor
 
 
-async def test_open_questions_of_others_are_not_among_the_state(database, people, session_of, tmp_path, person, token_of):
+async def test_open_questions_of_others_are_not_among_the_state(database, people, make_session, tmp_path, make_user, make_token):
     ada, _ = people["ada"]
-    session = await db.write(session_of, ada, KEY)
+    session = await db.write(make_session, ada, KEY)
     await db.write(allow_approval_requests)
     claimed = await db.write(claim_run, ada, session, "k1", alone=True)
     await db.write(_goes_on, claimed, tmp_path, alone=True)
     async with serve_gateway() as address:
         here = SocketClients(address)
-        stranger = await here.connect(token_of(person(name="stranger")))
+        stranger = await here.connect(make_token(make_user(name="stranger")))
         answer = await stranger.call("sessions.messages.subscribe", {"key": KEY, "includeApprovals": True})
         assert answer.get("approvals", []) == []
         assert (await stranger.request("sessions.history", {"sessionId": str(session.pk)}))["error"]["code"] == "NOT_FOUND"
         await here.close()
 
 
-async def test_a_place_in_a_log_that_was_replaced_is_told_honestly(database, people, session_of, hand):
+async def test_a_place_in_a_log_that_was_replaced_is_told_honestly(database, people, make_session, worker):
     ada, token = people["ada"]
-    session = await db.write(session_of, ada, KEY)
+    session = await db.write(make_session, ada, KEY)
     async with serve_gateway() as address:
         here = SocketClients(address)
         client = await here.connect(token)
         place = await client.call("sessions.messages.subscribe", {"key": KEY})
         await here.close()
-    await hand.restored()
+    await worker.restore_database()
     async with serve_gateway() as address:
         here = SocketClients(address)
         client = await here.connect(token)

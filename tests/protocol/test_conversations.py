@@ -17,17 +17,17 @@ CASES = [
 
 
 @pytest.mark.parametrize("lines", CASES)
-async def test_conversation(lines, sockets, hand, settings, person, token_of, cookie_of):
-    somebody, auditor = person(name="somebody"), person("Auditor", name="auditor")
+async def test_conversation(lines, sockets, worker, settings, make_user, make_token, make_cookie):
+    somebody, auditor = make_user(name="somebody"), make_user("Auditor", name="auditor")
     known = {
         "gateway": "test-gateway-token",
-        "person": token_of(somebody),
-        "reader": token_of(somebody, "operator.read"),
-        "auditor": token_of(auditor),
-        "stranger": token_of(person(name="stranger")),
-        "operator": token_of(person("User", "Operator", name="operator")),
-        "cookie": cookie_of(somebody),
+        "person": make_token(somebody),
+        "reader": make_token(somebody, "operator.read"),
+        "auditor": make_token(auditor),
+        "stranger": make_token(make_user(name="stranger")),
+        "operator": make_token(make_user("User", "Operator", name="operator")),
+        "cookie": make_cookie(somebody),
         "origin": ORIGIN,
         "foreign": ORIGIN.replace("8765", "3000"),
     }
-    await ScriptPlayer(sockets, hand, settings, known).play(lines)
+    await ScriptPlayer(sockets, worker, settings, known).play(lines)

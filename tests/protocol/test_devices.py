@@ -18,11 +18,11 @@ LONG_AGO = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 @pytest.fixture
-def people(person):
+def people(make_user):
     return {
-        "ada": person("User", name="ada"),
-        "olga": person("Operator", "User", name="olga"),
-        "pia": person("User", name="pia"),  # may pair devices, and nothing of others'
+        "ada": make_user("User", name="ada"),
+        "olga": make_user("Operator", "User", name="olga"),
+        "pia": make_user("User", name="pia"),  # may pair devices, and nothing of others'
     }
 
 
@@ -34,8 +34,8 @@ async def may_pair(people):
 
 
 @pytest.fixture
-def tokens(people, token_of, may_pair):
-    return {name: token_of(type(user).objects.get(pk=user.pk)) for name, user in people.items()}
+def tokens(people, make_token, may_pair):
+    return {name: make_token(type(user).objects.get(pk=user.pk)) for name, user in people.items()}
 
 
 @pytest.fixture
@@ -136,16 +136,16 @@ async def test_what_is_approved_with_an_access_token_ends_with_it_and_a_limited_
     assert made.made_with.user.username == "pia"
 
 
-async def test_a_page_of_ours_with_a_device_is_taken_in_by_its_cookie(device, sockets, people, cookie_of):
-    cookie = await db.read(cookie_of, people["ada"])
+async def test_a_page_of_ours_with_a_device_is_taken_in_by_its_cookie(device, sockets, people, make_cookie):
+    cookie = await db.read(make_cookie, people["ada"])
     await device.connect(sockets, headers={"Origin": ORIGIN, "Cookie": cookie})
     assert device.token
     stranger = FakeDevice()
     await requested(stranger, sockets, headers={"Cookie": cookie})  # without an Origin the cookie counts for nothing
 
 
-async def test_a_browser_left_open_takes_no_token_and_lets_nobody_in(device, sockets, people, may_pair, cookie_of, settings):
-    cookie = await db.write(cookie_of, type(people["pia"]).objects.get(pk=people["pia"].pk))
+async def test_a_browser_left_open_takes_no_token_and_lets_nobody_in(device, sockets, people, may_pair, make_cookie, settings):
+    cookie = await db.write(make_cookie, type(people["pia"]).objects.get(pk=people["pia"].pk))
     request = await requested(FakeDevice(), sockets)
     settings.CONFIRM_MINUTES = -1
     socket = await device.connect(sockets, headers={"Origin": ORIGIN, "Cookie": cookie})
@@ -273,8 +273,8 @@ async def test_an_unknown_device_waits_is_approved_and_fetches_its_token_once(de
     await requested(device, sockets)  # the token was handed out: the signature alone is not enough any more
 
 
-async def test_nobody_gives_away_more_than_the_connection_has(device, sockets, people, token_of):
-    narrow = token_of(people["olga"], "operator.pairing")
+async def test_nobody_gives_away_more_than_the_connection_has(device, sockets, people, make_token):
+    narrow = make_token(people["olga"], "operator.pairing")
     olga = await sockets.connect(narrow)
     request = await requested(device, sockets, scopes=["operator.admin"])
     answer = await olga.call("device.pair.approve", {"requestId": request})

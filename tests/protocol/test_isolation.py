@@ -17,7 +17,6 @@ from sessions_app.models import Attachment, Run, Session
 from sessions_app.sessions.service import ensure_session
 from tests.harness.owned_objects import (
     MEMORY_FILE,
-    add_permissions,
     create_owned_objects,
     freeze_open_run,
     memory_text,
@@ -25,6 +24,7 @@ from tests.harness.owned_objects import (
     snapshot_rows,
 )
 from tests.harness.protocol import InProcessClient, NoResponse, running_gateway
+from tests.harness.users import add_permissions
 from tests.protocol.isolation import (
     find_leaks,
     find_reference,
@@ -47,15 +47,15 @@ pytestmark = pytest.mark.usefixtures("_quick_passwords")
 
 
 @pytest.fixture
-def people(person):
+def people(make_user):
     """A caller with a little of their own, somebody with one of everything, and a third who is only a name.
 
     The caller may also pair devices, their own: nobody has more methods without a right over everybody's things.
     """
-    theirs = create_owned_objects(person(), SECRET)
-    freeze_open_run(theirs, by=person("Operator"))
-    person(name=EXAMPLES["username"])
-    return add_permissions(person(), "accounts.pair_devices"), theirs
+    theirs = create_owned_objects(make_user(), SECRET)
+    freeze_open_run(theirs, by=make_user("Operator"))
+    make_user(name=EXAMPLES["username"])
+    return add_permissions(make_user(), "accounts.pair_devices"), theirs
 
 
 class Caller:
@@ -108,11 +108,11 @@ def test_the_table_says_what_every_parameter_names(method):
             )
 
 
-async def test_no_method_tells_anything_about_what_is_somebody_elses(people, token_of):
+async def test_no_method_tells_anything_about_what_is_somebody_elses(people, make_token):
     user, theirs = people
     before = snapshot_rows()
     async with running_gateway():
-        caller = Caller(await InProcessClient.open(token_of(user)), user)
+        caller = Caller(await InProcessClient.open(make_token(user)), user)
         found = [leak async for leak in found_leaks(caller, theirs)]
         caller.client.disconnect()
     assert not found, "\n".join(found)
@@ -126,12 +126,12 @@ def changed(before, *, but):
     return [row for row in touched if row != but]
 
 
-async def test_every_parameter_of_the_table_finds_ones_own_things(people, token_of):
+async def test_every_parameter_of_the_table_finds_ones_own_things(people, make_token):
     """Otherwise a wrong table would call a method safe that was never asked properly."""
     user, theirs = people
     differs = {}
     async with running_gateway():
-        caller = Caller(await InProcessClient.open(token_of(user)), user)
+        caller = Caller(await InProcessClient.open(make_token(user)), user)
         for method in METHODS.values():
             for cell in isolation_cases(method):
                 nothing = missing_names(theirs)[cell.kind]
@@ -154,12 +154,12 @@ async def test_the_table_names_the_methods_that_this_caller_is_refused_and_no_ot
     assert refused == set(OF_OFFICE)
 
 
-async def test_offices_are_refused_to_a_plain_user(person, token_of):
-    user = person()
+async def test_offices_are_refused_to_a_plain_user(make_user, make_token):
+    user = make_user()
     offices = [method for method in METHODS.values() if method.scopes and OFFICES.issuperset(method.scopes)]
     assert {method.name for method in offices} > set(OF_OFFICE)
     async with running_gateway():
-        caller = Caller(await InProcessClient.open(token_of(user)), user)
+        caller = Caller(await InProcessClient.open(make_token(user)), user)
         for method in offices:
             for cell in [*isolation_cases(method), *plain_calls(method)]:
                 name = caller.own.names.get(cell.kind)
@@ -167,10 +167,10 @@ async def test_offices_are_refused_to_a_plain_user(person, token_of):
         caller.client.disconnect()
 
 
-async def test_the_files_of_an_agent_are_those_of_ones_own_workspace(people, token_of):
+async def test_the_files_of_an_agent_are_those_of_ones_own_workspace(people, make_token):
     user, theirs = people
     async with running_gateway():
-        caller = Caller(await InProcessClient.open(token_of(user)), user)
+        caller = Caller(await InProcessClient.open(make_token(user)), user)
         read = await caller.client.request("agents.files.get", {"agentId": "main", "name": MEMORY_FILE})
         listed = await caller.client.request("agents.files.list", {"agentId": "main"})
         caller.client.disconnect()
@@ -179,22 +179,22 @@ async def test_the_files_of_an_agent_are_those_of_ones_own_workspace(people, tok
     assert there == {MEMORY_FILE: len(memory_text("ordinary"))}
 
 
-async def test_a_workspace_of_somebody_else_turns_the_matrix_red(people, token_of, monkeypatch):
+async def test_a_workspace_of_somebody_else_turns_the_matrix_red(people, make_token, monkeypatch):
     """The deliberate fault: everybody is shown into the same one."""
     user, theirs = people
     monkeypatch.setattr(agent_files, "workspace_path", lambda agent, user_pk: workspace_path(agent, theirs.owner.pk))
     async with running_gateway():
-        caller = Caller(await InProcessClient.open(token_of(user)), user)
+        caller = Caller(await InProcessClient.open(make_token(user)), user)
         assert (await anext(found_leaks(caller, theirs), "")).startswith("agents.files.get tells the secret")
         caller.client.disconnect()
 
 
 @pytest.mark.parametrize("model", [Session, Run, Attachment, Approval, Device, PairingRequest])
-async def test_a_look_up_that_forgets_whose_it_is_turns_the_matrix_red(model, people, token_of, monkeypatch):
+async def test_a_look_up_that_forgets_whose_it_is_turns_the_matrix_red(model, people, make_token, monkeypatch):
     """The deliberate fault: one table shows everything to everybody."""
     user, theirs = people
     monkeypatch.setattr(type(model.objects.all()), "for_user", lambda self, user: self)
     async with running_gateway():
-        caller = Caller(await InProcessClient.open(token_of(user)), user)
+        caller = Caller(await InProcessClient.open(make_token(user)), user)
         assert await anext(found_leaks(caller, theirs), None)
         caller.client.disconnect()

@@ -18,8 +18,9 @@ from clawsite.connectors.models import Hook
 from clawsite.gateway.models import Device, PairingRequest
 from clawsite.routing.inbound import Inbound, SessionAddress, receive
 from sessions_app.models import Attachment, Run, Session
-from tests.harness.owned_objects import add_permissions, create_owned_objects, freeze_open_run, missing_names, snapshot_rows
+from tests.harness.owned_objects import create_owned_objects, freeze_open_run, missing_names, snapshot_rows
 from tests.harness.protocol import running_gateway
+from tests.harness.users import add_permissions
 from tests.protocol import isolation_urls as addresses
 from tests.protocol.isolation import find_leaks, normalize
 from tools_app.models import Approval
@@ -52,10 +53,10 @@ def _plain_static_files(settings):
 
 
 @pytest.fixture
-def people(person):
-    theirs = create_owned_objects(person(), SECRET)
-    freeze_open_run(theirs, by=person("Operator"))
-    return person(), theirs
+def people(make_user):
+    theirs = create_owned_objects(make_user(), SECRET)
+    freeze_open_run(theirs, by=make_user("Operator"))
+    return make_user(), theirs
 
 
 class Caller:

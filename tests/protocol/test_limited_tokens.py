@@ -42,8 +42,8 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def everybody(person):
-    return person("User", "Operator", "Approver")
+def everybody(make_user):
+    return make_user("User", "Operator", "Approver")
 
 
 @pytest.fixture
@@ -210,8 +210,8 @@ async def test_over_rest_too(everybody, secret):
     assert Run.objects.get(owner=everybody, session_id=session).options["keyLimits"]["deny"] == ["exec"]
 
 
-def test_what_a_limited_token_said_before_is_material_to_a_run_without_limits(everybody, secret, session_of):
-    session, program = session_of(everybody), find_principal(secret).user
+def test_what_a_limited_token_said_before_is_material_to_a_run_without_limits(everybody, secret, make_session):
+    session, program = make_session(everybody), find_principal(secret).user
     accept_run(user=program, session=session, run_id="theirs", prompt=WORD)
     claimed = queue.claim_runs("w1", 1).runs[0]
     queue.write_step(

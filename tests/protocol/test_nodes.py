@@ -20,13 +20,17 @@ DECLARED = {"commands": COMMANDS, "caps": ["lights"], "permissions": {"lights": 
 
 
 @pytest.fixture
-def people(person):
-    return {"ada": person("User", name="ada"), "olga": person("Operator", "User", name="olga"), "eve": person("User", name="eve")}
+def people(make_user):
+    return {
+        "ada": make_user("User", name="ada"),
+        "olga": make_user("Operator", "User", name="olga"),
+        "eve": make_user("User", name="eve"),
+    }
 
 
 @pytest.fixture
-def tokens(people, token_of):
-    return {name: token_of(user) for name, user in people.items()}
+def tokens(people, make_token):
+    return {name: make_token(user) for name, user in people.items()}
 
 
 @pytest.fixture
@@ -304,9 +308,9 @@ async def test_bad_parameters_are_named(device, ada, node):
     assert "idempotencyKey" in reader["message"]
 
 
-async def test_a_reader_cannot_ask_a_node(device, sockets, people, token_of, node):
+async def test_a_reader_cannot_ask_a_node(device, sockets, people, make_token, node):
     await node()
-    reader = await sockets.connect(token_of(people["ada"], "operator.read"))
+    reader = await sockets.connect(make_token(people["ada"], "operator.read"))
     assert (await reader.call("node.list"))["nodes"]
     assert (await fault(reader, "node.invoke", asked(device)))["details"]["missingScope"] == "operator.write"
 
@@ -397,16 +401,16 @@ async def test_without_the_look_at_the_owner_somebody_else_could_tell_it_somethi
     assert await socket.event("node.broadcast", event="night")
 
 
-async def test_a_reader_cannot_tell_a_node_anything(device, sockets, people, token_of, node):
+async def test_a_reader_cannot_tell_a_node_anything(device, sockets, people, make_token, node):
     await node()
-    reader = await sockets.connect(token_of(people["ada"], "operator.read"))
+    reader = await sockets.connect(make_token(people["ada"], "operator.read"))
     assert (await fault(reader, "node.broadcast", {"event": "night"}))["details"]["missingScope"] == "operator.write"
 
 
-async def test_a_node_hears_nothing_of_the_chats_of_its_owner(device, ada, node, hand):
+async def test_a_node_hears_nothing_of_the_chats_of_its_owner(device, ada, node, worker):
     socket = await node()
     await ada.call("chat.send", {"sessionKey": "main", "message": "secret", "idempotencyKey": "run"})
-    await hand.whole_run("run", "also secret")
+    await worker.complete("run", "also secret")
     await ada.event("chat", state="final")
     asking = asyncio.create_task(ada.call("node.invoke", asked(device)))
     await answer_next(socket, device)

@@ -37,9 +37,9 @@ ROLES = {name: method["role"] for name, method in protocol_schema()["methods"].i
 
 
 @pytest.mark.parametrize("method", OF_DEVICES)
-async def test_nonsense_from_those_who_may_is_answered_too(method, sockets, person, token_of):
+async def test_nonsense_from_those_who_may_is_answered_too(method, sockets, make_user, make_token):
     """The gateway token may not pair devices, so here it is an operator, and a node for what nodes call."""
-    device, token = FakeDevice(), token_of(person("Operator", "User"))
+    device, token = FakeDevice(), make_token(make_user("Operator", "User"))
     operator = await sockets.connect(token)
     declared = {"role": "node", "auth": {"token": token}, "commands": ["lights.on"]}
     request = (await device.connect_error(sockets, **declared))["details"]["requestId"]

@@ -70,9 +70,9 @@ async def test_the_65th_request_that_waits_is_refused_for_now(sockets, monkeypat
     assert (refused["error"]["code"], refused["error"]["retryable"]) == ("UNAVAILABLE", True)
 
 
-async def test_many_sockets_are_no_way_around_the_rate_of_an_account(sockets, settings, user, token_of):
+async def test_many_sockets_are_no_way_around_the_rate_of_an_account(sockets, settings, user, make_token):
     settings.GATEWAY_ACCOUNT_REQUESTS_PER_SECOND, settings.GATEWAY_ACCOUNT_REQUESTS_BURST = 0.001, 3
-    token = token_of(user)
+    token = make_token(user)
     one, two, other = await sockets.connect(token), await sockets.connect(token), await sockets.connect()
     for socket in (one, two, one):
         assert await socket.call("health")

@@ -1,31 +1,28 @@
-"""What a test does with the chat page and looks for on it."""
+"""Actions on the chat page, and what to look for on it."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.conf import settings
-from django.test import Client
 from playwright.sync_api import Locator, Page, expect
 
 from clawsite.accounts.models import User
+from tests.harness.users import session_cookie
 from tests.web.fake_gateway import FakeGateway
 from tests.web.sample_data import SIZES
 
-TIMEOUT_MS = 60_000  # ms: a loaded machine starts a run late, and that is not what is tested
+TIMEOUT_MS = 60_000  # long, because a loaded machine starts a run late
 OpenChat = Callable[..., Page]
 NOW = 1_700_000_000_000
-# Both where the layout matters; behaviour is shown once, on the desk by default.
+# Both sizes where the layout matters; behavior is tested once, by default on the desktop.
 on_desk_and_phone = pytest.mark.parametrize("size", SIZES)
 on_phone = pytest.mark.parametrize("size", ["phone"])
 STORED_ANSWER = {"role": "assistant", "messageId": "m1", "runId": "r1", "content": [{"type": "text", "text": "Hello"}]}
 
 
 def sign_in(page: Page, site: str, user: User) -> None:
-    client = Client()
-    client.force_login(user)
-    cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
-    page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": site}])
+    page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session_cookie(user), "url": site}])
 
 
 def open_page(page: Page, site: str) -> Page:
@@ -43,7 +40,7 @@ def message_field(page: Page) -> Locator:
 
 
 def send(page: Page, text: str) -> None:
-    """As one does there: with Enter, or with the button where Enter starts a new line."""
+    """Send with Enter, or with the button on phones, where Enter starts a new line."""
     message_field(page).fill(text)
     if is_phone(page):
         page.locator("#send").click()
@@ -52,7 +49,7 @@ def send(page: Page, text: str) -> None:
 
 
 def show_chat_list(page: Page) -> None:
-    """The conversations: beside the one that is shown, or in a drawer."""
+    """Show the list of chats, which is a drawer on phones."""
     toggle = page.locator("#toggle-sessions")
     if toggle.is_visible() and toggle.get_attribute("aria-expanded") == "false":
         toggle.click()
@@ -60,12 +57,12 @@ def show_chat_list(page: Page) -> None:
 
 
 def wait_until(page: Page, condition: Callable[[], bool]) -> None:
-    """Wait for something that is not on the page."""
+    """Wait for a condition outside the page."""
     for _ in range(TIMEOUT_MS // 50):
         if condition():
             return
         page.wait_for_timeout(50)
-    raise AssertionError("it did not happen")
+    raise AssertionError("condition not met in time")
 
 
 def answers(page: Page) -> Locator:
@@ -73,7 +70,7 @@ def answers(page: Page) -> Locator:
 
 
 def answer_texts(page: Page) -> list[str]:
-    """An answer ends with a line break once it is shown formatted, which may be before or after a test looks."""
+    """Return the answers without the trailing line break that formatting adds at some point."""
     return [text.strip() for text in answers(page).all_text_contents()]
 
 
@@ -92,7 +89,7 @@ def finish_message(gateway: FakeGateway, text: str, message: str = "m1", run: st
 
 
 def stored_message(role: str, text: str, number: int, **more: Any) -> dict[str, Any]:
-    """A message of the history; of the first turn the user's is u1, the agent's a1, in run r1."""
+    """Return a message of the history. In the first turn, the user's is u1 and the agent's a1, in run r1."""
     return {
         "role": role,
         "messageId": f"{role[0]}{number}",

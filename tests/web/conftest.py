@@ -141,5 +141,5 @@ def patience() -> Iterator[None]:
 
 
 @pytest.fixture
-def ada(person: Callable[..., User]) -> User:
-    return person(name="ada")
+def ada(make_user: Callable[..., User]) -> User:
+    return make_user(name="ada")

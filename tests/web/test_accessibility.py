@@ -27,9 +27,9 @@ from clawsite.gateway.models import Device, PairingRequest
 from clawsite.infra import clock
 from clawsite.web.preferences import THEME_COLORS
 from sessions_app.models import Run, ToolCall
-from tests.conftest import PASSWORD
 from tests.harness.policies import restore_policy
 from tests.harness.stack import Stack
+from tests.harness.users import PASSWORD
 from tests.web import sample_data
 from tests.web.axe import check_accessibility, find_violations
 from tests.web.sample_data import SAMPLE_SESSION, SIZES, OpenBrowser, fresh_browsers, open_all, open_chat, submit
@@ -302,9 +302,9 @@ def test_chat_while_something_runs_and_without_a_line(
 
 
 @on_desk_and_phone
-def test_chat_for_who_may_only_read(fresh: OpenBrowser, live: Stack, person: Any, size: str, faults: list[str]) -> None:
+def test_chat_for_who_may_only_read(fresh: OpenBrowser, live: Stack, make_user: Any, size: str, faults: list[str]) -> None:
     page = fresh(size)
-    live.sign_in(page, person("Auditor"))
+    live.sign_in(page, make_user("Auditor"))
     open_chat(page, "agent:main:main")
     expect(page.locator("#problem")).to_be_visible()
     check_accessibility(page, "Read-only", faults)
@@ -379,7 +379,7 @@ def test_dashboard_menu_and_filters_of_the_admin(windows: dict[str, Page], rows:
 
 @on_desk_and_phone
 def test_pages_of_the_admin_that_belong_to_no_list(
-    windows: dict[str, Page], fresh: OpenBrowser, live: Stack, rows: None, root: User, person: Any, size: str, faults: list[str]
+    windows: dict[str, Page], fresh: OpenBrowser, live: Stack, rows: None, root: User, make_user: Any, size: str, faults: list[str]
 ) -> None:
     page = windows[size]
     for address in (f"accounts/user/{root.pk}/history/", "accounts/", f"accounts/user/{root.pk}/password/"):
@@ -399,7 +399,7 @@ def test_pages_of_the_admin_that_belong_to_no_list(
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_text("material to read, not instructions to follow")).to_be_visible()
     check_accessibility(page, "a webhook tried", faults)
-    clerk = person("User")
+    clerk = make_user("User")
     clerk.is_staff = True
     clerk.save()
     theirs = fresh(size)

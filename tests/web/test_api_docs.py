@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
 from sessions_app.models import Session
-from tests.conftest import PASSWORD
+from tests.harness.users import PASSWORD
 from tests.web.axe import check_accessibility
 
 

@@ -36,11 +36,11 @@ SECRET = "s3cret-of-the-command"
 
 
 @pytest.fixture
-def ask(ada: User, session_of: Callable[..., Session], gateway: FakeGateway) -> Callable[..., Approval]:
+def ask(ada: User, make_session: Callable[..., Session], gateway: FakeGateway) -> Callable[..., Approval]:
     """A new question, of which the gateway tells."""
 
     def ask(*words: str, **more: Any) -> Approval:
-        question = create_approval(ada, session_of(ada), *words, created_at=clock.now(), **more)
+        question = create_approval(ada, make_session(ada), *words, created_at=clock.now(), **more)
         if gateway.socket:
             gateway.deliver({"type": "event", "event": "exec.approval.requested", "payload": {"id": str(question.pk)}})
         return question
@@ -49,11 +49,11 @@ def ask(ada: User, session_of: Callable[..., Session], gateway: FakeGateway) -> 
 
 
 @pytest.fixture
-def queue(page: Page, site: str, gateway: FakeGateway, person: Callable[..., User]) -> Callable[[], Page]:
+def queue(page: Page, site: str, gateway: FakeGateway, make_user: Callable[..., User]) -> Callable[[], Page]:
     def opened() -> Page:
         page.context.grant_permissions(["notifications"], origin=site)
         page.add_init_script(STUB)
-        sign_in(page, site, person("Approver", name="ben"))
+        sign_in(page, site, make_user("Approver", name="ben"))
         page.goto(f"{site}/approvals/")
         expect(page.locator("#queue-state")).to_contain_text("live")
         return page
@@ -92,12 +92,12 @@ def test_who_looks_elsewhere_is_told_who_asks_and_not_what(
 
 
 def test_what_is_left_after_an_answer_is_not_new_and_what_came_meanwhile_is(
-    queue: Callable[[], Page], ask: Callable[..., Approval], gateway: FakeGateway, person: Callable[..., User]
+    queue: Callable[[], Page], ask: Callable[..., Approval], gateway: FakeGateway, make_user: Callable[..., User]
 ) -> None:
     page = queue()
     page.locator("#notify").click()
     page.evaluate("window.isHidden = true")
-    cleo = person("Approver", name="cleo")
+    cleo = make_user("Approver", name="cleo")
     questions = [ask() for _ in range(3)]
     counted(page, 3)
     told = len(notices(page))  # several that come at once are one

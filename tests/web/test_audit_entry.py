@@ -18,9 +18,9 @@ IN_SIGHT = """(link) => {
 
 @pytest.mark.parametrize("size", SIZES)
 def test_an_operator_is_led_to_the_group_that_reads_the_audit_log(
-    browser: Browser, site: str, person: Callable[..., User], size: str
+    browser: Browser, site: str, make_user: Callable[..., User], size: str
 ) -> None:
-    olga = person("Operator", "Approver", name="olga")
+    olga = make_user("Operator", "Approver", name="olga")
     olga.is_staff = True
     olga.save()
     context = browser.new_context(**SIZES[size])
@@ -40,8 +40,8 @@ def test_an_operator_is_led_to_the_group_that_reads_the_audit_log(
     assert faults == []
 
 
-def test_the_menu_shows_where_one_is_however_long_it_is(browser: Browser, site: str, person: Callable[..., User]) -> None:
-    dora = person("Operator", "Auditor", name="dora")
+def test_the_menu_shows_where_one_is_however_long_it_is(browser: Browser, site: str, make_user: Callable[..., User]) -> None:
+    dora = make_user("Operator", "Auditor", name="dora")
     dora.is_staff = True
     dora.save()
     context = browser.new_context(viewport={"width": 1280, "height": 600})

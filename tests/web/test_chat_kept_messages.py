@@ -70,12 +70,12 @@ def test_a_kept_message_that_is_refused_is_given_back_and_forgotten(opened: Page
 
 
 def test_another_account_on_the_same_browser_does_not_send_what_was_kept(
-    opened: Page, gateway: FakeGateway, site: str, person: Any
+    opened: Page, gateway: FakeGateway, site: str, make_user: Any
 ) -> None:
     gateway.answers["chat.send"] = None
     send(opened, "Mine alone")
     gateway.until_asked("chat.send")
-    sign_in(opened, site, person())
+    sign_in(opened, site, make_user())
     open_page(opened, site)
     expect(opened.locator("#welcome")).to_be_visible()
     assert len(gateway.calls("chat.send")) == 1

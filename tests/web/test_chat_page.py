@@ -129,11 +129,11 @@ def test_signing_out_in_one_window_closes_the_other(open_chat: OpenChat, page: P
     expect(second.locator("#banner").get_by_role("button", name="Sign in")).to_be_visible()
 
 
-def test_people_see_only_their_own_conversations(open_chat: OpenChat, live: Stack, person: Any, page: Page) -> None:
+def test_people_see_only_their_own_conversations(open_chat: OpenChat, live: Stack, make_user: Any, page: Page) -> None:
     mine = open_chat("agent:demo:private")
     send(mine, "What can you do?")
     finished(mine, re.compile("demo model"))
-    stranger = person()
+    stranger = make_user()
     theirs = page.context.browser.new_context().new_page()  # type: ignore[union-attr]  # it was launched, so it is there
     live.sign_in(theirs, stranger)
     theirs.goto(f"{live.url}/#agent:demo:private")

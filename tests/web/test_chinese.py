@@ -78,8 +78,8 @@ def reader(user: User) -> User:
 
 
 @pytest.fixture
-def operator(person: Callable[..., User]) -> Iterator[User]:
-    operator = person("User", "Operator", "Auditor", name="olga")
+def operator(make_user: Callable[..., User]) -> Iterator[User]:
+    operator = make_user("User", "Operator", "Auditor", name="olga")
     operator.is_staff = operator.is_superuser = True
     operator.language = "zh-hans"
     operator.save()
@@ -183,8 +183,8 @@ def test_errors_in_the_chat_are_told_in_chinese_first(page: Page, site: str, gat
         expect(page.get_by_role("alert")).to_have_text(told)
 
 
-def test_the_page_of_a_run(page: Page, site: str, gateway: FakeGateway, reader: User, session_of: Callable[..., Session]) -> None:
-    run = create_recorded_run(reader, session_of(reader, "agent:main:talk"))
+def test_the_page_of_a_run(page: Page, site: str, gateway: FakeGateway, reader: User, make_session: Callable[..., Session]) -> None:
+    run = create_recorded_run(reader, make_session(reader, "agent:main:talk"))
     gateway.answers["runs.events"] = lambda params: {"events": wire_events(recorded_events()), "more": False}
     sign_in(page, site, reader)
     page.goto(f"{site}/runs/{run.pk}/")
@@ -200,8 +200,8 @@ def test_the_page_of_a_run(page: Page, site: str, gateway: FakeGateway, reader: 
     assert english(page, data=("Compare the two notes",)) == []
 
 
-def test_questions_stops_and_policies(page: Page, site: str, operator: User, session_of: Callable[..., Session]) -> None:
-    session = session_of(operator, "agent:main:talk")
+def test_questions_stops_and_policies(page: Page, site: str, operator: User, make_session: Callable[..., Session]) -> None:
+    session = make_session(operator, "agent:main:talk")
     question = create_approval(operator, session)
     create_decided_approval(operator, operator, session, create_recorded_run(operator, session), 0)
     Freeze.objects.create(scope="agent", subject="demo", reason="写得太多", by=operator, by_name="olga", at=clock.now())
@@ -238,13 +238,13 @@ def test_devices_programs_and_webhooks(page: Page, site: str, operator: User) ->
 
 
 @pytest.fixture
-def work(operator: User, session_of: Callable[..., Session]) -> list[Run]:
+def work(operator: User, make_session: Callable[..., Session]) -> list[Run]:
     """A run that is done, one that failed, one that waits, and somebody to do it."""
     Worker.objects.create(id="w1", pid=1, started_at=clock.now(), heartbeat_at=sql.db_now(), version="1.0")
-    lifecycle.accept_run(user=operator, session=session_of(operator), run_id="queued", prompt="等一等")
+    lifecycle.accept_run(user=operator, session=make_session(operator), run_id="queued", prompt="等一等")
     return [
-        create_recorded_run(operator, session_of(operator), "done"),
-        create_recorded_run(operator, session_of(operator), "failed", status="error"),
+        create_recorded_run(operator, make_session(operator), "done"),
+        create_recorded_run(operator, make_session(operator), "failed", status="error"),
     ]
 
 

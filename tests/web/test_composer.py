@@ -226,7 +226,7 @@ def test_slashes_within_a_message_are_words(opened: Page, gateway: FakeGateway) 
 # Drafts and limits
 
 
-def test_a_draft_belongs_to_its_conversation_and_outlives_a_reload(opened: Page, site: str, person: Any) -> None:
+def test_a_draft_belongs_to_its_conversation_and_outlives_a_reload(opened: Page, site: str, make_user: Any) -> None:
     field(opened).fill("half a thought")
     opened.evaluate("location.hash = 'agent:main:other'")
     expect(field(opened)).to_have_value("")
@@ -235,7 +235,7 @@ def test_a_draft_belongs_to_its_conversation_and_outlives_a_reload(opened: Page,
     expect(field(opened)).to_have_value("another one")
     opened.evaluate("location.hash = ''")
     expect(field(opened)).to_have_value("half a thought")
-    sign_in(opened, site, person())
+    sign_in(opened, site, make_user())
     open_page(opened, site)
     expect(field(opened)).to_have_value("")
 

@@ -29,8 +29,8 @@ def patience() -> Iterator[None]:
 
 
 @pytest.fixture
-def form(page: Page, site: str, person: Callable[..., User]) -> Callable[[str], Page]:
-    someone = person("Operator", name="olga")
+def form(page: Page, site: str, make_user: Callable[..., User]) -> Callable[[str], Page]:
+    someone = make_user("Operator", name="olga")
     someone.is_staff = True
     someone.save()
     sign_in(page, site, someone)

@@ -71,11 +71,11 @@ def test_a_run_with_an_error_is_played_back_and_exported(page: Page, live: Stack
 
 
 def test_the_dashboard_knows_who_is_connected_and_who_works(
-    browser: Browser, live: Stack, person: Callable[..., User], open_chat: OpenChat
+    browser: Browser, live: Stack, make_user: Callable[..., User], open_chat: OpenChat
 ) -> None:
     first = open_chat("agent:main:counted")
     open_chat("agent:main:counted", first.context.new_page())
-    operator = person("Operator")
+    operator = make_user("Operator")
     operator.is_staff = True
     operator.save()
     desk = browser.new_context().new_page()

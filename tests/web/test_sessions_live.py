@@ -180,10 +180,10 @@ def test_one_acts_and_goes_elsewhere_from_the_palette(open_chat: OpenChat) -> No
     expect(page.locator("#title")).to_have_text("Lost keys", timeout=TIMEOUT_MS)
 
 
-def test_who_may_read_all_conversations_lists_their_own(live: Stack, person: Any, session_of: Any, page: Page) -> None:
-    session_of(person(), "agent:main:secret-plan")
-    auditor = person("User", "Auditor")
-    session_of(auditor, "agent:main:own-plan")
+def test_who_may_read_all_conversations_lists_their_own(live: Stack, make_user: Any, make_session: Any, page: Page) -> None:
+    make_session(make_user(), "agent:main:secret-plan")
+    auditor = make_user("User", "Auditor")
+    make_session(auditor, "agent:main:own-plan")
     live.sign_in(page, auditor)
     page.goto(live.url)
     expect(page.locator("#session-list li[data-key='agent:main:own-plan']")).to_be_visible(timeout=TIMEOUT_MS)

@@ -32,17 +32,17 @@ def patience() -> Iterator[None]:
 
 
 @pytest.fixture
-def ada(person: Any) -> User:
-    return named(person, "ada", "Ada Lovelace")
+def ada(make_user: Any) -> User:
+    return named(make_user, "ada", "Ada Lovelace")
 
 
 @pytest.fixture
-def bert(person: Any) -> User:
-    return named(person, "bert", "")
+def bert(make_user: Any) -> User:
+    return named(make_user, "bert", "")
 
 
-def named(person: Any, name: str, display_name: str) -> User:
-    user: User = person(name=f"{name}-{next(numbers)}")
+def named(make_user: Any, name: str, display_name: str) -> User:
+    user: User = make_user(name=f"{name}-{next(numbers)}")
     user.display_name = display_name
     user.save(update_fields=["display_name"])
     return user
@@ -69,9 +69,9 @@ def opened(live: Stack, browser: Browser) -> Iterator[Open]:
 
 
 @pytest.fixture
-def plan(session_of: Any, ada: User) -> Session:
+def plan(make_session: Any, ada: User) -> Session:
     """A conversation of Ada's, which nobody has written in."""
-    session: Session = session_of(ada, "agent:main:plan")
+    session: Session = make_session(ada, "agent:main:plan")
     session.title = "The plan"
     session.save(update_fields=["title"])
     return session

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.usefixtures("database")
 
 
 @pytest.fixture
-def operator(person: Callable[..., User]) -> User:
-    return staff(person("Operator", "User", name="olga"))
+def operator(make_user: Callable[..., User]) -> User:
+    return staff(make_user("Operator", "User", name="olga"))
 
 
 def staff(user: User) -> User:
@@ -88,7 +88,7 @@ def test_the_way_back_leads_to_pages_of_ours_only(operator: User, elsewhere: str
     assert answer["Location"] == "/stops/"
 
 
-def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator: User, person: Callable[..., User]) -> None:
+def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator: User, make_user: Callable[..., User]) -> None:
     client = signed_in(operator)
     page = client.get("/admin/").content.decode()
     assert "Stop everything" in page
@@ -104,7 +104,7 @@ def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator
     assert health["value"] != "ready"
     (told,) = now["stopped"]
     assert (told["words"].startswith("Everything was frozen by host"), told["href"]) == (True, f"/stops/#stop-{made.pk}")
-    auditor = signed_in(staff(person("Auditor"))).get("/admin/").content.decode()
+    auditor = signed_in(staff(make_user("Auditor"))).get("/admin/").content.decode()
     assert "Everything was frozen by host" in auditor
     assert "Resume…" not in auditor
     assert "Stop everything" not in auditor
@@ -120,9 +120,9 @@ def test_an_agent_has_the_button_on_its_page_in_the_admin(operator: User) -> Non
 
 
 def test_a_run_has_the_button_for_operators_and_the_banner_for_all(
-    operator: User, user: User, session_of: Callable[..., Session]
+    operator: User, user: User, make_session: Callable[..., Session]
 ) -> None:
-    accepted = lifecycle.accept_run(user=user, session=session_of(user), run_id="k1", prompt="hi")
+    accepted = lifecycle.accept_run(user=user, session=make_session(user), run_id="k1", prompt="hi")
     address = f"/runs/{accepted.pk}/"
     assert "Freeze this run" in signed_in(operator).get(address).content.decode()
     signed_in(operator).post("/stops/stop/", {"scope": "run", "subject": str(accepted.pk), "reason": "in circles"})
