@@ -1,4 +1,4 @@
-"""`claw` as a person runs it: a process with arguments, an environment, two output streams and an exit code."""
+"""Run `claw` as a separate process."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
-PATIENCE = 60
+TIMEOUT = 60
 
 
 @dataclass
@@ -19,7 +19,7 @@ class ClawResult:
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """The surroundings without any setting of ours but the given ones."""
+    """Return the environment without Clawsite's variables, plus the given ones."""
     ours = ("CLAWSITE_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return kept | {"PYTHONUNBUFFERED": "1", **more}
@@ -46,7 +46,7 @@ def run_claw(*arguments: str, env: Mapping[str, str], stdin: str = "") -> ClawRe
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     return ClawResult(done.returncode, done.stdout, done.stderr)

@@ -1,4 +1,4 @@
-"""What axe-core finds wrong with a page, by day and by night. The library is in vendor/axe, as its makers publish it."""
+"""Check a page with axe-core, in light and dark mode. The published library is in vendor/axe."""
 
 import warnings
 from pathlib import Path
@@ -12,13 +12,13 @@ RUN_AXE = (HERE / "axe_look.js").read_text()
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 FAILING_IMPACTS = ("serious", "critical")
 ALL_RULES = {"runOnly": {"type": "tag", "values": TAGS}, "rules": {"target-size": {"enabled": True}}}
-COLOR_RULES = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}  # what only colours change
+COLOR_RULES = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}  # the rules that depend on colors
 
 COLOR_SCHEMES: list[tuple[Literal["light", "dark"], dict[str, Any]]] = [("light", ALL_RULES), ("dark", COLOR_RULES)]
 
 
 def find_violations(page: Page, options: dict[str, Any] = ALL_RULES) -> list[dict[str, Any]]:
-    """The rules that are broken as the page stands, each with the elements that break it."""
+    """Return the violated rules of the current page, each with its elements."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE)
     broken: list[dict[str, Any]] = page.evaluate(RUN_AXE, options)
@@ -26,15 +26,15 @@ def find_violations(page: Page, options: dict[str, Any] = ALL_RULES) -> list[dic
 
 
 def check_accessibility(page: Page, where: str, faults: list[str]) -> None:
-    """Note what is grave among the faults; the rest is a warning. By day everything is looked at, by night the colours."""
-    for colours, options in COLOR_SCHEMES:
-        page.emulate_media(color_scheme=colours, reduced_motion="reduce")
+    """Add serious violations to `faults` and warn about the others: all rules in light mode, color rules in dark mode."""
+    for scheme, options in COLOR_SCHEMES:
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         for broken in find_violations(page, options):
-            told = describe_violation(f"{where}, {colours}", broken)
+            message = describe_violation(f"{where}, {scheme}", broken)
             if broken["impact"] in FAILING_IMPACTS:
-                faults.append(told)
+                faults.append(message)
             else:
-                warnings.warn(told, stacklevel=2)
+                warnings.warn(message, stacklevel=2)
 
 
 def describe_violation(where: str, broken: dict[str, Any]) -> str:

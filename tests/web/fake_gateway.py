@@ -1,4 +1,4 @@
-"""The other end of the page's WebSocket, under the test's control: it answers from a table and sends what it is told to."""
+"""A fake gateway at the other end of the page's WebSocket: responds from a table and sends the events a test chooses."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Refused(Exception):
-    """Raised by an answer to send an error instead."""
+    """Raised by a handler to send an error."""
 
     def __init__(self, code: str, message: str, **more: Any) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class FakeGateway:
         self.cursor = 0
         self.frame_seq = 0
         self.run_seq: dict[str, int] = {}
-        self.log: list[dict[str, Any]] = []  # every event told so far, as catch-up returns them
+        self.log: list[dict[str, Any]] = []  # all events so far, as catch-up returns them
         self.scopes = ["operator.read", "operator.write"]
         self.tick_ms = 15_000
         self.answers: dict[str, Answer | None] = {
@@ -54,13 +54,13 @@ class FakeGateway:
         self.socket = socket
         self.connections += 1
         self.frame_seq = 0
-        socket.on_message(lambda text: self._heard(socket, json.loads(text)))
+        socket.on_message(lambda text: self._on_request(socket, json.loads(text)))
         socket.send(json.dumps({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}}))
 
-    def _heard(self, socket: WebSocketRoute, frame: dict[str, Any]) -> None:
+    def _on_request(self, socket: WebSocketRoute, frame: dict[str, Any]) -> None:
         self.asked.append((frame["method"], frame["params"]))
         if self.answers[frame["method"]] is None:
-            self.unanswered.append((socket, frame))  # silence
+            self.unanswered.append((socket, frame))  # no response
         else:
             self._answer(socket, frame)
 
@@ -73,7 +73,7 @@ class FakeGateway:
             reply = {"ok": False, "error": refusal.error}
         socket.send(json.dumps({"type": "res", "id": frame["id"], **reply}))
         if frame["method"] == "connect" and not reply["ok"]:
-            socket.close(code=1008, reason="refused")  # as the real one does
+            socket.close(code=1008, reason="refused")  # like the real gateway
 
     def _hello(self, params: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -99,7 +99,7 @@ class FakeGateway:
         }
 
     def answer_late(self, method: str, answer: Answer) -> None:
-        """Break the silence: answer what was asked meanwhile, and what comes."""
+        """Respond to pending and future requests of a method."""
         self.answers[method] = answer
         late = [(socket, frame) for socket, frame in self.unanswered if frame["method"] == method]
         for socket, frame in late:
@@ -107,7 +107,7 @@ class FakeGateway:
             self._answer(socket, frame)
 
     def until_asked(self, method: str, times: int = 1) -> list[dict[str, Any]]:
-        """The parameters of the first calls of a method, waited for."""
+        """Wait for this many calls of a method. Returns their parameters."""
         for _ in range(500):
             if len(self.calls(method)) >= times:
                 return self.calls(method)
@@ -118,7 +118,7 @@ class FakeGateway:
         return [params for name, params in self.asked if name == method]
 
     def note(self, run_id: str, stream: str, **data: Any) -> dict[str, Any]:
-        """An event that happens and is not sent."""
+        """Record an event without sending it."""
         self.cursor += 1
         self.run_seq[run_id] = self.run_seq.get(run_id, 0) + 1
         payload = {

@@ -1,7 +1,7 @@
-"""Text that would like to become more than text, in families, and a watch over a browser that notices when it does.
+"""Injection attempts by category, and a watch that notices when one succeeds in a browser.
 
-`BAD` is what they all try to run: a watched page has a getter of that name. AWAY is where they try to load from or send to.
-No string holds the fake model's marker.
+`PAYLOAD` is what they try to run: a watched page has a getter of that name. REMOTE_ORIGIN is where they try to load from or
+send to. No string contains the fake model's marker.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.sync_api import ConsoleMessage, Dialog, Page, Request, Route
 
-PAYLOAD = "window.__hurt"  # neither a blank nor a quote nor "=", so it stands in an attribute as it is
+PAYLOAD = "window.__hurt"  # no space, quote or "=", so it is valid in an unquoted attribute
 REMOTE_ORIGIN = "https://evil.example"
 BIDI, ZERO, SHY = "\u202e", "\u200b", "\u00ad"
 
@@ -162,26 +162,26 @@ FIND_HARM = (Path(__file__).parent / "hostile_harm.js").read_text()
 
 
 class PageWatch:
-    """Notes what a page does that it must not: dialogs, errors, broken policy, addresses elsewhere. The latter are not reached."""
+    """Records dialogs, errors, policy violations and requests to other origins, which are blocked."""
 
     def __init__(self, page: Page, origin: str) -> None:
         self.faults: list[str] = []
         self._origin = origin
         page.context.add_init_script("Object.defineProperty(window, '__hurt', { get() { window.__pwned = 1; } })")
-        page.context.route(lambda address: not address.startswith((origin, "data:", "blob:")), self._stop)
+        page.context.route(lambda address: not address.startswith((origin, "data:", "blob:")), self._block)
         self.follow(page)
         page.context.on("page", self._opened)
 
     def follow(self, page: Page) -> None:
-        page.on("console", self._heard)
+        page.on("console", self._on_console)
         page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
-        page.on("dialog", self._asked)
+        page.on("dialog", self._on_dialog)
         page.on("request", self._requested)
 
     def _opened(self, page: Page) -> None:
         self.faults.append(f"a window: {page.url}")
 
-    def _stop(self, route: Route) -> None:
+    def _block(self, route: Route) -> None:
         self.faults.append(f"request: {route.request.url}")
         route.abort()
 
@@ -189,15 +189,15 @@ class PageWatch:
         if not request.url.startswith((self._origin, "data:image/", "blob:")):
             self.faults.append(f"request: {request.url}")
 
-    def _asked(self, dialog: Dialog) -> None:
+    def _on_dialog(self, dialog: Dialog) -> None:
         self.faults.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
-    def _heard(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: ConsoleMessage) -> None:
         if "Content Security Policy" in message.text or "Permissions-Policy" in message.text:
             self.faults.append(message.text)
 
-    def look(self, page: Page, where: str) -> None:
-        """Search the page as it stands for what text has become."""
+    def inspect(self, page: Page, where: str) -> None:
+        """Search the current page for elements that text must not create."""
         harm: list[Any] = page.evaluate(FIND_HARM)
         self.faults += [f"{where}: {each}" for each in harm]

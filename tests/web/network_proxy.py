@@ -1,4 +1,4 @@
-"""The network between a browser and a server, as something that can be cut: a proxy that passes bytes on, or nothing at all."""
+"""A TCP proxy between a browser and a server that can simulate a network failure."""
 
 import contextlib
 import socket
@@ -7,25 +7,25 @@ from collections.abc import Iterator
 
 
 class NetworkProxy:
-    """`cut()` breaks every connection and refuses new ones; `mend()` lets them through again."""
+    """`cut()` closes all connections and rejects new ones until `restore()`."""
 
     def __init__(self, to: int) -> None:
         self._to = to
-        self._whole = threading.Event()
-        self._whole.set()
+        self._connected = threading.Event()
+        self._connected.set()
         self._ends: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
-        self._whole.clear()
+        self._connected.clear()
         for end in self._ends:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
-    def mend(self) -> None:
-        self._whole.set()
+    def restore(self) -> None:
+        self._connected.set()
 
     def close(self) -> None:
         self.cut()
@@ -35,7 +35,7 @@ class NetworkProxy:
         with contextlib.suppress(OSError):  # closed at the end
             while True:
                 near, _ = self._listener.accept()
-                if not self._whole.is_set():
+                if not self._connected.is_set():
                     near.close()
                     continue
                 far = socket.create_connection(("127.0.0.1", self._to))
@@ -54,8 +54,8 @@ class NetworkProxy:
 
 @contextlib.contextmanager
 def network_proxy(to: int) -> Iterator[NetworkProxy]:
-    made = NetworkProxy(to)
+    proxy = NetworkProxy(to)
     try:
-        yield made
+        yield proxy
     finally:
-        made.close()
+        proxy.close()

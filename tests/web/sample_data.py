@@ -1,4 +1,4 @@
-"""An installation with something of everything in it, for tests that look at all pages: a conversation, a row of every table."""
+"""Sample data for tests that visit all pages: a chat and a row of every table."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ OpenBrowser = Callable[[str], Page]
 
 @contextmanager
 def fresh_browsers(browser: Browser, address: str) -> Iterator[OpenBrowser]:
-    """Open browsers of one of the SIZES in which nobody is signed in; they are closed together."""
+    """Open signed-out browsers of one of the SIZES; all are closed at the end."""
     opened: list[Page] = []
 
     def open_one(size: str) -> Page:
@@ -58,14 +58,14 @@ def fresh_browsers(browser: Browser, address: str) -> Iterator[OpenBrowser]:
 
 @contextmanager
 def long_timeout() -> Iterator[None]:
-    """`expect` waits as long as a loaded machine may take; how long something takes is not what is tested here."""
+    """Let `expect` wait as long as a loaded machine may need."""
     expect.set_options(timeout=TIMEOUT_MS)
     yield
     expect.set_options(timeout=None)
 
 
 def open_chat(page: Page, key: str) -> Page:
-    page.goto("about:blank")  # so that it is loaded, also if only the part behind # differs
+    page.goto("about:blank")  # forces a load if only the part after # differs
     page.goto(f"/#{key}")
     expect(page.locator("#connection")).to_have_attribute("data-state", "ready")
     return page
@@ -73,16 +73,16 @@ def open_chat(page: Page, key: str) -> Page:
 
 def submit(page: Page, text: str) -> None:
     page.get_by_label("Message", exact=True).fill(text)
-    page.locator("#send").click()  # on a phone Enter starts a new line
+    page.locator("#send").click()  # Enter starts a new line on phones
 
 
 def open_all(page: Page, where: str) -> None:
-    """Unfold what is folded there."""
+    """Open all <details> elements."""
     page.locator(f"{where} details").evaluate_all("all => all.forEach((each) => { each.open = true })")
 
 
 def fill_sample_chat(page: Page) -> None:
-    """Files, a thought, a tool that worked and one that did not, an answer, a failure."""
+    """Create messages with files, thinking, a successful and a failed tool call, an answer and an error."""
     open_chat(page, SAMPLE_SESSION)
     text = FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"milk")
     picture = FilePayload(name="sign.png", mimeType="image/png", buffer=PICTURE.read_bytes())
@@ -98,7 +98,7 @@ def fill_sample_chat(page: Page) -> None:
 
 @contextmanager
 def sample_rows(root: User) -> Iterator[None]:
-    """A row of every table that the conversation has not filled, and one for each bulk action to act upon."""
+    """Create a row of every table that the chat has not filled, and one for each bulk action."""
     run = Run.objects.filter(session__key=SAMPLE_SESSION)[0]
     people = ContentType.objects.get_for_model(User)
     LogEntry.objects.create(user=root, content_type=people, object_id=str(root.pk), object_repr="ada", action_flag=CHANGE)
@@ -130,8 +130,8 @@ def sample_rows(root: User) -> Iterator[None]:
     guests = Group.objects.create(name="Guests")
     policies.save_policy(scope="agent", subject="demo", deny=["exec"])
     test = policy_tests.save_test(name="demo never runs a command", expected="never", agent="demo", tool="exec")
-    told = {"command": "weather-server", "error": "no such city", "checked_at": clock.now()}
-    servers = [McpServer.objects.create(name=f"weather{n}", enabled=bool(n), **told) for n in range(2)]
+    facts = {"command": "weather-server", "error": "no such city", "checked_at": clock.now()}
+    servers = [McpServer.objects.create(name=f"weather{n}", enabled=bool(n), **facts) for n in range(2)]
     known = {"package": "clawsite-acme", "version": "1.0", "tools": ["acme_post"], "seen_at": clock.now()}
     plugins = [Plugin.objects.create(name=f"acme{n}", enabled=bool(n), **known) for n in range(2)]
     yield
@@ -145,7 +145,7 @@ def sample_rows(root: User) -> Iterator[None]:
 
 
 def create_sign_in_rows() -> None:
-    """Of the tables that are emptied before every test."""
+    """Create rows of the tables that are emptied before every test."""
     FailedSignIns.objects.create(subject="account:ada", failures=3, last_failed_at=clock.now())
     KnownAddress.objects.create(account="account:ada", address="127.0.0.1", last_seen_at=clock.now())
     FirstAdminLink.objects.create(digest="0" * 64, expires_at=clock.now())

@@ -89,7 +89,7 @@ def talk(page: Page, watch: PageWatch) -> Callable[..., None]:
             expect(page.locator("#messages .message.user")).to_be_visible()
             open_all(page, "#messages")
             arrived()
-            watch.look(page, f"{key} {where}")
+            watch.inspect(page, f"{key} {where}")
             page.reload()
 
     return say
@@ -140,7 +140,7 @@ def test_every_string_is_an_answer_of_its_own(page: Page, watch: PageWatch) -> N
         STRINGS,
     )
     expect(page.locator(".alone")).to_have_count(len(STRINGS))
-    watch.look(page, "alone")
+    watch.inspect(page, "alone")
 
 
 def test_thoughts(page: Page, talk: Callable[..., None]) -> None:
@@ -181,12 +181,12 @@ def test_names_of_files(page: Page, talk: Callable[..., None], watch: PageWatch)
     ]
     page.locator("#files").set_input_files([FilePayload(name=name, mimeType="text/html", buffer=ALL.encode()) for name in names])
     expect(page.locator('.upload[data-state="done"]')).to_have_count(len(names))
-    watch.look(page, "files to send")
+    watch.inspect(page, "files to send")
     send(page, "read them")
     attached = page.locator(".message.user .attached")
     for where in ("live", "stored"):
         expect(attached).to_have_count(len(names))
-        watch.look(page, f"files {where}")
+        watch.inspect(page, f"files {where}")
         page.reload()
     kept = Attachment.objects.filter(owner__username="mallory")
     for file in kept:
@@ -208,24 +208,24 @@ def test_titles_agents_search_and_palette(page: Page, watch: PageWatch, root: Us
     open_chat(page, "agent:main:titled-3")
     expect(page.locator("#session-list li").nth(40)).to_be_attached()
     expect(page.locator("#title")).to_have_text(NAMES[3])
-    watch.look(page, "list")
+    watch.inspect(page, "list")
     page.locator("#choose-agent").click()
     expect(page.locator("#agent-menu [role=menuitem]").nth(len(AGENTS))).to_be_attached()
     page.keyboard.press("Escape")
     page.locator("#toggle-details").click()
     expect(page.locator("#agent option").nth(len(AGENTS))).to_be_attached()
-    watch.look(page, "agents")
+    watch.inspect(page, "agents")
     for words in ("onerror", "script", "javascript evil"):
         page.get_by_label("Search all chats").fill(words)
         expect(page.locator("#found-list mark").first).to_be_visible()
-        watch.look(page, f"search for {words}")
+        watch.inspect(page, f"search for {words}")
     page.get_by_label("Search all chats").fill("")
     page.locator("#open-palette").click()
     page.locator("#palette-words").fill("img")
     expect(page.locator("#palette-list [role=option]").first).to_be_visible()
-    watch.look(page, "palette")
+    watch.inspect(page, "palette")
     page.locator("#palette-words").fill(FAMILIES["raw html"][1])
-    watch.look(page, "palette for markup")
+    watch.inspect(page, "palette for markup")
 
 
 def test_runs_account_and_dashboard(page: Page, watch: PageWatch, live: Stack, root: User) -> None:
@@ -238,16 +238,16 @@ def test_runs_account_and_dashboard(page: Page, watch: PageWatch, live: Stack, r
         BrowserSession.objects.update_or_create(session_id=other.session.session_key, defaults=looks)
     page.goto("/account/")
     expect(page.locator("#tokens")).to_contain_text("onerror=")
-    watch.look(page, "account")
+    watch.inspect(page, "account")
     page.goto("/runs/")
-    watch.look(page, "runs")
+    watch.inspect(page, "runs")
     for run in Run.objects.filter(owner=root):
         page.goto(f"/runs/{run.pk}/")
         expect(page.locator("#place")).to_contain_text(f"event {run.seq} of")
-        watch.look(page, f"run {run.pk}")
+        watch.inspect(page, f"run {run.pk}")
     page.goto("/admin/")
     expect(page.locator("#dashboard")).to_be_visible()
-    watch.look(page, "dashboard")
+    watch.inspect(page, "dashboard")
 
 
 @pytest.fixture(scope="module")
@@ -321,7 +321,7 @@ def rows(root: User) -> Iterator[None]:
 
 
 @pytest.fixture
-def sign_in_rows(nobody_waits: None) -> None:
+def sign_in_rows(_reset_throttling: None) -> None:
     """Rows of the tables that are emptied before each test."""
     nasty = FAMILIES["raw html"][1]
     FailedSignIns.objects.create(subject=nasty, failures=3, last_failed_at=clock.now())
@@ -332,7 +332,7 @@ def test_devices_on_the_account_page(page: Page, watch: PageWatch, rows: None) -
     page.goto("/account/#devices")
     expect(page.locator("#devices .rows li")).to_have_count(2)
     open_all(page, "#devices")
-    watch.look(page, "devices")
+    watch.inspect(page, "devices")
 
 
 @pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model._meta.label_lower)
@@ -344,14 +344,14 @@ def test_the_admin(page: Page, watch: PageWatch, rows: None, sign_in_rows: None,
         addresses += [reverse(f"{name}_{view}", args=[row.pk]) for view in ("change", "history")]
     for address in addresses:
         page.goto(address)
-        watch.look(page, address)
+        watch.inspect(page, address)
     page.goto(addresses[0])
     for action in page.locator("select[name=action] option:not([value=''])").evaluate_all("all => all.map((each) => each.value)"):
         page.goto(addresses[0])
         page.evaluate("document.querySelectorAll('input.action-select').forEach((box) => { box.checked = true })")
         page.locator("select[name=action]").select_option(action)
         page.get_by_role("button", name="Go").click()
-        watch.look(page, f"{addresses[0]} {action}")
+        watch.inspect(page, f"{addresses[0]} {action}")
 
 
 def test_what_gets_through_would_be_noticed(browser: Browser, live: Stack) -> None:
@@ -369,14 +369,14 @@ def test_what_gets_through_would_be_noticed(browser: Browser, live: Stack) -> No
         watch.faults.clear()
         page.evaluate("html => { document.body.innerHTML = html }", "".join(parser.render(text) + text for text in texts))
         page.wait_for_function("() => [...document.images].every((image) => image.complete)")
-        watch.look(page, family)
+        watch.inspect(page, family)
         if not watch.faults:
             unnoticed.append(family)
     page.goto(bare)
     watch.faults.clear()
     page.evaluate("html => { document.body.innerHTML = html }", f"<img src=x onerror={PAYLOAD}><img src={REMOTE_ORIGIN}/x.png>")
     page.wait_for_function("() => '__pwned' in window")
-    watch.look(page, "one")
+    watch.inspect(page, "one")
     context.close()
     assert unnoticed == []
     kinds = " ".join(watch.faults)

@@ -107,7 +107,7 @@ def test_a_cut_network_in_mid_answer_loses_nothing(stack: Callable[..., Stack], 
         network.cut()
         expect(page.locator("#connection")).not_to_have_text("Connected", timeout=PATIENCE)
         send(page, '[[text="and another"]]')  # kept until there is a network again
-        network.mend()
+        network.restore()
         expect(answers(page).last).to_have_text("and another", timeout=PATIENCE)
         expect(page.locator("#stop")).to_be_hidden(timeout=PATIENCE)
         live_text = answer_texts(page)
