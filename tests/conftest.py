@@ -1,6 +1,7 @@
 """Fixtures shared by all suites: a migrated file database with real transactions, users, sessions, running installations."""
 
 import asyncio
+import fcntl
 import itertools
 import os
 import threading
@@ -18,6 +19,8 @@ def django_db_setup(django_test_environment, django_db_blocker, django_db_modify
     It is not dropped: server and files are temporary, and a lingering connection would make the drop fail.
     """
     from django.test.utils import setup_databases
+
+    from tests.harness.database import save_template
 
     with django_db_blocker.unblock():
         setup_databases(verbosity=0, interactive=False)
@@ -130,6 +133,19 @@ def stack(database):
         yield lambda **options: started.enter_context(Stack(**options))
 
 
+def _collect_static_files():
+    """All xdist workers share one directory of collected files; the first one fills it."""
+    from django.conf import settings
+    from django.core.management import call_command
+
+    from clawsite.cli.serving.readiness import static_is_current
+
+    with open(os.path.join(os.environ["CLAWSITE_TEST_HOME"], "static.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not static_is_current(settings):
+            call_command("collectstatic", interactive=False, verbosity=0)
+
+
 @pytest.fixture(scope="module")
 def live(django_db_setup, django_db_blocker):
     """One running installation for all tests of a module; each test creates its own users and sessions and leaves them there.
@@ -138,18 +154,15 @@ def live(django_db_setup, django_db_blocker):
     (sessions `agent:demo:…`) answers with the built-in demo model.
     """
     from django.conf import settings
-    from django.core.management import call_command
 
     from agents.models import Agent
-    from clawsite.cli.serving.readiness import static_is_current
     from clawsite.infra import db
     from tests.harness.database import reset_database
     from tests.harness.stack import Stack
 
     count = 2 if settings.REDIS_URL else 1
     with django_db_blocker.unblock():
-        if not static_is_current(settings):
-            call_command("collectstatic", interactive=False, verbosity=0)
+        _collect_static_files()
         Agent.objects.get_or_create(slug="demo", defaults={"name": "Demo", "model": "demo/clawsite"})
         # No worker is killed here, and a lease of half a second expires on a busy machine.
         with Stack(webs=count, workers=count, env={"CLAWSITE_LEASE_SECONDS": "10"}) as stack:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 from urllib.request import urlopen
 
-from clawsite.client.client import Client, Endpoint
+from clawsite.client import Client, Endpoint
 from tests.harness.processes import END_WITH_PARENT, TIMEOUT, Process, has_registered, listens, responds
 from tests.harness.services import find_program, free_port
 

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from clawsite.client.client import Client, Endpoint
+from clawsite.client import Client, Endpoint
 from tests.harness.database import pristine_database
 from tests.harness.services import free_port
 from tests.journeys.claw_command import clean_environment, run_claw, start_claw

@@ -17,7 +17,7 @@ from tools_app.sources import tools as source_tools
 
 @pytest.fixture
 def harness(harness: WorkerHarness, settings):
-    """A workshop whose agent may use the web, where this machine counts as outside."""
+    """A worker harness whose agent may use the web; addresses of this machine count as remote."""
     settings.FETCH_ALLOW = Allowlist.parse("127.0.0.0/8")
     web._pages.clear()
     web._searches.clear()

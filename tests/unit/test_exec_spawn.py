@@ -237,7 +237,7 @@ import uvloop
 from pathlib import Path
 from django.conf import settings
 settings.configure(USE_I18N=False)
-from tests.commands import Shell
+from tests.harness.sandbox import Shell
 from tools_app.exec.sandbox.types import SandboxLevel
 async def main():
     shell = Shell(Path({str(shell.above)!r}))
