@@ -1,4 +1,4 @@
-"""What goes wrong during a round, chosen by its seed: processes die, freeze, lose messages; Redis starts over."""
+"""Faults during a round, chosen by its seed: processes die, are suspended, lose messages; Redis restarts."""
 
 import asyncio
 import contextlib
@@ -15,24 +15,26 @@ class ChaosMonkey:
         self._stack, self._rng = stack, random.Random(seed)
         self._frozen: set[Process] = set()
         self.done: list[str] = []
-        self._raging = True
+        self._active = True
 
-    async def rage(self, seconds: float) -> None:
-        """Some faults, spread over so many seconds, while the dead are raised again."""
+    async def cause_faults(self, seconds: float) -> None:
+        """Cause some faults within this time, while dead processes are restarted."""
         for process in self._stack.workers:
-            process.instruct(slow=self._rng.choice([0.0, 0.05, 0.2]))  # the slower a tool, the likelier that its worker dies in it
-        undertaker = asyncio.create_task(self._raise_the_dead())
+            process.instruct(
+                slow=self._rng.choice([0.0, 0.05, 0.2])
+            )  # the slower a tool, the more likely its worker dies during it
+        supervisor = asyncio.create_task(self._restart_dead())
         try:
             faults = self._rng.randint(2, 4)
             for _ in range(faults):
                 await asyncio.sleep(self._rng.uniform(0.2, seconds / faults))
-                await self._strike()
+                await self._cause_fault()
         finally:
-            self._raging = False
-            await undertaker
+            self._active = False
+            await supervisor
 
     async def heal(self) -> None:
-        """All are there again and nothing more is done to them. One that was doomed may die of it once more."""
+        """Stop all faults and restart dead processes. One that was told to die may still do so once."""
         for process in [*self._stack.workers, *self._stack.webs]:
             process.thaw()
             process.instruct(die="", lose=0.0, double=0.0, slow=0.0)
@@ -46,9 +48,9 @@ class ChaosMonkey:
                 await process.until_ready()
         return process.alive
 
-    async def _strike(self) -> None:
+    async def _cause_fault(self) -> None:
         worker, web = self._rng.choice(self._stack.workers), self._rng.choice(self._stack.webs)
-        any_of_them = self._rng.choice([worker, worker, web])
+        target = self._rng.choice([worker, worker, web])
         faults = ["kill worker", "kill web", "freeze", "die at a commit", "die at a commit", "lose messages"]
         fault = self._rng.choice(faults + (["restart redis"] if self._stack.redis else []))
         match fault:
@@ -61,18 +63,18 @@ class ChaosMonkey:
             case "freeze":
                 await self._freeze(worker)
             case "die at a commit":
-                self._doom(any_of_them, self._rng.randint(1, 12))
+                self._kill_at_commit(target, self._rng.randint(1, 12))
             case "lose messages":
-                self._note("half of all bus messages are lost, half of the others come twice")
+                self._note("half of all bus messages are lost, half of the others are sent twice")
                 for process in [*self._stack.workers, *self._stack.webs]:
                     process.instruct(lose=0.5, double=0.5)
             case "restart redis":
                 assert self._stack.redis
-                self._note("Redis starts over")
+                self._note("Redis restarts")
                 self._stack.redis.kill()
                 self._stack.redis.spawn()
 
-    def _doom(self, process: Process, commits: int) -> None:
+    def _kill_at_commit(self, process: Process, commits: int) -> None:
         when = self._rng.choice(["before", "after"])
         self._note(f"{process.name} dies {when} its {commits}. commit from now")
         process.instruct(die=when, commits=commits)
@@ -88,17 +90,17 @@ class ChaosMonkey:
         process.thaw()
         self._frozen.discard(process)
 
-    async def _raise_the_dead(self) -> None:
-        """A supervisor: whoever is dead is started again, soon and sometimes to die at once."""
-        while self._raging:
+    async def _restart_dead(self) -> None:
+        """Restart dead processes soon; some are told to die again."""
+        while self._active:
             for process in [*self._stack.workers, *self._stack.webs]:
                 if not process.alive:
                     await asyncio.sleep(self._rng.uniform(0, 0.3))
                     process.spawn()
-                    self._note(f"{process.name} is started again")
+                    self._note(f"{process.name} restarted")
                     if self._rng.random() < 0.15:
-                        self._doom(process, self._rng.randint(1, 30))
+                        self._kill_at_commit(process, self._rng.randint(1, 30))
             await asyncio.sleep(0.05)
 
-    def _note(self, words: str) -> None:
-        self.done.append(words)
+    def _note(self, fault: str) -> None:
+        self.done.append(fault)

@@ -1,4 +1,4 @@
-"""Those who use the gateway during a round, and write down what they did and saw: senders and watchers."""
+"""Clients of a round that record what they did and saw: senders and watchers."""
 
 import asyncio
 import contextlib
@@ -10,79 +10,79 @@ from tests.faults.connection import ConnectionLost, Frame, RawConnection, Reques
 from tests.faults.history import FinalResponse, History, SendAttempt, WatchedStream
 from tests.harness.stack import Stack
 
-RETRY_CODES = ("UNAVAILABLE", "QUEUE_FULL")  # codes after which the same request is sent again
+RETRY_CODES = ("UNAVAILABLE", "QUEUE_FULL")  # the same request is sent again after these
 
 
 @dataclass
 class RoundContext:
-    """What the actors of one round share."""
+    """Shared by the clients of one round."""
 
     stack: Stack
     history: History
     tokens: dict[int, str]  # owner -> token
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def dial(self, owner: int, rng: random.Random, hear: Any = lambda _: None, **options: Any) -> RawConnection:
-        """A line to any of the web processes; tried until one answers."""
+    async def dial(self, owner: int, rng: random.Random, record: Any = lambda _: None, **options: Any) -> RawConnection:
+        """Connect to a random web process, and retry until one responds."""
         while True:
             with contextlib.suppress(ConnectionLost):
                 return await RawConnection.open(
-                    self.stack.ws_url(rng.randrange(len(self.stack.webs))), self.tokens[owner], hear=hear, **options
+                    self.stack.ws_url(rng.randrange(len(self.stack.webs))), self.tokens[owner], on_event=record, **options
                 )
             await asyncio.sleep(0.05)
 
 
 class Sender:
-    """Sends messages into one session, each under a key of its own, again and again until it knows that it was accepted."""
+    """Sends messages to one session, each with its own idempotency key, and repeats them until they are accepted."""
 
-    def __init__(self, scene: RoundContext, owner: int, session_key: str, seed: str) -> None:
-        self._scene, self._owner, self._session_key = scene, owner, session_key
+    def __init__(self, context: RoundContext, owner: int, session_key: str, seed: str) -> None:
+        self._context, self._owner, self._session_key = context, owner, session_key
         self._rng = random.Random(seed)
-        self._line: RawConnection | None = None
-        self._endings: set[asyncio.Task[None]] = set()
+        self._conn: RawConnection | None = None
+        self._end_tasks: set[asyncio.Task[None]] = set()
 
     async def send(self, key: str, body: str, *, expect: str = "") -> None:
-        """Until it is accepted, or refused as `expect`."""
+        """Send until the message is accepted, or rejected with the code `expect`."""
         while True:
-            line = await self._open()
+            conn = await self._open()
             params = {"message": body, "sessionKey": self._session_key, "idempotencyKey": key}
-            answers = line.answers("agent", params)
+            answers = conn.responses("agent", params)
             try:
                 answer = await anext(answers)
-            except (ConnectionLost, RequestFailed) as trouble:
+            except (ConnectionLost, RequestFailed) as error:
                 await answers.aclose()
-                if self._refused(trouble, key, body, expect):
+                if self._is_final_error(error, key, body, expect):
                     return
                 await asyncio.sleep(0.05)
                 continue
             self._log("ok", key, body, {name: answer[name] for name in ("runId", "sessionKey", "acceptedAt") if name in answer})
-            ending = asyncio.create_task(self._hear_the_end(key, answer, answers))
-            self._endings.add(ending)
-            ending.add_done_callback(self._endings.discard)
+            end_task = asyncio.create_task(self._wait_for_end(key, answer, answers))
+            self._end_tasks.add(end_task)
+            end_task.add_done_callback(self._end_tasks.discard)
             return
 
-    def _refused(self, trouble: Exception, key: str, body: str, expect: str) -> bool:
-        """Write it down; -> whether that is the last word."""
-        if isinstance(trouble, ConnectionLost):
+    def _is_final_error(self, error: Exception, key: str, body: str, expect: str) -> bool:
+        """Record the error. Returns whether it is final."""
+        if isinstance(error, ConnectionLost):
             self._log("info", key, body)
             return False
-        assert isinstance(trouble, RequestFailed)
-        if (trouble.payload or {}).get("runId"):  # a run of that key has failed: that is an answer, too
-            self._log("ok", key, body, {"runId": trouble.payload["runId"]})
+        assert isinstance(error, RequestFailed)
+        if (error.payload or {}).get("runId"):  # a failed run of that key is a response, too
+            self._log("ok", key, body, {"runId": error.payload["runId"]})
             return True
-        self._log("fail", key, body, code=trouble.code)
-        assert trouble.code == expect or trouble.code in RETRY_CODES, f"{key} was refused: {trouble}"
-        return trouble.code == expect
+        self._log("fail", key, body, code=error.code)
+        assert error.code == expect or error.code in RETRY_CODES, f"{key} was rejected: {error}"
+        return error.code == expect
 
-    async def _hear_the_end(self, key: str, answer: Any, answers: Any) -> None:
-        """The second answer, if the line lives that long. A repeated key of an ended run gets it as its first."""
+    async def _wait_for_end(self, key: str, answer: Any, answers: Any) -> None:
+        """Record the second response, if the connection lasts that long. For a repeated key of an ended run it is the first."""
         try:
             while answer["status"] == "accepted":
                 answer = await anext(answers)
             payloads = answer["result"]["payloads"]
-            self._scene.history.finals.append(FinalResponse(self._owner, key, True, payloads[0]["text"] if payloads else ""))
+            self._context.history.finals.append(FinalResponse(self._owner, key, True, payloads[0]["text"] if payloads else ""))
         except RequestFailed:
-            self._scene.history.finals.append(FinalResponse(self._owner, key, False, ""))
+            self._context.history.finals.append(FinalResponse(self._owner, key, False, ""))
         except ConnectionLost:
             pass
         finally:
@@ -90,36 +90,36 @@ class Sender:
 
     async def abort(self, key: str) -> None:
         while True:
-            line = await self._open()
+            conn = await self._open()
             with contextlib.suppress(ConnectionLost):
-                await line.request("chat.abort", {"sessionKey": self._session_key, "runId": key})
+                await conn.request("chat.abort", {"sessionKey": self._session_key, "runId": key})
                 return
             await asyncio.sleep(0.05)
 
     async def once(self, method: str, **params: Any) -> None:
-        """Ask for something that must not be asked twice: when the line is cut, nobody knows whether it was done."""
-        line = await self._open()
+        """Send a request that must not be repeated: after a lost connection its outcome is unknown."""
+        conn = await self._open()
         with contextlib.suppress(ConnectionLost):
-            await line.request(method, params)
+            await conn.request(method, params)
 
     async def _open(self) -> RawConnection:
-        if self._line is None or self._line.ended.is_set():
-            self._line = await self._scene.dial(self._owner, self._rng)
-        return self._line
+        if self._conn is None or self._conn.ended.is_set():
+            self._conn = await self._context.dial(self._owner, self._rng)
+        return self._conn
 
     def _log(self, outcome: str, key: str, body: str, answer: dict[str, Any] | None = None, code: str = "") -> None:
-        self._scene.history.sent.append(SendAttempt(outcome, self._owner, key, self._session_key, body, answer or {}, code))
+        self._context.history.sent.append(SendAttempt(outcome, self._owner, key, self._session_key, body, answer or {}, code))
 
     async def close(self) -> None:
-        for ending in list(self._endings):
+        for end_task in list(self._end_tasks):
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ending, 5)
-        if self._line:
-            await self._line.close()
+                await asyncio.wait_for(end_task, 5)
+        if self._conn:
+            await self._conn.close()
 
 
 class EventRecorder:
-    """Takes down what one line tells about one session, from the moment on in which it was promised."""
+    """Records the events of one session on one connection, from the subscription on."""
 
     def __init__(self, watched: WatchedStream) -> None:
         self._watched = watched
@@ -127,69 +127,69 @@ class EventRecorder:
         self.last = watched.after
 
     def begin(self, answer: Any) -> None:
-        assert not answer.get("resync_required"), f"{self._watched.client} was sent away from {self._watched.after}: {answer}"
+        assert not answer.get("resync_required"), f"{self._watched.client} had to resync from {self._watched.after}: {answer}"
         self.begun = True
 
-    def hear(self, frame: Frame) -> None:
+    def record(self, frame: Frame) -> None:
         payload = frame.get("payload") or {}
         if self.begun and frame["event"] in ("agent", "session") and payload.get("sessionKey") == self._watched.session_key:
-            self._watched.told.append(payload)
+            self._watched.events.append(payload)
             self.last = payload["cursor"]
 
 
 class Watcher:
-    """Follows one session from its first event to its last, over any number of lines. Restless ones cut them or stop reading."""
+    """Follows one session to its last event, over any number of connections. Restless ones disconnect or stop reading."""
 
     def __init__(
-        self, scene: RoundContext, name: str, owner: int, session_key: str, *, after: int = 0, restless: bool = True
+        self, context: RoundContext, name: str, owner: int, session_key: str, *, after: int = 0, restless: bool = True
     ) -> None:
-        self._scene, self._name, self._owner, self.session_key = scene, name, owner, session_key
+        self._context, self._name, self._owner, self.session_key = context, name, owner, session_key
         self._rng = random.Random(f"{name} {session_key}")
         self._restless = restless
-        self.last = after  # cursor of the last event of the lines before
-        self.ear: EventRecorder | None = None
+        self.last = after  # cursor of the last event of earlier connections
+        self.recorder: EventRecorder | None = None
 
     @property
     def reached(self) -> int:
-        return max(self.last, self.ear.last if self.ear else 0)
+        return max(self.last, self.recorder.last if self.recorder else 0)
 
     async def watch(self) -> None:
-        while not self._scene.over.is_set():
+        while not self._context.over.is_set():
             watched = WatchedStream(self._name, self.session_key, self._owner, self.last)
-            ear = self.ear = EventRecorder(watched)
-            line = await self._scene.dial(
-                self._owner, self._rng, ear.hear, caps=("session-scoped-events",) if self._restless else ()
+            recorder = self.recorder = EventRecorder(watched)
+            conn = await self._context.dial(
+                self._owner, self._rng, recorder.record, caps=("session-scoped-events",) if self._restless else ()
             )
-            self._scene.history.watched.append(watched)
+            self._context.history.watched.append(watched)
             try:
                 where = {"key": self.session_key, "fromStateVersion": self.last}
-                await line.request("sessions.messages.subscribe", where, at_answer=ear.begin)
-                await self._stay(line, watched)
+                await conn.request("sessions.messages.subscribe", where, on_response=recorder.begin)
+                await self._stay(conn, watched)
             except ConnectionLost:
                 pass
             finally:
-                watched.torn = line.torn
-                watched.to_the_end = ear.begun and self._scene.over.is_set() and not line.ended.is_set()
-                line.cut()
-                await line.ended.wait()
-                watched.closed = line.close_code
-                self.last = ear.last
+                watched.frame_gap = conn.frame_gap
+                watched.complete = recorder.begun and self._context.over.is_set() and not conn.ended.is_set()
+                conn.cut()
+                await conn.ended.wait()
+                watched.closed = conn.close_code
+                self.last = recorder.last
 
-    async def _stay(self, line: RawConnection, watched: WatchedStream) -> None:
-        """Until the line or the round is over; a restless one does not wait for that."""
+    async def _stay(self, conn: RawConnection, watched: WatchedStream) -> None:
+        """Wait for the end of the connection or the round; restless watchers leave earlier."""
         if self._restless and self._rng.random() < 0.7:
-            await _either(line.ended, self._scene.over, seconds=self._rng.uniform(0.2, 1.5))
+            await _either(conn.ended, self._context.over, seconds=self._rng.uniform(0.2, 1.5))
             if self._rng.random() < 0.5:
                 return
             watched.slow = True
-            line.pause()
-            await _either(line.ended, self._scene.over, seconds=self._rng.uniform(0.1, 0.6))
-            line.resume()
-        await _either(line.ended, self._scene.over)
+            conn.pause()
+            await _either(conn.ended, self._context.over, seconds=self._rng.uniform(0.1, 0.6))
+            conn.resume()
+        await _either(conn.ended, self._context.over)
 
 
 async def _either(*events: asyncio.Event, seconds: float | None = None) -> None:
-    """Until one of them is set, or the time is over."""
+    """Wait until one of the events is set, or for `seconds`."""
     waits = [asyncio.create_task(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

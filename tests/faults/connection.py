@@ -1,6 +1,6 @@
-"""A socket of protocol 4 that hides nothing: every frame is seen as it came, nothing is repaired or told apart.
+"""A plain connection of protocol 4 that delivers every frame as it arrives.
 
-clawsite.client would dial again and drop what it has seen already; here that is what has to be checked.
+clawsite.client would reconnect and drop duplicates, which is what has to be checked here.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ Frame = dict[str, Any]
 
 
 class ConnectionLost(Exception):
-    """The line is gone; what was asked may or may not have been done."""
+    """The connection is gone; the outcome of the request is unknown."""
 
 
 class RequestFailed(Exception):
@@ -28,23 +28,29 @@ class RequestFailed(Exception):
 
 
 class RawConnection:
-    def __init__(self, socket: ClientConnection, hear: Callable[[Frame], None]) -> None:
-        self._socket, self._hear = socket, hear
+    def __init__(self, socket: ClientConnection, on_event: Callable[[Frame], None]) -> None:
+        self._socket, self._on_event = socket, on_event
         self._ids = itertools.count(1)
-        self._answers: dict[str, asyncio.Queue[Frame | None]] = {}
-        self._at_answer: dict[str, Callable[[Any], None]] = {}
+        self._responses: dict[str, asyncio.Queue[Frame | None]] = {}
+        self._on_response: dict[str, Callable[[Any], None]] = {}
         self._may_read = asyncio.Event()
         self._may_read.set()
         self.ended = asyncio.Event()
         self.last_seq = 0
-        self.torn = ""  # what was wrong with the numbers of the frames
+        self.frame_gap = ""  # the first gap in the frame numbers
         self._reader = asyncio.create_task(self._read())
 
     @classmethod
     async def open(
-        cls, url: str, token: str, *, hear: Callable[[Frame], None] = lambda _: None, caps: tuple[str, ...] = (), buffer: int = 0
+        cls,
+        url: str,
+        token: str,
+        *,
+        on_event: Callable[[Frame], None] = lambda _: None,
+        caps: tuple[str, ...] = (),
+        buffer: int = 0,
     ) -> "RawConnection":
-        """Dial and shake hands; Cut when that fails. `buffer` makes the receive buffer of the system that small."""
+        """Connect, or raise ConnectionLost. `buffer` limits the receive buffer of the socket."""
         options: dict[str, Any] = {}
         if buffer:
             host, port = url.removeprefix("ws://").partition("/")[0].split(":")
@@ -56,7 +62,7 @@ class RawConnection:
             opened = await connect(
                 url, compression=None, max_size=None, ping_interval=None, open_timeout=5, close_timeout=0.2, **options
             )
-            line = cls(opened, hear)
+            line = cls(opened, on_event)
             who = {"id": "cli", "version": "1", "platform": "test", "mode": "cli"}
             wanted = {"minProtocol": 4, "maxProtocol": 4, "client": who, "role": "operator", "scopes": []}
             await line.request("connect", {**wanted, "caps": ["tool-events", *caps], "auth": {"token": token}})
@@ -65,53 +71,53 @@ class RawConnection:
         return line
 
     async def request(
-        self, method: str, params: dict[str, Any], *, seconds: float = 5.0, at_answer: Callable[[Any], None] | None = None
+        self, method: str, params: dict[str, Any], *, seconds: float = 5.0, on_response: Callable[[Any], None] | None = None
     ) -> Any:
-        """The first answer. `at_answer` is called with it before any later frame is looked at."""
-        answers = self.answers(method, params, seconds=seconds, at_answer=at_answer)
-        async with aclosing(answers):
-            return await anext(answers)
+        """Return the first response. `on_response` is called with it before any later frame is processed."""
+        responses = self.responses(method, params, seconds=seconds, on_response=on_response)
+        async with aclosing(responses):
+            return await anext(responses)
 
-    async def answers(
+    async def responses(
         self,
         method: str,
         params: dict[str, Any],
         *,
         seconds: float = 5.0,
         later: float = 60.0,
-        at_answer: Callable[[Any], None] | None = None,
+        on_response: Callable[[Any], None] | None = None,
     ) -> AsyncGenerator[Any, None]:
-        """All answers of a request, until the line ends; `seconds` for the first, `later` for each further one."""
+        """Yield all responses to a request; wait `seconds` for the first and `later` for each further one."""
         number = str(next(self._ids))
-        queue = self._answers[number] = asyncio.Queue()
-        if at_answer:
-            self._at_answer[number] = at_answer
+        queue = self._responses[number] = asyncio.Queue()
+        if on_response:
+            self._on_response[number] = on_response
         try:
             if self.ended.is_set():
-                raise ConnectionLost("the line had ended")
+                raise ConnectionLost("the connection was closed")
             await self._socket.send(json.dumps({"type": "req", "id": number, "method": method, "params": params}))
             while True:
                 frame = await asyncio.wait_for(queue.get(), seconds)
                 if frame is None:
-                    raise ConnectionLost(f"the line ended with {self.close_code}")
+                    raise ConnectionLost(f"the connection closed with {self.close_code}")
                 if not frame["ok"]:
                     raise RequestFailed(frame.get("error") or {}, frame.get("payload"))
                 yield frame.get("payload")
                 seconds = later
         except (ConnectionClosed, TimeoutError) as error:
-            raise ConnectionLost(str(error) or "no answer in time") from error
+            raise ConnectionLost(str(error) or "no response in time") from error
         finally:
-            self._answers.pop(number, None)
+            self._responses.pop(number, None)
 
     def pause(self) -> None:
-        """Stop reading: the peer's buffers fill."""
+        """Stop reading, so that the peer's buffers fill."""
         self._may_read.clear()
 
     def resume(self) -> None:
         self._may_read.set()
 
     def cut(self) -> None:
-        """End the TCP connection without a word."""
+        """Abort the TCP connection."""
         self._may_read.set()
         self._socket.transport.abort()
 
@@ -132,21 +138,21 @@ class RawConnection:
             pass
         finally:
             self.ended.set()
-            for queue in self._answers.values():
+            for queue in self._responses.values():
                 queue.put_nowait(None)
 
     def _take(self, frame: Frame) -> None:
         if frame["type"] == "res":
-            if frame["ok"] and (at_answer := self._at_answer.pop(frame["id"], None)):
-                at_answer(frame.get("payload"))
-            if queue := self._answers.get(frame["id"]):
+            if frame["ok"] and (on_response := self._on_response.pop(frame["id"], None)):
+                on_response(frame.get("payload"))
+            if queue := self._responses.get(frame["id"]):
                 queue.put_nowait(frame)
             return
         if "seq" in frame:
             if frame["seq"] != self.last_seq + 1:
-                self.torn = self.torn or f"frame {frame['seq']} came after {self.last_seq}"
+                self.frame_gap = self.frame_gap or f"frame {frame['seq']} came after {self.last_seq}"
             self.last_seq = frame["seq"]
-        self._hear(frame)
+        self._on_event(frame)
 
     async def close(self) -> None:
         self._may_read.set()

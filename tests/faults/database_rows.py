@@ -1,4 +1,4 @@
-"""Reads what a round left in the database."""
+"""Read the rows of a round from the database."""
 
 from collections.abc import Collection
 
@@ -9,7 +9,7 @@ from tests.faults.history import CallRow, EntryRow, EventRow, Rows, RunRow
 
 
 def read_rows(session_keys: Collection[str]) -> Rows:
-    """Sessions are named by their keys, which no two of a round have in common."""
+    """Session keys are unique within a round."""
     here = {"session__key__in": session_keys}
     return Rows(
         runs=[

@@ -1,12 +1,12 @@
-"""Runs `claw web` or `claw worker` with strings attached. Orders come as JSON lines on stdin; the code under test is not changed.
+"""Run `claw web` or `claw worker` with injected faults; the code itself is unchanged. Instructions are JSON lines on stdin:
 
-    {"die": "before", "commits": 3}   kill -9 just before the third commit from now; "after": when it is durable, nobody told yet
-    {"freeze": 3}                     SIGSTOP itself just before the third commit from now, with all its locks
-    {"lose": 0.5, "double": 0.5}      lose that share of what is published on the bus, and send that share of the rest twice
-    {"slow": 0.05}                    every file write of a tool takes so many seconds longer
+    {"die": "before", "commits": 3}   SIGKILL before the third commit from now; "after": when it is durable but not yet reported
+    {"freeze": 3}                     suspend itself just before the third commit from now, with all its locks
+    {"lose": 0.5, "double": 0.5}      lose this share of bus messages, and send this share of the rest twice
+    {"slow": 0.05}                    delay every file write of a tool by this many seconds
 
-Every file write of a tool leaves a line in the state directory's `tally` before it happens, so that executions can be counted.
-The end of stdin is the end of the tests: whoever gave the orders is gone.
+Every file write of a tool is first recorded in `tally` in the state directory, so that executions can be counted.
+The process exits at the end of stdin, because then the tests are gone.
 """
 
 import json
@@ -19,12 +19,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-_orders: dict[str, Any] = {"die": "", "commits": 0, "freeze": 0, "lose": 0.0, "double": 0.0, "slow": 0.0}
+_faults: dict[str, Any] = {"die": "", "commits": 0, "freeze": 0, "lose": 0.0, "double": 0.0, "slow": 0.0}
 _lock = threading.Lock()
 
 
 def main() -> None:
-    threading.Thread(target=_obey, daemon=True).start()
+    threading.Thread(target=_read_instructions, daemon=True).start()
     _watch_commits()
     _watch_bus()
     if "worker" in sys.argv:
@@ -34,30 +34,30 @@ def main() -> None:
     claw()
 
 
-def _obey() -> None:
+def _read_instructions() -> None:
     for line in sys.stdin:
         with _lock:
-            _orders.update(json.loads(line))
+            _faults.update(json.loads(line))
     os._exit(1)
 
 
 def _due(when: str) -> bool:
     with _lock:
-        if _orders["die"] != when:
+        if _faults["die"] != when:
             return False
-        _orders["commits"] -= 1
-        return bool(_orders["commits"] <= 0)
+        _faults["commits"] -= 1
+        return bool(_faults["commits"] <= 0)
 
 
 def _should_freeze() -> bool:
     with _lock:
-        _orders["freeze"] -= 1
-        return bool(_orders["freeze"] == 0)
+        _faults["freeze"] -= 1
+        return bool(_faults["freeze"] == 0)
 
 
 def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(60)  # the signal is on its way; nothing may be done meanwhile
+    time.sleep(60)  # nothing may happen until the signal arrives
 
 
 def _watch_commits() -> None:
@@ -67,7 +67,7 @@ def _watch_commits() -> None:
 
     def faulty(self: BaseDatabaseWrapper) -> None:
         if _due("before"):
-            time.sleep(0.05)  # a commit that takes its time: whatever is told too early is heard by then
+            time.sleep(0.05)  # a slow commit: anything published too early arrives by then
             _die()
         if _should_freeze():
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -84,10 +84,10 @@ def _watch_bus() -> None:
     publish = bus.publish
 
     def lossy(message: dict[str, Any]) -> None:
-        if random.random() < _orders["lose"]:
+        if random.random() < _faults["lose"]:
             return
         publish(message)
-        if random.random() < _orders["double"]:
+        if random.random() < _faults["double"]:
             publish(message)
 
     bus.publish = lossy
@@ -101,7 +101,7 @@ def _watch_writes(tally: Path) -> None:
     def counted(self: Workspace, path: str, *args: Any, **kwargs: Any) -> Any:
         with tally.open("a") as file:
             file.write(f"{path}\n")
-        time.sleep(_orders["slow"])
+        time.sleep(_faults["slow"])
         return write(self, path, *args, **kwargs)
 
     Workspace.write = counted  # type: ignore[method-assign]

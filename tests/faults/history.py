@@ -1,4 +1,4 @@
-"""What is compared after a round: the rows, and what the clients wrote down. Plain values, so that the checker is pure."""
+"""What is compared after a round: the rows and the clients' records. Plain values, so that the checker is pure."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,7 +73,7 @@ class Rows:
     events: list[EventRow]
     calls: list[CallRow]
     entries: list[EntryRow]
-    lanes: dict[str, int]  # name -> most at once
+    lanes: dict[str, int]  # name -> max concurrent runs
     most_rescues: int
 
     def events_of_runs(self) -> dict[int, list[EventRow]]:
@@ -92,7 +92,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class SendAttempt:
-    """One attempt to send. ok: accepted; fail: refused with a code; info: nobody knows."""
+    """One attempt to send. ok: accepted; fail: rejected with a code; info: outcome unknown."""
 
     outcome: str
     owner: int
@@ -105,7 +105,7 @@ class SendAttempt:
 
 @dataclass(frozen=True)
 class FinalResponse:
-    """The second answer of `agent`: how the run ended, as one client was told."""
+    """The second response of `agent`: how the run ended."""
 
     owner: int
     key: str
@@ -115,28 +115,28 @@ class FinalResponse:
 
 @dataclass
 class WatchedStream:
-    """What one connection was told about one session after it had asked for everything behind `after`."""
+    """The events of one session that one connection received after subscribing from cursor `after`."""
 
     client: str
     session_key: str
     owner: int
     after: int
-    told: list[dict[str, Any]] = field(default_factory=list)  # payloads in order of arrival
+    events: list[dict[str, Any]] = field(default_factory=list)  # payloads in order of arrival
     slow: bool = False  # it stopped reading for a while
-    flooded: bool = False  # it was sent more than all buffers hold while it did not read
+    flooded: bool = False  # it received more than all buffers hold while it did not read
     closed: int | None = None
-    torn: str = ""
-    to_the_end: bool = False  # it was still there when everything had ended, so it must have been told everything
+    frame_gap: str = ""
+    complete: bool = False  # still connected at the end, so it must have received everything
 
 
 @dataclass(frozen=True)
 class CursorProbe:
-    """Asked for events after a place that does not exist (any more), or at which something may be gone."""
+    """A request for events after a cursor that doesn't exist, or after which events may be missing."""
 
     session_key: str
     place: int
     resync: bool
-    whole: bool = False  # every event after it came instead
+    whole: bool = False  # every later event was returned instead
 
 
 @dataclass
@@ -146,5 +146,5 @@ class History:
     finals: list[FinalResponse] = field(default_factory=list)
     watched: list[WatchedStream] = field(default_factory=list)
     probed: list[CursorProbe] = field(default_factory=list)
-    executed: dict[str, int] = field(default_factory=dict)  # path of a file write -> how often it was begun
-    faults: list[str] = field(default_factory=list)  # what was done to it, in words
+    executed: dict[str, int] = field(default_factory=dict)  # path of a file write -> number of attempts
+    faults: list[str] = field(default_factory=list)  # descriptions of the injected faults

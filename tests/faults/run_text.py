@@ -1,4 +1,4 @@
-"""What a run said: the text the model was asked for, the text that is stored, and the view its events give. Pure."""
+"""The text of a run: as requested from the model, as stored, and as streamed in events. Pure."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,12 +7,12 @@ from sessions_app.events.replay import RunView, ToolView, replay_events
 from tests.faults.history import EventRow, History, Rows, RunRow
 from tests.harness.fake_model import plan
 
-SESSION_FIELDS = ("sessionKey", "sessionId", "cursor", "ts")  # of a `session` event, besides its facts
-ALL_TOOLS_DONE = 1_000  # results, more than any prompt asks for
+SESSION_FIELDS = ("sessionKey", "sessionId", "cursor", "ts")  # of a `session` event, besides its data
+ALL_TOOLS_DONE = 1_000  # more results than any prompt asks for
 
 
 def wanted_text(prompt: str) -> str:
-    """What the fake model says in the end, when it is let to."""
+    """Return the fake model's final answer to a prompt."""
     return "".join(plan(prompt, ALL_TOOLS_DONE)[2])
 
 
@@ -22,22 +22,22 @@ def stored_text(rows: Rows, run: RunRow) -> str:
 
 
 def text_is_whole(rows: Rows, _: History) -> Iterator[str]:
-    """Stored once, complete if the run is, else a beginning; and streamed as it is stored."""
+    """The text is stored once, completely if the run completed, otherwise a prefix; and it is streamed as stored."""
     events = rows.events_of_runs()
     for run in rows.runs:
         wanted = wanted_text(run.prompt)
         texts = [entry.text for entry in rows.entries if entry.run == run.pk and entry.role == "assistant" and entry.text]
         if run.status == "completed" and texts != [wanted]:
-            yield f"run {run.run_id} stored {texts} and not {wanted!r}"
+            yield f"run {run.run_id} stored {texts} expected {wanted!r}"
         if run.status != "completed" and (len(texts) > 1 or not wanted.startswith(texts[0] if texts else "")):
-            yield f"run {run.run_id} ended as {run.status} and stored {texts}, not a beginning of {wanted!r}"
-        for words in find_stream_faults(events[run.pk]):
-            yield f"run {run.run_id}: {words}"
+            yield f"run {run.run_id} ended as {run.status} and stored {texts}, not a prefix of {wanted!r}"
+        for fault in find_stream_faults(events[run.pk]):
+            yield f"run {run.run_id}: {fault}"
 
 
 def find_stream_faults(events: list[EventRow]) -> Iterator[str]:
-    """Deltas of one attempt follow each other without hole or overlap, and add up to the message that is stored. One that is
-    not stored is told to be void before another begins."""
+    """Deltas of an attempt have no gap or overlap and add up to the stored message. A message that is not stored is voided
+    before another one starts."""
     streamed: dict[tuple[str, str, int], str] = {}
     open_message = ""
     for event in (event for event in events if event.stream in ("assistant", "thinking")):
@@ -66,13 +66,13 @@ def replay_matches_rows(rows: Rows, _: History) -> Iterator[str]:
     events = rows.events_of_runs()
     for run in rows.runs:
         told = replay_events({"seq": event.seq, "stream": event.stream, "data": event.data} for event in events[run.pk])
-        told.attempt = 1  # of the message that is open, and none is
+        told.attempt = 1  # no message is open
         if run.ended and told != (stored := view_from_rows(rows, run)):
-            yield f"run {run.run_id} is told as {told} and stored as {stored}"
+            yield f"run {run.run_id} is streamed as {told} and stored as {stored}"
 
 
 def view_from_rows(rows: Rows, run: RunRow) -> RunView:
-    """The view of an ended run from transcript and tool calls alone."""
+    """Build the view of an ended run from transcript and tool calls only."""
     entries = sorted((entry for entry in rows.entries if entry.run == run.pk), key=lambda entry: entry.position)
     started = {event.data["toolCallId"] for event in rows.events if event.run == run.pk and event.stream == "tool"}
     calls = [call for call in rows.calls if call.run == run.pk and (call.status != "allowed" or call.call_id in started)]
@@ -91,14 +91,14 @@ def view_from_rows(rows: Rows, run: RunRow) -> RunView:
 
 
 def event_tuple(event: EventRow, run_ids: dict[int, str]) -> tuple[Any, ...]:
-    """An event of the log as a client reads it."""
+    """Return a stored event in comparable form."""
     if event.run is None:
         return event.cursor, None, None, event.stream, event.ts, _facts(event.data)
     return event.cursor, run_ids.get(event.run), event.seq, event.stream, event.ts, event.data
 
 
 def payload_tuple(payload: dict[str, Any]) -> tuple[Any, ...]:
-    """The same from what a client was sent: `agent` events, and `session` events, which belong to no run."""
+    """Return a received `agent` or `session` event in the same form."""
     if "runId" not in payload:
         return payload["cursor"], None, None, "session", payload["ts"], _facts(payload)
     return payload["cursor"], payload["runId"], payload["seq"], payload["stream"], payload["ts"], payload["data"]

@@ -1,6 +1,6 @@
-"""A small round as it should be, written by hand: rescues, an interrupted call, an abort, a poisoned run, clients that came back.
+"""A small correct round: recoveries, an interrupted call, an aborted run, a poisoned run, clients that reconnected.
 
-Its parts can be changed before the clients' view is made from them, so that a test can break one promise and no other.
+Its parts can be changed before the clients' records are derived from them, so that a test can break exactly one promise.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ Change = Callable[[Any], Any]
 
 
 class EventLogBuilder:
-    """Gives cursors and seqs as the rows do."""
+    """Numbers events with cursors and seqs as the journal does."""
 
     def __init__(self) -> None:
         self.events: list[EventRow] = []
@@ -64,7 +64,7 @@ class EventLogBuilder:
 def sample_round(
     *, log: Change = lambda log: log, rows: Change = lambda rows: rows, history: Change = lambda history: history
 ) -> tuple[Rows, History]:
-    """The round, with what the three changes make of it; each gets what the earlier ones left."""
+    """Return the round after the three changes; each receives the result of the earlier ones."""
     made = rows(_rows(log(_log())))
     return made, history(_history(made))
 
@@ -171,9 +171,9 @@ def _history(rows: Rows) -> History:
     for session, events in rows.events_of_sessions().items():
         told = [_payload(event, ids) for event in events]
         history.watched += [
-            WatchedStream("calm", session, ME, 0, told, to_the_end=True),
+            WatchedStream("calm", session, ME, 0, told, complete=True),
             WatchedStream("restless", session, ME, 0, told[:4], slow=True, closed=1008),
-            WatchedStream("restless", session, ME, 4, told[4:], to_the_end=True),
+            WatchedStream("restless", session, ME, 4, told[4:], complete=True),
         ]
         history.probed.append(CursorProbe(session, len(events) + 1000, resync=True))
     return history

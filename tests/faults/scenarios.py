@@ -1,6 +1,6 @@
-"""Short stories in which something goes wrong, told by the real services in this process: what rounds meet by chance, on purpose.
+"""Short scenarios with one fault each, run with the real services in this process: what rounds only meet by chance.
 
-Each story is told to its end and leaves rows and a history for the checker.
+Each scenario leaves rows and a history for the checker.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ WORDS = ("w0 ", "w1 ")
 _numbers = itertools.count(1)
 
 
-class Scenario:
-    """One telling: sessions of its own, and what was written down."""
+class ScenarioContext:
+    """Sessions and history of one scenario."""
 
     def __init__(self, user: Any, make_session: Any) -> None:
         self.user, self._make_session = user, make_session
@@ -36,12 +36,12 @@ class Scenario:
         self.keys: list[str] = []
 
     def session(self) -> Session:
-        made: Session = self._make_session(self.user, f"agent:main:story-{next(_numbers)}")
+        made: Session = self._make_session(self.user, f"agent:main:context-{next(_numbers)}")
         self.keys.append(made.key)
         return made
 
     async def send(self, session: Session, key: str, prompt: str = PROMPT) -> int:
-        """As the gateway does it; -> the run, 0 when it was refused."""
+        """Accept a message as the gateway does. Returns the run, or 0 if it was rejected."""
         try:
             accepted = await db.write(
                 lifecycle.accept_run, user=self.user, session=session, run_id=key, prompt=prompt, key=str(session.id)
@@ -56,15 +56,15 @@ class Scenario:
     async def claim(self, most: int = 10, worker: str = "first") -> list[ClaimedRun]:
         return (await db.write(queue.claim_runs, worker, most, alone=True)).runs
 
-    async def die_of(self, claimed: ClaimedRun) -> None:
-        """Its worker is gone, and the lease runs out."""
+    async def expire_lease(self, claimed: ClaimedRun) -> None:
+        """Let the lease expire, as if the worker had died."""
         await db.write(_expire, claimed.pk)
 
-    async def rescue(self, worker: str = "second") -> list[ClaimedRun]:
+    async def recover(self, worker: str = "second") -> list[ClaimedRun]:
         return await db.write(queue.recover_runs, worker, 10, alone=True)
 
-    async def say(self, claimed: ClaimedRun, message: str, text: str, offset: int = 0, stream: str = "assistant") -> bool:
-        """-> whether it could be written."""
+    async def stream(self, claimed: ClaimedRun, message: str, text: str, offset: int = 0, stream: str = "assistant") -> bool:
+        """Stream a delta. Returns whether it could be written."""
         return claimed.pk in await db.write(queue.append_events, [(claimed, [delta(message, text, offset, stream)])], alone=True)
 
     async def void(self, claimed: ClaimedRun, message: str) -> None:
@@ -72,14 +72,14 @@ class Scenario:
         await db.write(queue.write_step, claimed, events=[reset], key=str(claimed.session_id))
 
     async def finish(self, claimed: ClaimedRun, message: str, *, say: bool = True) -> bool:
-        """The whole answer and the end; -> whether it could be written."""
+        """Store the answer and end the run. Returns whether it could be written."""
         try:
             await db.write(_finish, claimed, message, say, key=str(claimed.session_id))
         except LeaseLost:
             return False
         return True
 
-    def told(self) -> tuple[Rows, History]:
+    def result(self) -> tuple[Rows, History]:
         return stored.read_rows(self.keys), self.history
 
 
@@ -102,7 +102,7 @@ def _finish(claimed: ClaimedRun, message: str, say: bool) -> None:
 
 @contextmanager
 def failing_commit() -> Iterator[threading.Event]:
-    """The disk fills up in the very moment of the commit; -> that it has been tried."""
+    """Let commits fail as if the disk were full. Yields an event that is set at the first attempt."""
     commit = BaseDatabaseWrapper._commit
     tried = threading.Event()
 
@@ -117,23 +117,23 @@ def failing_commit() -> Iterator[threading.Event]:
         BaseDatabaseWrapper._commit = commit
 
 
-async def a_commit_fails(story: Scenario) -> None:
-    session = story.session()
+async def a_commit_fails(context: ScenarioContext) -> None:
+    session = context.session()
     with failing_commit() as tried:
-        await story.send(session, f"{session.key}-1")
-        await asyncio.to_thread(tried.wait, 20)  # code with a fault answers before
+        await context.send(session, f"{session.key}-1")
+        await asyncio.to_thread(tried.wait, 20)  # faulty code responds before
 
 
-async def many_send_the_same(story: Scenario) -> None:
-    session = story.session()
+async def many_send_the_same(context: ScenarioContext) -> None:
+    session = context.session()
     key, together = f"{session.key}-1", threading.Barrier(8)
 
     def send() -> None:
         try:
             together.wait()
-            accepted = lifecycle.accept_run(user=story.user, session=session, run_id=key, prompt=PROMPT)
-            story.history.sent.append(
-                SendAttempt("ok", story.user.pk, key, session.key, PROMPT, {"runId": key, "run": accepted.pk})
+            accepted = lifecycle.accept_run(user=context.user, session=session, run_id=key, prompt=PROMPT)
+            context.history.sent.append(
+                SendAttempt("ok", context.user.pk, key, session.key, PROMPT, {"runId": key, "run": accepted.pk})
             )
         finally:
             connection.close()
@@ -143,106 +143,106 @@ async def many_send_the_same(story: Scenario) -> None:
         thread.start()
     for thread in threads:
         await asyncio.to_thread(thread.join)
-    while claimed := await story.claim():
+    while claimed := await context.claim():
         for each in claimed:
-            await story.finish(each, f"m-{each.pk}")
+            await context.finish(each, f"m-{each.pk}")
 
 
-async def the_same_key_with_another_body(story: Scenario) -> None:
-    session = story.session()
-    await story.send(session, f"{session.key}-1")
-    await story.send(session, f"{session.key}-1", "something else")
-    (claimed,) = await story.claim()
-    await story.finish(claimed, "m1")
+async def the_same_key_with_another_body(context: ScenarioContext) -> None:
+    session = context.session()
+    await context.send(session, f"{session.key}-1")
+    await context.send(session, f"{session.key}-1", "something else")
+    (claimed,) = await context.claim()
+    await context.finish(claimed, "m1")
 
 
-async def a_frozen_worker_wakes_up(story: Scenario) -> None:
-    """It was taken for dead, and goes on writing."""
-    await story.send(story.session(), f"{story.keys[0]}-1")
-    (frozen,) = await story.claim()
-    await story.say(frozen, "m1", WORDS[0])
-    await story.die_of(frozen)
-    (owner,) = await story.rescue()
-    await story.void(owner, "m1")
-    await story.say(owner, "m2", WORDS[0])
-    await story.say(frozen, "m1", WORDS[1], offset=3)
-    await story.finish(frozen, "m1", say=False)
-    if await story.say(owner, "m2", WORDS[1], offset=3):
-        await story.finish(owner, "m2", say=False)
+async def a_frozen_worker_wakes_up(context: ScenarioContext) -> None:
+    """A worker that was considered dead continues writing."""
+    await context.send(context.session(), f"{context.keys[0]}-1")
+    (frozen,) = await context.claim()
+    await context.stream(frozen, "m1", WORDS[0])
+    await context.expire_lease(frozen)
+    (owner,) = await context.recover()
+    await context.void(owner, "m1")
+    await context.stream(owner, "m2", WORDS[0])
+    await context.stream(frozen, "m1", WORDS[1], offset=3)
+    await context.finish(frozen, "m1", say=False)
+    if await context.stream(owner, "m2", WORDS[1], offset=3):
+        await context.finish(owner, "m2", say=False)
 
 
-async def two_messages_wait_in_one_session(story: Scenario) -> None:
-    session = story.session()
+async def two_messages_wait_in_one_session(context: ScenarioContext) -> None:
+    session = context.session()
     for number in (1, 2):
-        await story.send(session, f"{session.key}-{number}")
-    while claimed := await story.claim():
+        await context.send(session, f"{session.key}-{number}")
+    while claimed := await context.claim():
         for each in claimed:
-            await story.finish(each, f"m-{each.pk}")
+            await context.finish(each, f"m-{each.pk}")
 
 
-async def more_runs_than_the_lane_holds(story: Scenario) -> None:
+async def more_runs_than_the_lane_holds(context: ScenarioContext) -> None:
     await db.write(Lane.objects.filter(name="main").update, max_running=1)
     for _ in range(3):
-        session = story.session()
-        await story.send(session, f"{session.key}-1")
-    while claimed := await story.claim():
+        session = context.session()
+        await context.send(session, f"{session.key}-1")
+    while claimed := await context.claim():
         for each in claimed:
-            await asyncio.sleep(0.005)  # a lane is judged by milliseconds
-            await story.finish(each, f"m-{each.pk}")
+            await asyncio.sleep(0.005)  # lanes are checked by milliseconds
+            await context.finish(each, f"m-{each.pk}")
 
 
-async def a_worker_dies(story: Scenario) -> None:
-    await story.send(story.session(), f"{story.keys[0]}-1")
-    (claimed,) = await story.claim()
-    await story.die_of(claimed)
-    for owner in await story.rescue():
-        await story.finish(owner, "m2")
+async def a_worker_dies(context: ScenarioContext) -> None:
+    await context.send(context.session(), f"{context.keys[0]}-1")
+    (claimed,) = await context.claim()
+    await context.expire_lease(claimed)
+    for owner in await context.recover():
+        await context.finish(owner, "m2")
 
 
-async def a_run_kills_its_workers(story: Scenario) -> None:
-    await story.send(story.session(), f"{story.keys[0]}-1", "[[hang]]")
-    (claimed,) = await story.claim()
+async def a_run_kills_its_workers(context: ScenarioContext) -> None:
+    await context.send(context.session(), f"{context.keys[0]}-1", "[[hang]]")
+    (claimed,) = await context.claim()
     for _ in range(5):
-        await story.die_of(claimed)
-        await story.rescue()
-    for left in Run.objects.filter(session__key__in=story.keys, status="running"):
-        await db.write(lifecycle.request_abort, user=story.user, session=left.session)
-        await story.die_of(claimed)
-        await story.rescue()
+        await context.expire_lease(claimed)
+        await context.recover()
+    for left in Run.objects.filter(session__key__in=context.keys, status="running"):
+        await db.write(lifecycle.request_abort, user=context.user, session=left.session)
+        await context.expire_lease(claimed)
+        await context.recover()
 
 
-async def a_neighbour_in_the_commit_fails(story: Scenario) -> None:
-    """Two operations share a transaction; one cannot be done, and the other is done alone."""
-    await story.send(story.session(), f"{story.keys[0]}-1")
-    (claimed,) = await story.claim()
+async def a_neighbour_in_the_commit_fails(context: ScenarioContext) -> None:
+    """Two operations share a transaction; one fails, and the other is repeated alone."""
+    await context.send(context.session(), f"{context.keys[0]}-1")
+    (claimed,) = await context.claim()
     said = [(claimed, [delta("m1", "".join(WORDS))])]
     await _in_one_commit(db.write(queue.append_events, said, key="a"), db.write(_refuse, key="b"))
-    await story.finish(claimed, "m1", say=False)
+    await context.finish(claimed, "m1", say=False)
 
 
 def _refuse() -> None:
-    raise LeaseLost("as the story wants it")
+    raise LeaseLost("on purpose")
 
 
-async def the_answer_to_a_commit_is_lost(story: Scenario) -> None:
-    """It was done, and the connection broke before anybody knew. The two runs are left to their next owner."""
+async def the_answer_to_a_commit_is_lost(context: ScenarioContext) -> None:
+    """The commit succeeded, but the connection broke before the response. Both runs are left to their next owner."""
     for _ in range(2):
-        session = story.session()
-        await story.send(session, f"{session.key}-1")
-    owners = await story.claim()
+        session = context.session()
+        await context.send(session, f"{session.key}-1")
+    owners = await context.claim()
     with _unanswered_commit():
         await _in_one_commit(
             *(db.write(queue.append_events, [(owner, [delta("m1", WORDS[0])])], key=str(owner.pk)) for owner in owners)
         )
     for owner in owners:
-        await story.die_of(owner)
-    for owner in await story.rescue():
-        await story.void(owner, "m1")
-        await story.finish(owner, "m2")
+        await context.expire_lease(owner)
+    for owner in await context.recover():
+        await context.void(owner, "m1")
+        await context.finish(owner, "m2")
 
 
 async def _in_one_commit(*writes: Any) -> None:
-    """Keep the writer busy until all of them wait for it."""
+    """Keep the writer busy until all writes are queued."""
     busy, go_on = threading.Event(), threading.Event()
 
     def hold_up() -> None:
@@ -252,15 +252,15 @@ async def _in_one_commit(*writes: Any) -> None:
     holding = asyncio.create_task(db.write(hold_up, alone=True))
     await asyncio.to_thread(busy.wait, 20)
     together = [asyncio.create_task(write) for write in writes]
-    await asyncio.sleep(0)  # each has handed its operation over
+    await asyncio.sleep(0)  # lets each task queue its operation
     go_on.set()
     await asyncio.gather(holding, *together, return_exceptions=True)
 
 
 @contextmanager
 def _unanswered_commit() -> Iterator[None]:
-    """The second commit is done, and then the connection breaks."""
-    commit, left = BaseDatabaseWrapper._commit, [2]  # the first is that of the operation that keeps the writer busy
+    """Let the connection break after the second commit."""
+    commit, left = BaseDatabaseWrapper._commit, [2]  # the first belongs to the operation that keeps the writer busy
 
     def break_off(self: BaseDatabaseWrapper) -> None:
         commit(self)
@@ -276,7 +276,7 @@ def _unanswered_commit() -> Iterator[None]:
 
 
 def rolled_back(fn: Any, *args: Any) -> None:
-    """Do it, and take it back."""
+    """Run a function and roll it back."""
     with transaction.atomic():
         fn(*args)
         transaction.set_rollback(True)

@@ -124,7 +124,7 @@ def told(change: Callable[[list[Any]], list[Any]]) -> Callable[[History], Histor
     """What the first client was told is changed."""
 
     def changed(history: History) -> History:
-        history.watched[0].told = change(list(history.watched[0].told))
+        history.watched[0].events = change(list(history.watched[0].events))
         return history
 
     return changed
@@ -166,7 +166,7 @@ FAULTS = {
     "events change places": ("R10", {"history": told(lambda t: [t[1], t[0], *t[2:]])}),
     "an event is told that was never stored": ("R10", {"history": told(lambda t: [*t, {**t[-1], "cursor": 99}])}),
     "the last event is not told": ("R10", {"history": told(lambda t: t[:-1])}),
-    "the frames have a hole": ("R10", {"history": watched(torn="frame 9 came after 7")}),
+    "the frames have a hole": ("R10", {"history": watched(frame_gap="frame 9 came after 7")}),
     "a gap is not told": ("R11", {"history": lambda h: replace(h, probed=[replace(h.probed[0], resync=False)])}),
     "a fast client is cut off": ("R12", {"history": watched(closed=1008)}),
     "a client that does not read is kept": ("R12", {"history": watched(flooded=True)}),

@@ -33,7 +33,7 @@ _numbers = itertools.count(1)
 
 @dataclass
 class Telling:
-    """One telling of a story: a session and a program of its own, and what came of it."""
+    """One telling of a scenario: a session and a program of its own, and what came of it."""
 
     harness: WorkerHarness
     session: Session
@@ -326,17 +326,17 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("promise", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
+@pytest.mark.parametrize(("promise", "scenario", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
 async def test_a_fault_with_commands_breaks_its_promise(
-    promise, story, mutate, harness: WorkerHarness, make_session, make_user, eventually, monkeypatch
+    promise, scenario, mutate, harness: WorkerHarness, make_session, make_user, eventually, monkeypatch
 ):
     approver = make_user("Approver")
 
     def telling() -> Telling:
         return Telling(harness, make_session(harness.user), approver, eventually)
 
-    assert await story(telling()) == set()
+    assert await scenario(telling()) == set()
     with monkeypatch.context() as patched:
         mutate(patched)
-        broken = await story(telling())
+        broken = await scenario(telling())
     assert broken == {promise}

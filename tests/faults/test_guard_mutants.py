@@ -202,15 +202,15 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize(
-    ("lesson", "story", "mutate"), MUTANTS, ids=[f"{lesson}-{mutate.__name__}" for lesson, _, mutate in MUTANTS]
+    ("lesson", "scenario", "mutate"), MUTANTS, ids=[f"{lesson}-{mutate.__name__}" for lesson, _, mutate in MUTANTS]
 )
 async def test_a_fault_beside_the_gate_breaks_its_lesson(
-    lesson, story, mutate, make_user, make_session, tmp_path: Path, monkeypatch
+    lesson, scenario, mutate, make_user, make_session, tmp_path: Path, monkeypatch
 ):
     scene = Scene(make_user, make_session, Shell(tmp_path))
 
     async def told() -> set[str]:
-        found = story(scene)
+        found = scenario(scene)
         return await found if asyncio.iscoroutine(found) else found
 
     assert await told() == set()

@@ -111,10 +111,10 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
-async def test_a_fault_at_the_entry_breaks_its_rule(rule, story, mutate, make_user, monkeypatch):
+@pytest.mark.parametrize(("rule", "scenario", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
+async def test_a_fault_at_the_entry_breaks_its_rule(rule, scenario, mutate, make_user, monkeypatch):
     with monkeypatch.context() as sound:
-        assert await story(make_user, sound) == set()
+        assert await scenario(make_user, sound) == set()
     with monkeypatch.context() as faulty:
         mutate(faulty)
-        assert await story(make_user, faulty) == {rule}
+        assert await scenario(make_user, faulty) == {rule}

@@ -1,4 +1,4 @@
-"""Deliberate faults in the code: each breaks just the promise it should, and without it the same story breaks none."""
+"""Deliberate faults in the code: each breaks just the promise it should, and without it the same scenario breaks none."""
 
 from collections import Counter
 from dataclasses import replace
@@ -12,7 +12,7 @@ from sessions_app.models import Event, Run
 from sessions_app.runs import claim_sql, hot_sql, lifecycle
 from tests.faults import scenarios
 from tests.faults.checker import find_violations
-from tests.faults.scenarios import Scenario
+from tests.faults.scenarios import ScenarioContext
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -148,21 +148,23 @@ def constraint_dropped(request, database):
     return drop
 
 
-async def promises_broken(story, user, make_session) -> set[str]:
-    telling = Scenario(user, make_session)
-    await story(telling)
-    rows, history = telling.told()
+async def promises_broken(scenario, user, make_session) -> set[str]:
+    context = ScenarioContext(user, make_session)
+    await scenario(context)
+    rows, history = context.result()
     return {violation.promise for violation in find_violations(replace(rows, most_rescues=3), history)}
 
 
-@pytest.mark.parametrize(("promises", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
-async def test_a_fault_in_the_code_breaks_its_promise(promises, story, mutate, user, make_session, constraint_dropped, monkeypatch):
-    assert await promises_broken(story, user, make_session) == set()
+@pytest.mark.parametrize(("promises", "scenario", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
+async def test_a_fault_in_the_code_breaks_its_promise(
+    promises, scenario, mutate, user, make_session, constraint_dropped, monkeypatch
+):
+    assert await promises_broken(scenario, user, make_session) == set()
     db.close()
     if mutate is looks_for_the_key_only_before:
         constraint_dropped()
     with monkeypatch.context() as patched:
         mutate(patched)
-        broken = await promises_broken(story, user, make_session)
+        broken = await promises_broken(scenario, user, make_session)
         db.close()
     assert broken == set(promises.split())

@@ -53,8 +53,8 @@ async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, 
     async with httpx.AsyncClient() as client:
         await client.get(f"{running.url}/api/sessions")  # loads REST, 14 MB, which would load a second after the start otherwise
     reader = EventRecorder(WatchedStream("reads", session.key, user.pk, 0))
-    line = await RawConnection.open(running.ws_url(), token, hear=reader.hear)
-    await line.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 0}, at_answer=reader.begin)
+    line = await RawConnection.open(running.ws_url(), token, on_event=reader.record)
+    await line.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 0}, on_response=reader.begin)
     accepted = await db.write(lifecycle.accept_run, user=user, session=session, run_id="k1", prompt="hello")
     (claimed,) = (await db.write(queue.claim_runs, "test", 1, alone=True)).runs
     await _flood(claimed, 100, 0)  # so that the process has the memory it needs for this at all
@@ -74,7 +74,7 @@ async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, 
         await asyncio.wait_for(each.ended.wait(), 20)
         assert each.close_code == 1008
         assert each.close_reason.startswith("slow consumer, last seq ")
-    assert [payload["cursor"] for payload in reader._watched.told] == list(range(1, FLOOD + 3))
+    assert [payload["cursor"] for payload in reader._watched.events] == list(range(1, FLOOD + 3))
     assert not line.ended.is_set()
     assert accepted.created
     await line.close()

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.dialect
 
 ROUNDS = int(os.environ.get("CLAWSITE_FAULT_ROUNDS", "8"))
 FIRST_SEED = int(os.environ.get("CLAWSITE_FAULT_SEED", "11" if os.environ.get("CLAWSITE_TEST_DATABASE") == "postgres" else "1"))
-PUPPET = ("-m", "tests.faults.faulty_process")
+FAULTY = ("-m", "tests.faults.faulty_process")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def faulty(people, django_db_blocker):
         # Small enough to be reached by every round.
         Lane.objects.filter(name="main").update(max_running=4)
         Lane.objects.filter(name="nested").update(max_running=2)
-        with Stack(webs=2, workers=2, env={"CLAWSITE_LOG_LEVEL": "warning"}, launcher=PUPPET, own_redis=True) as stack:
+        with Stack(webs=2, workers=2, env={"CLAWSITE_LOG_LEVEL": "warning"}, launcher=FAULTY, own_redis=True) as stack:
             yield stack
         db.close()
         reset_database()

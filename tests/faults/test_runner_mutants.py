@@ -1,4 +1,4 @@
-"""Deliberate faults in how a run is carried out: each breaks just its promise, and without it the same story breaks none."""
+"""Deliberate faults in how a run is carried out: each breaks just its promise, and without it the same scenario breaks none."""
 
 import asyncio
 import threading
@@ -103,15 +103,15 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("promise", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
+@pytest.mark.parametrize(("promise", "scenario", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
 async def test_a_fault_in_the_runner_breaks_its_promise(
-    promise, story, mutate, harness: WorkerHarness, make_session, eventually, monkeypatch
+    promise, scenario, mutate, harness: WorkerHarness, make_session, eventually, monkeypatch
 ):
     writes = Writes(monkeypatch)
 
     async def promises_broken() -> set[str]:
         session = make_session(harness.user)
-        await story(harness, writes, eventually, session)
+        await scenario(harness, writes, eventually, session)
         history = History(seed=0, executed={session.key: writes.done[session.key]})
         return {violation.promise for violation in find_violations(stored.read_rows([session.key]), history)}
 
