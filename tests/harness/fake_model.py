@@ -7,21 +7,21 @@
 Endpoints: GET /v1/models, POST /v1/chat/completions, POST /v1/responses (both streaming and not),
 GET /_log?tag=X (or all), POST /_reset.
 
-What it answers is chosen by markers `[[key=value key=value ...]]` in the last user message:
+Markers `[[key=value key=value ...]]` in the last user message choose the response:
 
-    [[tokens=200 delay_ms=0]]      stream 200 small deltas, that many ms apart
+    [[tokens=200 delay_ms=0]]      stream 200 small deltas, this many ms apart
     [[tokens=200 stamp]]           each delta is its own send time ("1794790260.123456 "): a receiver can
                                    compute lag and loss from the text alone
     [[text="hello there"]]         stream this text, one word per delta
     [[tool=exec args={"a":1}]]     call this tool; once its result arrives, answer with text.
                                    Several [[tool=..]] markers: one call after the other;
-                                   [[tool=.. parallel=1]] is joined to the call before it. args="{broken" is sent as it is;
-                                   call_id=X gives the call's id. The arguments are streamed in two parts.
-    [[error=429]] [[error=500]]    HTTP error (retry_after=SECONDS adds the header; code=C message="M" replace its words)
+                                   [[tool=.. parallel=1]] joins the previous call's turn. args="{broken" is sent unchanged;
+                                   call_id=X sets the call's ID. The arguments are streamed in two parts.
+    [[error=429]] [[error=500]]    HTTP error (retry_after=SECONDS adds the header; code=C message="M" set the error)
     [[context_overflow]]           HTTP 400 code context_length_exceeded
-    [[context_limit=5000]]         the same when the conversation, without instructions, has more characters than that
-    [[refuse=stream_options]]      HTTP 422 as long as the request has that field
-    [[hang]]                       accept, never answer (until the client goes away)
+    [[context_limit=5000]]         the same if the messages, without instructions, have more characters than this
+    [[refuse=stream_options]]      HTTP 422 if the request has this field
+    [[hang]]                       accept, never respond (until the client disconnects)
     [[hang_after=5]]               the same after 5 deltas;  [[cut_after=5]] drops the socket there,
                                    [[end_after=5]] ends the stream there as if it were complete, without finish reason or [DONE],
                                    [[fault_after=5 code=C message="M"]] sends an error object there and ends
@@ -29,19 +29,19 @@ What it answers is chosen by markers `[[key=value key=value ...]]` in the last u
     [[reasoning=20]]               20 reasoning deltas first (reasoning_content)
     [[finish=length]]              finish reason of the final chunk
     [[empty]]                      a complete answer without any content
-    [[cached=7]]                   so many of the prompt tokens were read from a cache, says the usage
-    [[whole]]                      answer as one JSON body although a stream was asked for
+    [[cached=7]]                   report this many cached prompt tokens in the usage
+    [[whole]]                      respond with one JSON body although a stream was requested
     [[times=1]]                    errors, hangs and cuts apply to the first N requests only,
                                    counted per tag (or per user text when there is no tag)
-    [[summary_text="we agreed"]]   for the request to summarise a conversation that has this marker anywhere: every marker that
-                                   begins with summary_ steers it (summary_hang, summary_context_limit, …), no other one does;
-                                   without one it is answered with "a summary of N characters"
-    [[after_summary="all done"]]   once the conversation begins with a summary, stream this text instead of anything else
-    [[tag=run-7]]                  label in the log, so that a harness can find its request
+    [[summary_text="we agreed"]]   for the summary request of a conversation with this marker: only markers that start with
+                                   summary_ apply (summary_hang, summary_context_limit, …); without one the summary is
+                                   "a summary of N characters"
+    [[after_summary="all done"]]   if the conversation starts with a summary, stream only this text
+    [[tag=run-7]]                  label in the log, so that a test can find its request
 
 Without a marker: "ok" as a single delta. Each request leaves a log record with wall-clock times
-(time.time(), same clock as any client on this machine): received, first, last, end, and what was asked.
-`client_left` is set when the client closed the connection before the answer was complete.
+(time.time(), same clock as any client on this machine): received, first, last, end, and the request.
+`client_left` is set if the client closed the connection before the response was complete.
 """
 
 import argparse
@@ -60,13 +60,13 @@ from aiohttp import web
 Json = dict[str, Any]
 
 LOG: collections.deque[Json] = collections.deque(maxlen=200_000)
-BODIES: collections.deque[Json] = collections.deque(maxlen=50)  # the last requests whole, for tests in the same process
+BODIES: collections.deque[Json] = collections.deque(maxlen=50)  # the last request bodies, for tests in the same process
 SEEN: collections.Counter[str] = collections.Counter()
 NUMBER = itertools.count(1)
 DECODER = json.JSONDecoder()
 STAMP = "\0stamp"
-SUMMARISES = "You summarize the earlier part of a conversation"  # how the instructions for a summary begin
-WAS_SUMMARISED = "[The earlier part of this conversation was summarized"
+SUMMARY_INSTRUCTIONS = "You summarize the earlier part of a conversation"  # start of the instructions for a summary
+SUMMARY_MARKER = "[The earlier part of this conversation was summarized"
 FAULTS = (
     "error",
     "context_overflow",
@@ -84,7 +84,7 @@ CODES = {429: "rate_limit_exceeded", 401: "invalid_api_key", 503: "overloaded"}
 
 # ---------------------------------------------------------------- markers
 def parse_markers(text: str) -> tuple[Json, list[Json]]:
-    """-> (options, [tool calls as {tool, args, parallel?, call_id?}])"""
+    """Return options and tool calls as {tool, args, parallel?, call_id?}."""
     options: Json = {}
     tools: list[Json] = []
     pos = 0
@@ -118,10 +118,10 @@ def flatten(content: Any) -> str:
 
 
 def read_conversation(body: Json) -> tuple[str, int]:
-    """-> (text of the user message that steers this request, number of tool results after it); both API shapes.
+    """Return the text of the user message that controls this request and the number of tool results after it, for both APIs.
 
     That message is the last one with a marker since the assistant's last complete answer (a client may append
-    context of its own as further user messages), else simply the last one.
+    context as further user messages), otherwise the last one.
     """
     items = body.get("messages") or body.get("input") or []
     if isinstance(items, str):
@@ -134,14 +134,14 @@ def read_conversation(body: Json) -> tuple[str, int]:
             if "[[" in content or "[[" not in text:
                 text, results = content, 0
         elif role == "assistant" and not item.get("tool_calls"):
-            text = text.replace("[[", "[")  # answered: its markers are spent
+            text = text.replace("[[", "[")  # answered: its markers no longer apply
         elif role == "tool" or kind == "function_call_output":
             results += 1
     return text, results
 
 
 def plan(text: str, results: int) -> tuple[Json, int, list[str], list[Json]]:
-    """-> (options, reasoning deltas, text deltas, tool calls of this turn)"""
+    """Return options, number of reasoning deltas, text deltas, and tool calls of this turn."""
     options, tools = parse_markers(text)
     groups: list[list[Json]] = []
     for call in tools:
@@ -164,7 +164,7 @@ def plan(text: str, results: int) -> tuple[Json, int, list[str], list[Json]]:
 
 
 def plan_summary(text: str, length: int) -> tuple[Json, int, list[str], list[Json]]:
-    """The same for a request to summarise: what it quotes of other requests is not meant for it."""
+    """Like `plan` for a summary request, which must ignore the markers of the messages it quotes."""
     options = {
         name.removeprefix("summary_"): value for name, value in parse_markers(text)[0].items() if name.startswith("summary_")
     }
@@ -187,7 +187,7 @@ _watchers: set[asyncio.Future[None]] = set()
 
 
 def stamp(record: Json, **fields: Any) -> None:
-    """Note something in a record, and wake the tests that wait for it."""
+    """Update a record and wake tests that wait for it."""
     record.update(fields)
     for watcher in list(_watchers):
         if not watcher.done():
@@ -195,7 +195,7 @@ def stamp(record: Json, **fields: Any) -> None:
 
 
 async def admit(request: web.Request, body: Json, api: str) -> tuple[Json, Json, int, list[str], list[Json]]:
-    """Parse, log, and apply faults that come before the first byte."""
+    """Parse, log, and apply faults before the first byte."""
     record: Json = {
         "n": next(NUMBER),
         "received": time.time(),
@@ -205,18 +205,19 @@ async def admit(request: web.Request, body: Json, api: str) -> tuple[Json, Json,
         "stream": bool(body.get("stream")),
     }
     text, results = read_conversation(body)
-    said = body.get("messages") or body.get("input") or []
-    items, length = len(said), length_of(said)
-    is_summary = isinstance(said, list) and bool(said) and flatten(said[0].get("content")).startswith(SUMMARISES)
+    messages = body.get("messages") or body.get("input") or []
+    items, length = len(messages), length_of(messages)
+    first = messages[0] if messages and isinstance(messages, list) else {}
+    is_summary = flatten(first.get("content")).startswith(SUMMARY_INSTRUCTIONS)
     options, reasoning, deltas, calls = plan_summary(text, length) if is_summary else plan(text, results)
-    if "after_summary" in options and WAS_SUMMARISED in json.dumps(said[:2]):
+    if "after_summary" in options and SUMMARY_MARKER in json.dumps(messages[:2]):
         deltas, calls = [str(options["after_summary"])], []
     LOG.append(record)
     BODIES.append(body)
     offered = len(body.get("tools") or [])
     stamp(record, tag=options.get("tag"), tool_results=results, tools_offered=offered, items=items, user=text[-300:])
     stamp(record, is_summary=is_summary, length=length)
-    key = str(options.get("tag") or re.sub(r"</?conversation \w+>", "", text))  # its mark is a new one in every request
+    key = str(options.get("tag") or re.sub(r"</?conversation \w+>", "", text))  # the tag differs in every request
     SEEN[key] += 1
     if SEEN[key] > int(options.get("times", 1 << 30)):
         for name in FAULTS:
@@ -233,8 +234,8 @@ async def admit(request: web.Request, body: Json, api: str) -> tuple[Json, Json,
         raise Fault(status, code, options.get("message") or f"fake error {status}", headers)
     if "context_overflow" in options or length > int(options.get("context_limit", length)):
         stamp(record, end=time.time())
-        words = "This model's maximum context length is 128000 tokens. However, your messages resulted in 200000 tokens."
-        raise Fault(400, "context_length_exceeded", words + " Please reduce the length of the messages.")
+        message = "This model's maximum context length is 128000 tokens. However, your messages resulted in 200000 tokens."
+        raise Fault(400, "context_length_exceeded", message + " Please reduce the length of the messages.")
     if (refused := options.get("refuse")) and refused in body:
         stamp(record, end=time.time())
         raise Fault(422, "extra_forbidden", f"{refused}: Extra inputs are not permitted")
@@ -497,7 +498,7 @@ class FakeModel:
         return list(BODIES)
 
     async def record(self, matches: Callable[[Json], Any], *, seconds: float = 10) -> Json:
-        """The first log record that matches, now or as soon as there is one."""
+        """Wait for the first log record that matches."""
         async with asyncio.timeout(seconds):
             while True:
                 for record in LOG:
@@ -513,7 +514,7 @@ class FakeModel:
 
 @asynccontextmanager
 async def serve() -> AsyncIterator[FakeModel]:
-    """The server on a free port, with an empty log."""
+    """Run the server on a free port with an empty log."""
     forget()
     runner = web.AppRunner(build_app(), access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
     await runner.setup()
