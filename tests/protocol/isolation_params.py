@@ -62,7 +62,7 @@ REFS: dict[str, Ref] = {
     "query": ref("words"),
 }
 
-# Parameters that mean something of their own in one method.
+# Parameters with a different meaning in one method.
 REFS_BY_METHOD: dict[tuple[str, str], Ref | None] = {
     ("chat.abort", "runId"): ref("open run id", sessionKey=Own("open key")),
     ("chat.history", "around"): ref("message id", sessionKey=Own("own key")),
@@ -86,9 +86,9 @@ REFS_BY_METHOD: dict[tuple[str, str], Ref | None] = {
     ("approval.history", "cursor"): APPROVAL,
     ("exec.approval.grants.revoke", "grantId"): ref("grant id"),
     ("sessions.create", "parentSessionKey"): ref("shared key", "own key", "session id", fork=True),
-    ("node.invoke.result", "id"): None,  # of what a node was asked; a node says who it is, and is believed for itself only
+    ("node.invoke.result", "id"): None,  # of an invocation; nodes can only answer their own
     ("node.invoke.result", "nodeId"): None,
-    # Words that are stored, not looked for.
+    # Text that is stored, not searched for.
     ("agent", "label"): None,
     ("chat.inject", "label"): None,
     ("device.pair.rename", "label"): None,
@@ -131,7 +131,7 @@ PLAIN = {
     ),
 }
 
-# What a method needs to be called at all; a key is made anew for every call.
+# Values of required parameters. Idempotency keys are new for every call.
 EXAMPLES: dict[str, Any] = {
     "agentId": "main",
     "message": "hello",
@@ -157,11 +157,11 @@ EXAMPLES: dict[str, Any] = {
     "kind": "exec",
 }
 
-# Where a name means something else than in the other methods.
+# Where `name` has a different meaning.
 OF_FILES = {"name": MEMORY_FILE}
 EXAMPLES_OF_METHOD: dict[str, dict[str, Any]] = {"agents.files.get": OF_FILES, "agents.files.set": OF_FILES}
 
-# Said also where it may be left out: nobody here ends a run or answers a question.
+# Also where optional: no run ends and no request is decided here.
 SHORT_TIMEOUTS: dict[str, dict[str, Any]] = {
     "agent.wait": {"timeoutMs": 1},
     "tools.invoke": {"timeoutMs": 1},
@@ -169,34 +169,34 @@ SHORT_TIMEOUTS: dict[str, dict[str, Any]] = {
     "exec.approval.request": {"twoPhase": True},
 }
 
-# Methods whose scope is a right over what is everybody's or nobody's, and why. No caller has the scope and only their own things
-# behind it, so that there is nothing to keep apart: such calls are refused to all others, whatever they name.
-OF_OFFICE = {
-    "exec.approval.resolve": "who may approve answers everybody's questions, and is shown all of them",
+# Methods whose token scope grants access to all users' objects, and why. They are not checked for leaks: callers with the scope may
+# see everything, and all others are denied.
+PRIVILEGED = {
+    "exec.approval.resolve": "approvers see and decide all requests",
     "exec.approval.extend": "the same",
     "approval.get": "the same",
     "approval.resolve": "the same",
     "approval.history": "the same",
-    "exec.approval.grants.list": "grants are for everybody who uses an agent; approvers and operators look after them",
+    "exec.approval.grants.list": "grants apply to all users of an agent; approvers and operators manage them",
     "exec.approval.grants.revoke": "the same",
-    "exec.approvals.get": "the exec rules of the installation are nobody's",
+    "exec.approvals.get": "exec rules belong to no user",
     "exec.approvals.set": "the same",
-    "panic.stop": "who administers the gateway stops everything, an agent or anybody's run",
+    "panic.stop": "operators can freeze everything, an agent or any run",
     "panic.resume": "the same",
 }
 
-# Parameters for which the caller's own thing and nothing at all are answered alike, and why that is right.
+# Parameters for which the caller's own object and an unknown one get the same response, and why that is correct.
 SAME_RESPONSE = {
-    ("sessions.create", "key"): "what is there is told as what was made",
-    ("exec.approval.request", "id"): "a program's own name for its question",
-    ("exec.approval.request", "sessionKey"): "said to the approver, not looked up",
+    ("sessions.create", "key"): "an existing session is returned like a new one",
+    ("exec.approval.request", "id"): "an ID chosen by the client",
+    ("exec.approval.request", "sessionKey"): "shown to the approver, not looked up",
     ("exec.approval.request", "sessionId"): "the same",
     ("exec.approval.request", "runId"): "the same",
-    ("sessions.messages.unsubscribe", "key"): "afterwards it is not followed, whatever it was",
+    ("sessions.messages.unsubscribe", "key"): "the result is the same for any session",
     ("sessions.messages.unsubscribe", "sessionId"): "the same",
     ("commands.list", "sessionKey"): "the commands are the same in all sessions",
-    ("models.list", "sessionKey"): "so are the models",
-    ("chat.metadata", "sessionKey"): "only the agent in its name counts",
-    ("panic.status", "sessionKey"): "nothing of the caller's is stopped",
+    ("models.list", "sessionKey"): "the models are the same in all sessions",
+    ("chat.metadata", "sessionKey"): "only the agent in the key is used",
+    ("panic.status", "sessionKey"): "no object of the caller is frozen",
     ("panic.status", "sessionId"): "the same",
 }

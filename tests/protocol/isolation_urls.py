@@ -1,7 +1,7 @@
-"""Which part of which address, query or form names what kind of thing. Read by test_isolation_http.py.
+"""What kind of object each URL, query or form parameter refers to. Read by test_isolation_http.py.
 
-The addresses come from the URLconf and, below /api/, from the OpenAPI document. One that stands in neither table fails the test.
-Pages of the admin are not listed: their addresses say of which table the row is.
+URLs come from the URLconf and, below /api/, from the OpenAPI document. A URL that is in no table fails the test.
+Admin pages are not listed: their URLs contain the model.
 """
 
 import re
@@ -17,8 +17,8 @@ from tests.protocol.isolation_params import EXAMPLES, NAME, PLAIN, REFS, Own
 JSON = "application/json"
 RUN = ("run number", "open run number")
 
-# Address -> part of it -> kinds of things it names.
-IN_ADDRESS: dict[str, dict[str, tuple[str, ...]]] = {
+# URL -> its part -> kinds of objects it refers to.
+IN_PATH: dict[str, dict[str, tuple[str, ...]]] = {
     "account/tokens/<int:pk>/revoke/": {"pk": ("token number",)},
     "account/browsers/<int:pk>/sign-out/": {"pk": ("browser number",)},
     "account/devices/<int:pk>/revoke/": {"pk": ("device number",)},
@@ -42,11 +42,11 @@ IN_ADDRESS: dict[str, dict[str, tuple[str, ...]]] = {
     "admin/r/<path:content_type_id>/<path:object_id>/": {"object_id": ("session id", "approval id")},
 }
 
-# What the other parts of these addresses are.
+# Values of the other parts of these URLs.
 FIXED = {"content_type_id": "1", "which": "always"}
 
-# Programs name sessions in headers too. A key of one's own, and `user`, are looked at in test_isolation_http.py: what they name is
-# made where it is not there, and the answer comes when a worker has made it, and none is here.
+# API clients can also select sessions by header. The caller's own keys and `user` are tested in test_isolation_http.py: unknown ones
+# create a session, and the response needs a worker, which is not running here.
 HEADERS = "headers"
 CHAT: dict[str, Any] = {"model": "clawsite", "messages": [{"role": "user", "content": "hi"}]}
 INPUT: dict[str, Any] = {"model": "clawsite", "input": "hi"}
@@ -55,8 +55,8 @@ RESPONSES: list[tuple[str, str, dict[str, Any]]] = [
     *((JSON, "shared key", {**INPUT, HEADERS: {header: NAME}}) for header in SESSION_HEADERS),
 ]
 
-# Address -> what is asked or sent with it. NAME stands for the thing.
-WITH: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
+# URL -> query or form. NAME stands for the object.
+IN_FORM: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
     "stops/stop/": [("POST", "open run number", {"scope": "run", "subject": NAME, "reason": "no"})],
     "stops/resume/": [("POST", "open run number", {"scope": "run", "subject": NAME, "reason": "no"})],
     "policies/calls/": [
@@ -82,8 +82,8 @@ WITH: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
     "admin/dashboard/live/": [("GET", "words", {"q": NAME})],
 }
 
-# They name nothing of a single person's: own settings, forms of one's own, files of the installation, what the software is.
-OF_NOBODY = {
+# URLs without a reference to a user's object: own settings and forms, static files, information about the software.
+WITHOUT_OBJECT = {
     *("", "sign-in/", "confirm/", "sign-out/", "first-admin/", "first-admin/<str:token>/", "account/", "account/profile/"),
     *("account/password/", "account/tokens/", "account/browsers/sign-out-others/", "preferences/", "manifest.webmanifest"),
     *(
@@ -102,11 +102,11 @@ OF_NOBODY = {
     *("hooks/<path:path>", "control-ui"),
     *("admin/", "admin/login/", "admin/logout/", "admin/password_change/", "admin/password_change/done/", "admin/jsi18n/"),
 }
-# Everything below it is in the OpenAPI document.
+# All URLs below it are in the OpenAPI document.
 REST = r"^api/(?P<path>[\s\S]+)$"
 OPENAPI = "/api/openapi.json"
 
-# Parts of REST addresses and queries; a query may also be one of NAMES or PLAIN.
+# Parts of REST paths and queries; a query may also be one of REFS or PLAIN.
 REST_NAMES = {
     "session_id": ("session id",),
     "run": RUN,
@@ -118,7 +118,7 @@ REST_PLAIN = {"agent", "version", "tool", "Idempotency-Key", "X-CSRFToken"}
 
 
 def routes() -> Iterator[str]:
-    """Every address of the URLconf; those with groups of a regular expression as they are written."""
+    """Yield every URL pattern of the URLconf; regular expressions unchanged."""
     yield from _below(get_resolver().url_patterns, "")
 
 
@@ -130,15 +130,15 @@ def _below(patterns: list[URLPattern | URLResolver], before: str) -> Iterator[st
             yield before + str(pattern.pattern)
 
 
-def table_of(route: str) -> tuple[str, str] | None:
-    """The app and the model of a page of the admin."""
+def admin_model(route: str) -> tuple[str, str] | None:
+    """Return app and model of an admin page."""
     parts = route.split("/")
     is_page = parts[0] == "admin" and len(parts) > 3 and not parts[1].startswith(("r", "^", "(")) and not parts[2].startswith("<")
     return (parts[1], parts[2]) if is_page and parts[1] not in ("dashboard", "password_change") else None
 
 
-def path_to(route: str, name: Any) -> str:
-    """The address with the name in it."""
+def build_path(route: str, name: Any) -> str:
+    """Return the URL with the ID filled in."""
 
     def part(found: re.Match[str]) -> str:
         return FIXED.get(found[1], str(name))
@@ -147,43 +147,43 @@ def path_to(route: str, name: Any) -> str:
 
 
 def is_listed(route: str) -> bool:
-    listed = route in IN_ADDRESS or route in WITH or route in OF_NOBODY or table_of(route) is not None
-    # The admin's lists of one app, and its page for what it does not know.
+    listed = route in IN_PATH or route in IN_FORM or route in WITHOUT_OBJECT or admin_model(route) is not None
+    # The admin's app lists and its page for unknown URLs.
     return listed or route == REST or route.startswith(("admin/^(?P<app_label>", "admin/(?P<url>"))
 
 
-def cells(route: str) -> Iterator[IsolationCase]:
-    """GET and POST of every address that names something; a page of the admin names a row of its table."""
-    table = table_of(route)
+def isolation_cases(route: str) -> Iterator[IsolationCase]:
+    """Yield GET and POST of every URL that refers to an object; admin pages refer to a row of their model."""
+    table = admin_model(route)
     if table and "<" in route:
         for verb in ("GET", "POST"):
             yield IsolationCase(f"{verb} {route}", "row", "row of " + ".".join(table), {})
     elif table:
         yield IsolationCase(f"GET {route}", "q", "words", {"q": NAME})
-    for part, kinds in IN_ADDRESS.get(route, {}).items():
+    for part, kinds in IN_PATH.get(route, {}).items():
         for verb in ("GET", "POST"):
             for kind in kinds:
                 yield IsolationCase(f"{verb} {route}", part, kind, {"decision": "deny", "reason": "no"})
-    for verb, kind, sent in WITH.get(route, []):
+    for verb, kind, sent in IN_FORM.get(route, []):
         yield IsolationCase(f"{verb} {route}", "with it", kind, sent)
 
 
-def rest_cells(document: dict[str, Any]) -> Iterator[IsolationCase]:
-    """Every operation of the OpenAPI document, once for each part of it that names something."""
+def rest_isolation_cases(document: dict[str, Any]) -> Iterator[IsolationCase]:
+    """Yield every operation of the OpenAPI document, once for each parameter that refers to an object."""
     for path, operations in document["paths"].items():
         for verb, operation in operations.items():
             body = _example(document, operation)
             for parameter in operation.get("parameters", []):
                 for kind in rest_kinds(parameter["name"]):
                     where = f"{verb.upper()} {path.lstrip('/')}"
-                    asked = {parameter["name"]: NAME} if parameter["in"] == "query" else {}
+                    query = {parameter["name"]: NAME} if parameter["in"] == "query" else {}
                     yield IsolationCase(
-                        where, parameter["name"], kind, {"path": _context(path, parameter["name"]), "query": asked, "body": body}
+                        where, parameter["name"], kind, {"path": _context(path, parameter["name"]), "query": query, "body": body}
                     )
 
 
 def rest_kinds(name: str) -> tuple[str, ...]:
-    """KeyError: nobody has said what it names."""
+    """Raises KeyError if the parameter is not listed."""
     if name in REST_NAMES:
         return REST_NAMES[name]
     if name in REST_PLAIN or name in PLAIN:
@@ -192,7 +192,7 @@ def rest_kinds(name: str) -> tuple[str, ...]:
 
 
 def _context(path: str, named: str) -> dict[str, Any]:
-    """What the other parts of the path are filled with: things of the caller's own, or the first that comes to mind."""
+    """Return values for the other parts of the path: objects of the caller or fixed examples."""
     parts = [part.strip("{}") for part in path.split("/") if part.startswith("{")]
     known: dict[str, Any] = {"agent": "main", "version": 1, "tool": "read"}
     others = {part: known.get(part) or Own(REST_NAMES[part][0]) for part in parts if part != named}

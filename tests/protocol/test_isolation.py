@@ -35,7 +35,7 @@ from tests.protocol.isolation import (
     serialize_frame,
     unchecked_parameters,
 )
-from tests.protocol.isolation_params import EXAMPLES, MAIN, OF_OFFICE
+from tests.protocol.isolation_params import EXAMPLES, MAIN, PRIVILEGED
 from tools_app.models import Approval
 
 SECRET = "xanthophyll"
@@ -137,7 +137,7 @@ async def test_every_parameter_of_the_table_finds_ones_own_things(people, make_t
                 nothing = missing_names(theirs)[cell.kind]
                 own, to_nothing = await caller.ask_about_own(cell), await caller.ask(cell, nothing)
                 names = (caller.own.named(cell.kind), nothing)
-                if method.name in OF_OFFICE:
+                if method.name in PRIVILEGED:
                     assert "MISSING_SCOPE" in own and "MISSING_SCOPE" in to_nothing
                 else:
                     assert "MISSING_SCOPE" not in own
@@ -151,13 +151,13 @@ async def test_the_table_names_the_methods_that_this_caller_is_refused_and_no_ot
     user, _theirs = people
     held = scopes_of(user)
     refused = {name for name, method in METHODS.items() if method.role == "operator" and held.isdisjoint(method.scopes)}
-    assert refused == set(OF_OFFICE)
+    assert refused == set(PRIVILEGED)
 
 
 async def test_offices_are_refused_to_a_plain_user(make_user, make_token):
     user = make_user()
     offices = [method for method in METHODS.values() if method.scopes and OFFICES.issuperset(method.scopes)]
-    assert {method.name for method in offices} > set(OF_OFFICE)
+    assert {method.name for method in offices} > set(PRIVILEGED)
     async with running_gateway():
         caller = Caller(await InProcessClient.open(make_token(user)), user)
         for method in offices:

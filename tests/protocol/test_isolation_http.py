@@ -27,7 +27,7 @@ from tools_app.models import Approval
 
 SECRET = "xanthophyll"
 ROUTES = sorted(set(addresses.routes()))
-CELLS = [cell for route in ROUTES for cell in addresses.cells(route)]
+CELLS = [cell for route in ROUTES for cell in addresses.isolation_cases(route)]
 _numbers = itertools.count(1)
 # Rights that open doors to one's own things without opening those to everybody's: the most that such a caller can have.
 DUTIES = ("accounts.pair_devices", "tools_app.view_toolpolicy")
@@ -74,7 +74,7 @@ class Caller:
             answer = await self.ask_rest(cell, verb, route, name)
         else:
             sent = cell.filled(name, self.own, f"key-{next(_numbers)}")
-            path = addresses.path_to(route, name)
+            path = addresses.build_path(route, name)
             if verb == addresses.JSON:
                 headers = sent.pop(addresses.HEADERS, {})
                 answer = await self.browser.post(path, json.dumps(sent), content_type=addresses.JSON, headers=headers)
@@ -105,7 +105,7 @@ async def words_of(answer):
 
 async def all_cells(caller):
     document = await caller.browser.get(addresses.OPENAPI)
-    rest = addresses.rest_cells(document.json()) if document.status_code == 200 else ()
+    rest = addresses.rest_isolation_cases(document.json()) if document.status_code == 200 else ()
     return [*CELLS, *rest]
 
 

@@ -75,17 +75,17 @@ def answer_texts(page: Page) -> list[str]:
 
 
 def start_run(gateway: FakeGateway, run_id: str = "r1", prompt: str = "Hi") -> None:
-    gateway.tell(run_id, "lifecycle", phase="accepted", prompt=prompt)
-    gateway.tell(run_id, "lifecycle", phase="start", startedAt=1)
+    gateway.send_event(run_id, "lifecycle", phase="accepted", prompt=prompt)
+    gateway.send_event(run_id, "lifecycle", phase="start", startedAt=1)
 
 
 def end_run(gateway: FakeGateway, run_id: str = "r1", aborted: bool = False) -> None:
-    gateway.tell(run_id, "lifecycle", phase="end", aborted=aborted)
+    gateway.send_event(run_id, "lifecycle", phase="end", aborted=aborted)
 
 
 def finish_message(gateway: FakeGateway, text: str, message: str = "m1", run: str = "r1") -> None:
     content = {"content": [{"type": "text", "text": text}], "model": "openai/gpt-5", "usage": {"input": 10, "output": 2}}
-    gateway.tell(run, "assistant", messageId=message, attempt=1, final=True, message=content)
+    gateway.send_event(run, "assistant", messageId=message, attempt=1, final=True, message=content)
 
 
 def stored_message(role: str, text: str, number: int, **more: Any) -> dict[str, Any]:

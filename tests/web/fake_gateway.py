@@ -25,7 +25,7 @@ class FakeGateway:
         self.page = page
         self.socket: WebSocketRoute | None = None
         self.connections = 0
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.requests: list[tuple[str, dict[str, Any]]] = []
         self.unanswered: list[tuple[WebSocketRoute, dict[str, Any]]] = []
         self.cursor = 0
         self.frame_seq = 0
@@ -58,7 +58,7 @@ class FakeGateway:
         socket.send(json.dumps({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}}))
 
     def _on_request(self, socket: WebSocketRoute, frame: dict[str, Any]) -> None:
-        self.asked.append((frame["method"], frame["params"]))
+        self.requests.append((frame["method"], frame["params"]))
         if self.answers[frame["method"]] is None:
             self.unanswered.append((socket, frame))  # no response
         else:
@@ -98,7 +98,7 @@ class FakeGateway:
             **more,
         }
 
-    def answer_late(self, method: str, answer: Answer) -> None:
+    def respond_late(self, method: str, answer: Answer) -> None:
         """Respond to pending and future requests of a method."""
         self.answers[method] = answer
         late = [(socket, frame) for socket, frame in self.unanswered if frame["method"] == method]
@@ -106,7 +106,7 @@ class FakeGateway:
             self.unanswered.remove((socket, frame))
             self._answer(socket, frame)
 
-    def until_asked(self, method: str, times: int = 1) -> list[dict[str, Any]]:
+    def wait_for_calls(self, method: str, times: int = 1) -> list[dict[str, Any]]:
         """Wait for this many calls of a method. Returns their parameters."""
         for _ in range(500):
             if len(self.calls(method)) >= times:
@@ -115,9 +115,9 @@ class FakeGateway:
         raise AssertionError(f"{method} was called {len(self.calls(method))} times, not {times}")
 
     def calls(self, method: str) -> list[dict[str, Any]]:
-        return [params for name, params in self.asked if name == method]
+        return [params for name, params in self.requests if name == method]
 
-    def note(self, run_id: str, stream: str, **data: Any) -> dict[str, Any]:
+    def record_event(self, run_id: str, stream: str, **data: Any) -> dict[str, Any]:
         """Record an event without sending it."""
         self.cursor += 1
         self.run_seq[run_id] = self.run_seq.get(run_id, 0) + 1
@@ -135,17 +135,17 @@ class FakeGateway:
         self.log.append(frame)
         return frame
 
-    def deliver(self, frame: dict[str, Any]) -> None:
+    def send(self, frame: dict[str, Any]) -> None:
         assert self.socket
         self.frame_seq += 1
         self.socket.send(json.dumps({**frame, "seq": self.frame_seq}))
 
-    def tell(self, run_id: str, stream: str, **data: Any) -> None:
-        self.deliver(self.note(run_id, stream, **data))
+    def send_event(self, run_id: str, stream: str, **data: Any) -> None:
+        self.send(self.record_event(run_id, stream, **data))
 
-    def says(self, run_id: str, text: str, offset: int, message: str = "m1", attempt: int = 1) -> None:
-        self.tell(run_id, "assistant", messageId=message, attempt=attempt, delta=text, offset=offset)
+    def stream_text(self, run_id: str, text: str, offset: int, message: str = "m1", attempt: int = 1) -> None:
+        self.send_event(run_id, "assistant", messageId=message, attempt=attempt, delta=text, offset=offset)
 
-    def drop(self, code: int = 1012) -> None:
+    def disconnect(self, code: int = 1012) -> None:
         assert self.socket
         self.socket.close(code=code, reason="test")

@@ -87,12 +87,12 @@ class FakeSessions(FakeGateway):
 
     def changed(self, key: str, reason: str, session_id: str = "") -> None:
         payload = {"sessionKey": key, "sessionId": session_id or self.find(key)["sessionId"], "reason": reason, "ts": NOW}
-        self.deliver({"type": "event", "event": "sessions.changed", "payload": payload})
+        self.send({"type": "event", "event": "sessions.changed", "payload": payload})
 
     def phase(self, key: str, phase: str, **data: Any) -> None:
         """Send a lifecycle event of a run in a chat that is not shown."""
-        frame = self.note(f"run-of-{key}", "lifecycle", phase=phase, **data)
+        frame = self.record_event(f"run-of-{key}", "lifecycle", phase=phase, **data)
         self.log.pop()
         self.cursor -= 1
         frame["payload"] |= {"sessionKey": key, "sessionId": self.find(key)["sessionId"]}
-        self.deliver(frame)
+        self.send(frame)

@@ -20,7 +20,7 @@ def test_only_closed_blocks_are_rendered_each_once_and_the_open_one_is_text(open
     parts = ["Some **bold** words.\n\n", "```py\nx = 1\n", "```\n\n", "And the *rest*"]
     offset = 0
     for part in parts:
-        gateway.says("r1", part, offset)
+        gateway.stream_text("r1", part, offset)
         offset += len(part)
         opened.wait_for_timeout(50)
     answer = answers(opened)
@@ -37,12 +37,12 @@ def test_only_closed_blocks_are_rendered_each_once_and_the_open_one_is_text(open
 
 def test_code_has_its_box_before_it_is_whole(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
-    gateway.says("r1", "```python\nx = 1\ny", 0)
+    gateway.stream_text("r1", "```python\nx = 1\ny", 0)
     box = answers(opened).locator(".code-block")
     expect(box.locator(".language")).to_have_text("python")
     expect(box.locator("code")).to_have_text("x = 1\ny")
     before = box.bounding_box()
-    gateway.says("r1", "\n```\n", 17)
+    gateway.stream_text("r1", "\n```\n", 17)
     expect(box.locator("pre.code")).to_have_count(1)
     after = box.bounding_box()
     assert before and after
@@ -56,7 +56,7 @@ def test_without_a_renderer_the_text_stays_readable(opened: Page, gateway: FakeG
 
     gateway.answers["chat.render"] = broken
     start_run(gateway)
-    gateway.says("r1", "One **two**.\n\nThree", 0)
+    gateway.stream_text("r1", "One **two**.\n\nThree", 0)
     finish_message(gateway, "One **two**.\n\nThree")
     end_run(gateway)
     expect(answers(opened)).to_have_text(re.compile(r"One \*\*two\*\*\..*Three", re.S))
@@ -65,17 +65,17 @@ def test_without_a_renderer_the_text_stays_readable(opened: Page, gateway: FakeG
 def test_blocks_wait_for_the_connection_and_are_rendered_then(opened: Page, gateway: FakeGateway) -> None:
     gateway.answers["chat.render"] = None
     start_run(gateway)
-    gateway.says("r1", "Some **bold** words.\n\n", 0)
-    gateway.until_asked("chat.render")
+    gateway.stream_text("r1", "Some **bold** words.\n\n", 0)
+    gateway.wait_for_calls("chat.render")
     gateway.answers["chat.render"] = lambda params: {"html": ["<p>rendered</p>" for _ in params["blocks"]]}
-    gateway.drop()
+    gateway.disconnect()
     expect(answers(opened)).to_have_text("rendered")
 
 
 def test_links_that_are_defined_at_the_end_work(opened: Page, gateway: FakeGateway) -> None:
     text = "See [the page][1].\n\n[1]: https://example.org/\n"
     start_run(gateway)
-    gateway.says("r1", text, 0)
+    gateway.stream_text("r1", text, 0)
     finish_message(gateway, text)
     end_run(gateway)
     link = answers(opened).get_by_role("link", name="the page")
@@ -125,7 +125,7 @@ def test_the_finished_answer_is_read_out_once(opened: Page, gateway: FakeGateway
     )
     start_run(gateway)
     for n in range(20):
-        gateway.says("r1", "word ", n * 5)
+        gateway.stream_text("r1", "word ", n * 5)
     finish_message(gateway, "word " * 20)
     end_run(gateway)
     opened.wait_for_function("() => said.some((text) => text.includes('Agent: word'))")
@@ -147,7 +147,7 @@ def test_many_events_between_two_frames_are_one_write(opened: Page, gateway: Fak
     opened.evaluate(COUNT_CHANGES)
     started = time.monotonic()
     for n in range(300):
-        gateway.says("r1", "word ", n * 5)
+        gateway.stream_text("r1", "word ", n * 5)
     expect(answers(opened)).to_have_text("word " * 300)
     frames = (time.monotonic() - started) * 60 + 10
     assert opened.evaluate("changes") <= min(300, frames)

@@ -42,7 +42,7 @@ def ask(ada: User, make_session: Callable[..., Session], gateway: FakeGateway) -
     def ask(*words: str, **more: Any) -> Approval:
         question = create_approval(ada, make_session(ada), *words, created_at=clock.now(), **more)
         if gateway.socket:
-            gateway.deliver({"type": "event", "event": "exec.approval.requested", "payload": {"id": str(question.pk)}})
+            gateway.send({"type": "event", "event": "exec.approval.requested", "payload": {"id": str(question.pk)}})
         return question
 
     return ask
@@ -103,7 +103,7 @@ def test_what_is_left_after_an_answer_is_not_new_and_what_came_meanwhile_is(
     told = len(notices(page))  # several that come at once are one
     assert told >= 1
     approval_requests.resolve_approval(questions[2].pk, by=cleo, decision="deny")
-    gateway.deliver({"type": "event", "event": "exec.approval.resolved", "payload": {"id": str(questions[2].pk)}})
+    gateway.send({"type": "event", "event": "exec.approval.resolved", "payload": {"id": str(questions[2].pk)}})
     counted(page, 2)
     assert len(notices(page)) == told
     for question in questions[:2]:

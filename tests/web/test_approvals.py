@@ -310,11 +310,11 @@ def wait_for_people(gateway: FakeGateway, question: Approval) -> None:
     start_run(gateway)
     told = {"id": str(question.pk), "expiresAt": clock.to_ms(question.expires_at), "needed": 1}
     arguments = {"command": question.plan["line"]}
-    gateway.tell("r1", "tool", phase="waiting", name="exec", toolCallId="c1", args=arguments, approval=told)
+    gateway.send_event("r1", "tool", phase="waiting", name="exec", toolCallId="c1", args=arguments, approval=told)
 
 
 def decide(gateway: FakeGateway, **how: Any) -> None:
-    gateway.tell("r1", "tool", phase="decided", name="exec", toolCallId="c1", approval=how)
+    gateway.send_event("r1", "tool", phase="decided", name="exec", toolCallId="c1", approval=how)
 
 
 def test_an_approver_answers_in_the_conversation(
@@ -330,7 +330,7 @@ def test_an_approver_answers_in_the_conversation(
     expect(tool.locator(".approval")).to_contain_text("ben approved it once")
     assert status_of(question) == "approved"
     decide(gateway, id=str(question.pk), status="approved", decision="allow-once", by="ben", reason="")
-    gateway.tell("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "git status --short"})
+    gateway.send_event("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "git status --short"})
     expect(tool.locator(".status")).to_have_text("running")
     expect(tool.locator(".approval")).to_contain_text("Approved once by ben")
 
@@ -552,7 +552,7 @@ def test_a_background_command_shows_its_end_when_it_comes_and_after_a_reload(
     notice = {**stored_message("notice", "", 1), "notice": "command", "toolCallId": "c1", "command": ended}
     gateway.cursor += 1
     payload = {"sessionKey": KEY, "sessionId": "g1", "cursor": gateway.cursor, "ts": 1, "change": "command", "message": notice}
-    gateway.deliver({"type": "event", "event": "session", "payload": payload})
+    gateway.send({"type": "event", "event": "session", "payload": payload})
     expect(status).to_have_text("exit code 3")
     expect(page.locator(".tool .duration")).to_have_text("1 min 15 s")
     before = gateway.answers["chat.history"]({})["messages"]

@@ -57,10 +57,10 @@ def test_a_summary_without_its_html_is_rendered_here_and_stays_data(stored: Call
 
 def test_while_it_happens_the_run_says_so_and_then_goes_on(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
-    gateway.tell("r1", "compaction", phase="start", reason="overflow-retry", tokensBefore=9000, summarised=12)
+    gateway.send_event("r1", "compaction", phase="start", reason="overflow-retry", tokensBefore=9000, summarised=12)
     expect(opened.locator(".ending .note")).to_have_text("Summarizing earlier messages…")
     told = {"messageId": "s1", "text": "A short one.", "summarised": 12, "tokensBefore": 9000, "tokensAfter": 900}
-    gateway.tell("r1", "compaction", phase="end", willRetry=True, completed=True, reason="overflow-retry", **told)
+    gateway.send_event("r1", "compaction", phase="end", willRetry=True, completed=True, reason="overflow-retry", **told)
     expect(divider(opened)).to_contain_text("12 earlier messages summarized here")
     expect(opened.locator(".ending .note")).not_to_have_text(re.compile("Summarising"))
     finish_message(gateway, "Here I am")
@@ -72,12 +72,12 @@ def test_while_it_happens_the_run_says_so_and_then_goes_on(opened: Page, gateway
 
 
 def test_a_run_that_only_summarises_shows_no_message_and_offers_no_answer_again(opened: Page, gateway: FakeGateway) -> None:
-    gateway.tell("c1", "lifecycle", phase="accepted", prompt="/compact", operation="compact")
+    gateway.send_event("c1", "lifecycle", phase="accepted", prompt="/compact", operation="compact")
     expect(opened.locator(".ending .note")).to_have_text("Earlier messages will be summarized next")
-    gateway.tell("c1", "lifecycle", phase="start", startedAt=1)
-    gateway.tell("c1", "compaction", phase="start", reason="manual", tokensBefore=9, summarised=2)
+    gateway.send_event("c1", "lifecycle", phase="start", startedAt=1)
+    gateway.send_event("c1", "compaction", phase="start", reason="manual", tokensBefore=9, summarised=2)
     expect(opened.locator(".ending .note")).to_have_text("Summarizing earlier messages…")
-    gateway.tell("c1", "lifecycle", phase="error", error="the model is away", kind="unavailable")
+    gateway.send_event("c1", "lifecycle", phase="error", error="the model is away", kind="unavailable")
     expect(opened.locator(".ending .note")).to_contain_text("the model is away")
     expect(opened.locator(".ending [data-act=retry]")).to_be_hidden()
     assert user_messages(opened) == []
@@ -103,9 +103,9 @@ def test_what_waits_and_what_is_under_way_is_shown_after_a_reload_too(stored: Ca
 
 
 def test_there_was_nothing_to_summarise(opened: Page, gateway: FakeGateway) -> None:
-    gateway.tell("c1", "lifecycle", phase="accepted", prompt="/compact", operation="compact")
-    gateway.tell("c1", "lifecycle", phase="start", startedAt=1)
-    gateway.tell("c1", "compaction", phase="end", willRetry=False, completed=False, reason="nothing_to_compact")
+    gateway.send_event("c1", "lifecycle", phase="accepted", prompt="/compact", operation="compact")
+    gateway.send_event("c1", "lifecycle", phase="start", startedAt=1)
+    gateway.send_event("c1", "compaction", phase="end", willRetry=False, completed=False, reason="nothing_to_compact")
     end_run(gateway, "c1")
     expect(opened.locator(".notice")).to_have_text("Nothing to summarize")
 

@@ -21,7 +21,7 @@ def test_loading_is_shown_only_when_it_takes_long(chat: Page, gateway: FakeGatew
     expect(log(chat)).to_have_attribute("aria-busy", "true")
     expect(chat.locator("#welcome")).to_be_hidden()
     gateway.answers["chat.history"] = lambda params: gateway.history(stored_turn(1, "Hi", "Hello"))
-    gateway.drop()
+    gateway.disconnect()
     expect(answers(chat)).to_have_text("Hello")
     expect(chat.locator("#skeleton")).to_be_hidden()
 
@@ -50,12 +50,12 @@ def test_a_conversation_that_cannot_be_loaded_says_what_to_do(chat: Page, gatewa
 def test_a_conversation_deleted_elsewhere_can_be_brought_back(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored(stored_turn(1, "Hi", "Hello"))
     payload = {"sessionKey": KEY, "sessionId": "g1", "reason": "deleted", "ts": 1}
-    gateway.deliver({"type": "event", "event": "sessions.changed", "payload": payload})
+    gateway.send({"type": "event", "event": "sessions.changed", "payload": payload})
     expect(page.locator("#trouble")).to_contain_text("was deleted")
     expect(page.locator(".message")).to_have_count(0)
     gateway.answers["sessions.restore"] = lambda params: {"ok": True}
     page.get_by_role("button", name="Restore").click()
-    assert gateway.until_asked("sessions.restore") == [{"sessionId": "g1"}]
+    assert gateway.wait_for_calls("sessions.restore") == [{"sessionId": "g1"}]
     expect(answers(page)).to_have_text("Hello")
 
 
@@ -66,7 +66,7 @@ def test_a_broken_connection_is_told_above_the_conversation_and_can_be_tried_at_
         raise Refused("UNAVAILABLE", "starting", retryable=True, retryAfterMs=60_000)
 
     gateway.answers["connect"] = away
-    gateway.drop()
+    gateway.disconnect()
     expect(opened.locator("#banner")).to_contain_text(re.compile(r"Retrying in [3-6]\d s"))
     gateway.answers["connect"] = hello
     opened.get_by_role("button", name="Retry now").click()

@@ -48,7 +48,7 @@ def test_each_message_says_when_by_which_model_and_for_how_much(stored: Callable
 def test_asking_again_replaces_the_question(stored: Callable[..., Page], gateway: FakeGateway) -> None:
     page = stored([*stored_turn(1, "First", "One"), *stored_turn(2, "Second", "Two")])
     page.get_by_role("button", name="Regenerate").last.click()
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["message"], sent["replaces"]) == ("Second", "u2")
     expect(page.locator(".message.user > .text")).to_have_text(["First", "Second"])
     expect(answers(page)).to_have_count(1)
@@ -66,18 +66,18 @@ def test_a_question_is_changed_where_it_stands(stored: Callable[..., Page], gate
     edit.press("Enter")
     field.fill("Better")
     field.press("Enter")
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["message"], sent["replaces"]) == ("Better", "u1")
     expect(page.locator(".message.user > .text")).to_have_text(["Better"])
 
 
 def test_a_question_sent_just_now_can_be_asked_again_too(opened: Page, gateway: FakeGateway) -> None:
-    gateway.tell("r1", "lifecycle", phase="accepted", prompt="Live one")
-    gateway.tell("r1", "lifecycle", phase="start", startedAt=1, messageId="u1")
+    gateway.send_event("r1", "lifecycle", phase="accepted", prompt="Live one")
+    gateway.send_event("r1", "lifecycle", phase="start", startedAt=1, messageId="u1")
     finish_message(gateway, "Answer")
     end_run(gateway)
     opened.get_by_role("button", name="Regenerate").click()
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["message"], sent["replaces"]) == ("Live one", "u1")
 
 
@@ -87,7 +87,7 @@ def test_asking_an_earlier_question_again_says_first_what_goes(stored: Callable[
     expect(page.locator(".editor")).to_contain_text("everything after it will be replaced")
     assert gateway.calls("chat.send") == []
     page.locator(".editor textarea").press("Enter")
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["message"], sent["replaces"]) == ("First", "u1")
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
 
@@ -115,7 +115,7 @@ def test_a_fork_opens_where_it_was_made(stored: Callable[..., Page], gateway: Fa
     gateway.answers["sessions.fork"] = lambda params: {"ok": True, "key": "agent:main:fork", "sessionId": "g9", "entry": {}}
     page = stored([*stored_turn(1, "First", "One"), *stored_turn(2, "Second", "Two")])
     page.locator(".message.assistant").first.get_by_role("button", name="Fork from here").click()
-    assert gateway.until_asked("sessions.fork") == [{"key": KEY, "messageId": "a1"}]
+    assert gateway.wait_for_calls("sessions.fork") == [{"key": KEY, "messageId": "a1"}]
     page.wait_for_url("**/#agent%3Amain%3Afork")
 
 
@@ -126,7 +126,7 @@ def test_messages_of_a_copied_conversation_can_be_asked_again(stored: Callable[.
     page = stored(copied)
     expect(page.locator(".message.user > .text")).to_have_text(["First", "Second"])
     page.get_by_role("button", name="Regenerate").nth(1).click()
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["message"], sent["replaces"]) == ("Second", "u2")
     expect(page.locator(".message.user > .text")).to_have_text(["First", "Second"])
     expect(answers(page)).to_have_text(["One"])
@@ -135,7 +135,7 @@ def test_messages_of_a_copied_conversation_can_be_asked_again(stored: Callable[.
 def tell_session(gateway: FakeGateway, change: str, **more: Any) -> None:
     gateway.cursor += 1
     payload = {"sessionKey": KEY, "sessionId": "g1", "cursor": gateway.cursor, "ts": 1, "change": change, **more}
-    gateway.deliver({"type": "event", "event": "session", "payload": payload})
+    gateway.send({"type": "event", "event": "session", "payload": payload})
 
 
 def test_what_another_window_takes_back_goes_here_too(stored: Callable[..., Page], gateway: FakeGateway) -> None:
@@ -170,7 +170,7 @@ def test_a_message_that_was_stopped_before_it_began_can_be_sent_again(stored: Ca
     page = stored([*stored_turn(1, "First", "One"), ended])
     expect(page.locator(".ending:visible .note")).to_have_text("Stopped before the agent answered.")
     page.get_by_role("button", name="Try again").click()
-    (sent,) = gateway.until_asked("chat.send")
+    (sent,) = gateway.wait_for_calls("chat.send")
     assert (sent["message"], "replaces" in sent) == ("Never begun", False)
-    assert gateway.until_asked("chat.abort") == [{"sessionKey": KEY, "runId": "r9", "withdraw": True}]
+    assert gateway.wait_for_calls("chat.abort") == [{"sessionKey": KEY, "runId": "r9", "withdraw": True}]
     assert user_messages(page) == ["First", "Never begun"]

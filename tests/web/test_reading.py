@@ -34,7 +34,7 @@ LONG = "\n\n".join(f"Paragraph {n} of a long answer, with enough words in it to 
 
 def test_who_reads_along_stays_at_the_end(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
-    gateway.says("r1", LONG, 0)
+    gateway.stream_text("r1", LONG, 0)
     expect(answers(opened)).to_contain_text("Paragraph 59")
     opened.wait_for_function("() => { const e = document.getElementById('log'); return e.scrollHeight > 2 * e.clientHeight }")
     opened.wait_for_function(
@@ -45,23 +45,23 @@ def test_who_reads_along_stays_at_the_end(opened: Page, gateway: FakeGateway) ->
 
 def test_who_reads_further_up_is_left_there_and_can_jump_to_what_is_new(opened: Page, gateway: FakeGateway) -> None:
     start_run(gateway)
-    gateway.says("r1", LONG, 0)
+    gateway.stream_text("r1", LONG, 0)
     expect(answers(opened).locator("p")).to_have_count(59)
     scroll_up(opened, 900)
     opened.wait_for_timeout(200)  # the wheel's own motion
     place = top(opened)
-    gateway.says("r1", "\n\n" + LONG, len(LONG))
+    gateway.stream_text("r1", "\n\n" + LONG, len(LONG))
     finish_message(gateway, LONG + "\n\n" + LONG)
     end_run(gateway)
     start_run(gateway, "r2", "And?")
-    gateway.says("r2", "Another **answer**", 0, message="m2")
+    gateway.stream_text("r2", "Another **answer**", 0, message="m2")
     jump = opened.get_by_role("button", name="2 new messages")
     expect(jump).to_be_visible()
     assert top(opened) == place
     jump.click()
     expect(opened.locator("#jump")).to_be_hidden()
     assert from_end(opened) < 2
-    gateway.says("r2", "\n\n" + LONG, 18, message="m2")
+    gateway.stream_text("r2", "\n\n" + LONG, 18, message="m2")
     expect(answers(opened).last).to_contain_text("Paragraph 59")
     opened.wait_for_function(
         "() => { const e = document.getElementById('log'); return e.scrollHeight - e.scrollTop - e.clientHeight < 2 }"

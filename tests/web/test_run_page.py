@@ -177,10 +177,10 @@ def test_a_run_that_goes_on_is_followed_and_stopped(
     expect(page.locator("#place")).to_have_text("event 12 of 12")
     expect(page.locator("#live")).to_be_visible()
     known.extend(wire_events(recorded_events(ended=False))[12:])
-    gateway.tell("k1", "assistant", messageId="m1", attempt=1, delta="x", offset=0)
+    gateway.send_event("k1", "assistant", messageId="m1", attempt=1, delta="x", offset=0)
     expect(page.locator("#place")).to_have_text(f"event {len(known)} of {len(known)}")
     page.get_by_role("button", name="Stop").click()
-    assert gateway.until_asked("chat.abort", 1) == [{"sessionKey": "agent:main:talk", "runId": "k1"}]
+    assert gateway.wait_for_calls("chat.abort", 1) == [{"sessionKey": "agent:main:talk", "runId": "k1"}]
 
 
 def test_without_a_socket_for_it_the_stored_run_is_played(
