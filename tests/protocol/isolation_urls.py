@@ -45,8 +45,8 @@ IN_PATH: dict[str, dict[str, tuple[str, ...]]] = {
 # Values of the other parts of these URLs.
 FIXED = {"content_type_id": "1", "which": "always"}
 
-# API clients can also select sessions by header. The caller's own keys and `user` are tested in test_isolation_http.py: unknown ones
-# create a session, and the response needs a worker, which is not running here.
+# API clients can also select sessions by header. The caller's own keys and `user` are tested in test_isolation_http.py: an unknown
+# one creates a session, and the response needs a worker, which is not running here.
 HEADERS = "headers"
 CHAT: dict[str, Any] = {"model": "clawsite", "messages": [{"role": "user", "content": "hi"}]}
 INPUT: dict[str, Any] = {"model": "clawsite", "input": "hi"}
