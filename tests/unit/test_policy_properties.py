@@ -38,7 +38,7 @@ def agrees_with_the_plain_version(query, rules):
 def deny_always_wins(query, rules):
     """A tool that a deny entry names, in any row that is asked, is refused, whatever is allowed anywhere."""
     passed = kept(query, rules)
-    for row in reference_policy.rows_asked(query, rules):
+    for row in reference_policy.applicable_rows(query, rules):
         for facts in query.tools:
             if any(reference_policy.names(entry, facts) for entry in row.deny):
                 assert facts.name not in passed
