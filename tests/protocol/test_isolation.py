@@ -43,7 +43,7 @@ OFFICES = {Scope.ADMIN, Scope.APPROVALS, Scope.PAIRING}
 METHODS = registry.list_methods()
 _numbers = itertools.count(1)
 
-pytestmark = pytest.mark.usefixtures("_quick_passwords")
+pytestmark = pytest.mark.usefixtures("_fast_passwords")
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ CLOSED = {
     "approvals/grants/<int:pk>/": "who may approve, or change grants, takes any of them back",
 }
 
-pytestmark = pytest.mark.usefixtures("_quick_passwords", "_plain_static_files")
+pytestmark = pytest.mark.usefixtures("_fast_passwords", "_plain_static_files")
 
 
 @pytest.fixture

@@ -347,4 +347,4 @@ def test_a_deliberate_fault_is_seen(monkeypatch, fault, check):
     fault(monkeypatch)
     with pytest.raises(AssertionError):
         # Always the same cases, and no looking for the smallest one: that it is seen is all that matters here.
-        look(check, max_examples=2000, derandomize=True, phases=[Phase.generate])
+        look(check, max_examples=10_000, derandomize=True, phases=[Phase.generate])
