@@ -312,7 +312,7 @@ def test_a_row_that_does_what_it_says_has_no_warning(rules, fields):
 
 
 def test_a_plugins_id_is_known_however_it_is_written():
-    known = ToolRegistry.of([(factory("acme_post"), "Acme")])
+    known = ToolRegistry.build([(factory("acme_post"), "Acme")])
     assert known.plugin_names == ("acme", "acme_post")
     assert known.knows("ACME")
 
@@ -321,9 +321,9 @@ def test_a_plugins_id_is_known_however_it_is_written():
 def test_a_plugin_cannot_take_a_name_that_entries_use_for_a_tool_of_ours(name, plugin):
     """An entry `bash` means exec, so that nothing could refuse a plugin's tool of that name."""
     with pytest.raises(ImproperlyConfigured, match="native tool"):
-        ToolRegistry.of([(factory(name), plugin)])
+        ToolRegistry.build([(factory(name), plugin)])
 
 
 def test_a_tool_for_the_owner_is_one_before_anything_offers_it():
-    (facts,) = [facts for facts in ToolRegistry.of([]).nameable if facts.name == "whatsapp_login"]
+    (facts,) = [facts for facts in ToolRegistry.build([]).nameable if facts.name == "whatsapp_login"]
     assert facts.owner_only

@@ -84,7 +84,7 @@ def _trial_context(trial: TrialResult, line: str) -> dict[str, Any]:
         "verdict": VERDICT_LABELS[judgement.effect],
         "effect": judgement.effect,
         "tone": VERDICT_TONES[judgement.effect],
-        "reasons": [gate_reason_text(each.code, each.words) for each in judgement.reasons],
+        "reasons": [gate_reason_text(each.code, each.text) for each in judgement.reasons],
         "because": [{"pk": grant.pk, "what": to_visible_html(str(grant)), "by": grant.owner} for grant in trial.because],
         "command": command_html(line, parts),
         "programs": [
