@@ -20,7 +20,8 @@ ICONS = (
 
 
 def drawing(radius: float, share: float) -> str:
-    outline = re.findall(r"<path[^>]*/>", (ROOT / "templates/shared/_logo.html").read_text())[0]
+    logo = " ".join((ROOT / "templates/shared/_logo.html").read_text().split())
+    outline = re.findall(r"<path[^>]*/>", logo)[0]
     place = f"translate({16 - 16 * share:g} {16 - 16 * share:g}) scale({share:g})"
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">'
