@@ -66,7 +66,7 @@ def try_command(request: ApprovalRequest) -> HttpResponse:
         analysis = async_to_sync(analyze)(line, place)
         supposed = replace(rules, security=cast("Any", security), ask=cast("Any", ask))
         context |= _trial_context(run_trial(analysis, place, supposed, agent=agent, level=int(level), listed=listed), line)
-    return render(request, "approvals/_verdict.html" if request.htmx else "approvals/try.html", context)
+    return render(request, "approvals/_try_result.html" if request.htmx else "approvals/try_command.html", context)
 
 
 def _build_exec_context(request: ApprovalRequest, slug: str) -> ExecContext:
