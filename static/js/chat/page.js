@@ -39,7 +39,7 @@ const DEBOUNCE_MS = 150;
 
 const byId = (id) => document.getElementById(id);
 const bus = new EventTarget();
-const pendingAnnouncements = []; // not announced yet
+const pendingAnnouncements = [];
 
 const app = {
   bus,
@@ -60,7 +60,7 @@ const app = {
     bus.dispatchEvent(new CustomEvent(name, { detail }));
   },
 
-  /** Announce to screen readers. The log itself is not live: a streamed answer would be read word by word. Texts in quick succession are joined. */
+  /** Announce to screen readers, joining texts in quick succession. The log is not a live region: a streamed answer would be read word by word. */
   announce(text) {
     if (!pendingAnnouncements.length) setTimeout(() => (byId("announce").textContent = pendingAnnouncements.splice(0).join(" ")), DEBOUNCE_MS);
     pendingAnnouncements.push(text);
@@ -98,12 +98,12 @@ app.gateway = new Gateway({
 
 /** Show what the URL names: #key or #key/message. Keys are encoded, so a slash ends them. */
 function show() {
-  const [key, messageId] = location.hash.slice(1).split("/").map(decode);
+  const [key, messageId] = location.hash.slice(1).split("/").map(decodeSafely);
   const shown = key || MAIN;
   app.emit("session", { key: shown, same: app.feed?.sessionKey === shown, messageId: messageId || null });
 }
 
-function decode(text) {
+function decodeSafely(text) {
   try {
     return decodeURIComponent(text);
   } catch {

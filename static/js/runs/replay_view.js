@@ -6,43 +6,43 @@ import { describeFailure, describeReason } from "../shared/run_reasons.js";
 import { fill } from "../shared/texts.js";
 import { describeDecision } from "../shared/tool_decisions.js";
 
-const MAX_CHARACTERS = 20_000; // of one text; the export is complete
+const MAX_CHARACTERS = 20_000; // per text; the export has the full text
 
 export class ReplayView {
   constructor({ root, texts }) {
-    Object.assign(this, { root, texts, shown: new Map() });
+    Object.assign(this, { root, texts, elements: new Map() });
   }
 
-  /** @param view of Recording.viewAt, @param now the time shown, for the duration of what is still running */
+  /** @param view from Recording.viewAt() @param now the displayed time, for the duration of unfinished tool calls */
   draw(view, now) {
-    const asked = { id: "asked", type: "asked", text: view.prompt, characters: view.promptCharacters };
-    const blocks = [asked, ...view.blocks];
-    const wanted = new Set(blocks.map(({ id }) => id));
-    for (const [id, element] of this.shown) {
-      if (wanted.has(id)) continue;
+    const prompt = { id: "asked", type: "asked", text: view.prompt, characters: view.promptCharacters };
+    const blocks = [prompt, ...view.blocks];
+    const ids = new Set(blocks.map(({ id }) => id));
+    for (const [id, element] of this.elements) {
+      if (ids.has(id)) continue;
       element.remove();
-      this.shown.delete(id);
+      this.elements.delete(id);
     }
     blocks.forEach((block, index) => {
-      const element = this.#element(block);
+      const element = this.#getElement(block);
       if (this.root.children[index] !== element) this.root.insertBefore(element, this.root.children[index] ?? null);
       element.classList.toggle("latest", index === blocks.length - 1);
-      draw[block.type](element, block, this.texts, now);
+      renderers[block.type](element, block, this.texts, now);
     });
   }
 
-  #element({ id, type }) {
-    if (!this.shown.has(id)) {
+  #getElement({ id, type }) {
+    if (!this.elements.has(id)) {
       const template = { asked: "story-message", message: "story-message", tool: "story-tool", note: "story-note" }[type];
       const element = cloneTemplate(template);
       element.dataset.type = type;
-      this.shown.set(id, element);
+      this.elements.set(id, element);
     }
-    return this.shown.get(id);
+    return this.elements.get(id);
   }
 }
 
-const draw = {
+const renderers = {
   asked(element, { text, characters }, texts) {
     setText(element.querySelector("h3"), texts.asked);
     setText(element.querySelector(":scope > .text"), clip(text));
@@ -76,9 +76,9 @@ const draw = {
   },
 
   note(element, { note, detail, kind, bad }, texts) {
-    const known = texts[`note${note[0].toUpperCase()}${note.slice(1)}`];
-    const why = detail ? describeFailure(detail, kind, texts) : describeReason(kind, texts);
-    setText(element, known ? fill(known, why) : [note, why].filter(Boolean).join(": "));
+    const text = texts[`note${note[0].toUpperCase()}${note.slice(1)}`];
+    const reason = detail ? describeFailure(detail, kind, texts) : describeReason(kind, texts);
+    setText(element, text ? fill(text, reason) : [note, reason].filter(Boolean).join(": "));
     element.classList.toggle("bad", bad);
   },
 };

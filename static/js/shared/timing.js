@@ -1,6 +1,6 @@
 /** Batches page updates into animation frames, and runs one timer for everything that counts seconds. */
 
-const MIN_INTERVAL_MS = 28; // every other frame at 60 Hz: text still streams smoothly, at a sixth less main thread time
+const MIN_INTERVAL_MS = 28; // every other frame at 60 Hz: text still streams smoothly, with a sixth less main-thread time
 
 const queued = new Set();
 const everySecondCallbacks = new Set();

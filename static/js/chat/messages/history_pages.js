@@ -3,7 +3,7 @@
  * While newer messages are missing, live events are not shown; they come with the last page.
  */
 
-import { PAGE } from "../../shared/feed.js";
+import { PAGE_SIZE } from "../../shared/feed.js";
 import { describeError } from "../../shared/texts.js";
 
 const PREFETCH_PIXELS = 1500; // distance from the edge at which the next page is loaded
@@ -82,7 +82,7 @@ export class HistoryPages {
   }
 
   #request(position) {
-    return this.app.gateway.request("chat.history", { sessionKey: this.app.feed.sessionKey, limit: PAGE, html: true, notices: true, ...position });
+    return this.app.gateway.request("chat.history", { sessionKey: this.app.feed.sessionKey, limit: PAGE_SIZE, html: true, notices: true, ...position });
   }
 
   /** Observing again reports whether the edge is still near, since a page may be short. */

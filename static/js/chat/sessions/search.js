@@ -14,7 +14,7 @@ export function startSearch(app) {
   const field = byId("search-words");
   const list = byId("found-list");
   let timer = null;
-  let lastRequest = 0; // number of the last request: responses to earlier ones are ignored
+  let lastRequest = 0; // responses to earlier requests are ignored
 
   /** Focus the field, with a query if given. */
   app.sessions.search = (text = null) => {
@@ -111,7 +111,7 @@ export function startSearch(app) {
   }
 }
 
-/** Text with the given ranges in <mark>, as nodes and never as HTML. */
+/** Return text with the given ranges in <mark>, as nodes and never as HTML. */
 export function highlight(text, ranges) {
   const parts = [];
   let from = 0;
