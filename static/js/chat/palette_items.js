@@ -19,7 +19,7 @@ export function sessionItems(app, rows) {
 }
 
 export function recentItems(app) {
-  const currentKey = app.sessions.shown().key;
+  const currentKey = app.sessions.getCurrent().key;
   const rows = app.sessions.rows().filter(({ key }) => key !== currentKey).sort((a, b) => (b.updatedAt ?? 0) - (a.updatedAt ?? 0));
   return sessionItems(app, rows.slice(0, MAX_RECENT)).map((item) => ({ ...item, group: app.texts.paletteRecent }));
 }
@@ -37,7 +37,7 @@ export function commandItems(app, commands) {
 
 export function actionItems(app, { unfinished, help }) {
   const { texts, sessions, writable } = app;
-  const row = sessions.shown();
+  const row = sessions.getCurrent();
   const { key } = row;
   const isStored = Boolean(sessions.find(key)) && writable;
   const isMine = !isForeign(key);

@@ -17,7 +17,7 @@ export function startMembersSection(app) {
   });
   app.on("members", draw);
   app.on("connection", draw);
-  byId("leave").addEventListener("click", () => app.sessions.leave(app.sessions.shown().key));
+  byId("leave").addEventListener("click", () => app.sessions.leave(app.sessions.getCurrent().key));
   field.addEventListener("input", () => showError(""));
   adding.addEventListener("toggle", () => adding.open && section.contains(document.activeElement) && field.focus());
   form.addEventListener("submit", (event) => {

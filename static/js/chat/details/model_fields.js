@@ -40,7 +40,7 @@ export function startModelFields(app) {
 
   async function patch(changes, then = () => {}) {
     try {
-      await gateway.request("sessions.patch", { key: app.sessions.shown().key, ...changes });
+      await gateway.request("sessions.patch", { key: app.sessions.getCurrent().key, ...changes });
       then();
       app.sessions.refresh();
     } catch (error) {
@@ -51,14 +51,14 @@ export function startModelFields(app) {
 
   /** The model used if the session sets none: the agent's, or the server default. */
   function getDefaultModel() {
-    const own = app.sessions.agents.find(({ id }) => id === getAgentId(app.sessions.shown()))?.model?.primary;
+    const own = app.sessions.agents.find(({ id }) => id === getAgentId(app.sessions.getCurrent()))?.model?.primary;
     const { modelProvider, model: name } = app.sessions.defaults();
     return own || (name ? `${modelProvider}/${name}` : "");
   }
 
   function draw(force = false) {
     if (!app.details.isOpen() || (force !== true && document.activeElement === model)) return;
-    const row = app.sessions.shown();
+    const row = app.sessions.getCurrent();
     const { agents } = app.sessions;
     byId("agent-help").hidden = agents.length < 2;
     agent.disabled = agents.length < 2;
@@ -86,7 +86,7 @@ export function startModelFields(app) {
   }
 
   const find = (id) => models.find((each) => each.id === id);
-  const chosen = () => find(app.sessions.shown().model || getDefaultModel());
+  const chosen = () => find(app.sessions.getCurrent().model || getDefaultModel());
   return { find, chosen };
 }
 

@@ -52,12 +52,12 @@ export function startDetailsPane(app) {
   app.on("sessions", draw);
   app.on("models", draw);
   document.getElementById("close-details").addEventListener("click", () => app.togglePane("details", false));
-  document.getElementById("copy-key").addEventListener("click", () => copyText(app, app.sessions.shown().key));
+  document.getElementById("copy-key").addEventListener("click", () => copyText(app, app.sessions.getCurrent().key));
   if (wide.matches && localStorage.getItem(STORAGE_KEY) === "true") app.togglePane("details", true);
 
   function draw() {
     if (!app.details.isOpen()) return;
-    const row = app.sessions.shown();
+    const row = app.sessions.getCurrent();
     drawContext();
     show("input", row.inputTokens, (tokens) => fill(texts.tokensOnly, formatCount(tokens)));
     show("output", row.outputTokens, (tokens) => fill(texts.tokensOnly, formatCount(tokens)));

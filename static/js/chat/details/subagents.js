@@ -34,7 +34,7 @@ export function startSubagents(app) {
   async function draw() {
     if (!app.details.isOpen() || !gateway.ready) return;
     const number = ++lastRequest;
-    const items = await renderChildren(app.sessions.shown().key, 1).catch(() => null);
+    const items = await renderChildren(app.sessions.getCurrent().key, 1).catch(() => null);
     if (number !== lastRequest || !items) return;
     root.replaceChildren(...items);
     section.hidden = !items.length;
