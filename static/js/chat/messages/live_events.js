@@ -17,7 +17,7 @@ export function applyEvent(transcript, payload) {
 export function showActiveRun(transcript, { runId, messageId, text, thinking, status, waitingFor, operation }) {
   const { texts } = transcript;
   transcript.startRun(runId, texts.working).acknowledged = true;
-  if (status === "waiting") lifecycle(transcript, { runId, data: { phase: "waiting", reason: waitingFor ?? texts.somebody } });
+  if (status === "waiting") applyLifecycle(transcript, { runId, data: { phase: "waiting", reason: waitingFor ?? texts.somebody } });
   else transcript.setState(runId, "working", operation ? texts.summarising : texts.working);
   if (!messageId || !(text || thinking)) return;
   const message = transcript.getMessage(runId, messageId);
@@ -26,9 +26,9 @@ export function showActiveRun(transcript, { runId, messageId, text, thinking, st
   if (text) message.write(0, text);
 }
 
-const STREAMS = { lifecycle, assistant, thinking, tool, compaction };
+const STREAMS = { lifecycle: applyLifecycle, assistant: applyAssistant, thinking: applyThinking, tool: applyTool, compaction: applyCompaction };
 
-function lifecycle(transcript, { runId, data, ts }) {
+function applyLifecycle(transcript, { runId, data, ts }) {
   const { texts } = transcript;
   transcript.waiting.delete(runId);
   switch (data.phase) {
@@ -60,7 +60,7 @@ function lifecycle(transcript, { runId, data, ts }) {
   }
 }
 
-function assistant(transcript, { runId, data, ts }) {
+function applyAssistant(transcript, { runId, data, ts }) {
   if (data.reset) return transcript.discardMessage(data.messageId);
   const message = transcript.getMessage(runId, data.messageId);
   if (data.final) {
@@ -74,7 +74,7 @@ function assistant(transcript, { runId, data, ts }) {
 }
 
 /** The history is being summarized, during a run or in a run for that purpose. */
-function compaction(transcript, { runId, data, ts }) {
+function applyCompaction(transcript, { runId, data, ts }) {
   const { texts } = transcript;
   if (data.phase === "start") return transcript.setState(runId, "working", texts.summarising);
   transcript.setState(runId, "working", texts.working);
@@ -82,14 +82,14 @@ function compaction(transcript, { runId, data, ts }) {
   else if (data.reason === "nothing_to_compact") addNotice(transcript, { runId, notice: "nothing", text: texts.nothingToSummarise, timestamp: ts });
 }
 
-function thinking(transcript, { runId, data, ts }) {
+function applyThinking(transcript, { runId, data, ts }) {
   const message = transcript.getMessage(runId, data.messageId);
   if (message.final) return;
   message.begin(data.attempt);
   message.thinking.write(data.offset, data.delta, ts);
 }
 
-function tool(transcript, { runId, data, ts }) {
+function applyTool(transcript, { runId, data, ts }) {
   const card = transcript.getCard(runId, data.toolCallId, data.name, data.args);
   if (data.phase === "start") {
     transcript.getRun(runId).messages.forEach((message) => message.thinking.end(ts));

@@ -1,8 +1,8 @@
 /**
  * The session list: grouped, with the current session marked, kept in sync with other windows and agents.
  *
- * Provides `app.sessions`: rows(), find(key), getCurrent(), getTitle(row), agents, step(by), and the actions of actions.js. Emits "sessions" on
- * changes.
+ * Provides `app.sessions`: rows(), find(key), getCurrent(), getTitle(row), agents, step(by), and the actions of actions.js.
+ * Emits "sessions" on changes.
  */
 
 import { cloneTemplate, setText } from "../../shared/elements.js";
