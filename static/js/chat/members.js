@@ -1,5 +1,5 @@
 /**
- * Members of the current session and what they may do. Draws nothing; see chat/details/members_section.js.
+ * Members of the current session and what they may do. Renders nothing; see chat/details/members_section.js.
  *
  * Provides `app.members`: list (null until loaded), isOwner, readOnlyReason (why the user cannot write), load(), share(username, role);
  * and app.canWrite(). Emits "members" {gone} on changes.

@@ -63,7 +63,7 @@ export function startMessageActions(app, root) {
     request.catch((error) => app.showProblem(fill(texts.notDone, describeError(error, texts))));
   }
 
-  /** Whether runs are unfinished. Messages can't be edited until then, because the answer belongs to the current text. */
+  /** Whether a run is unfinished. Messages can't be edited before it ends, because its answer belongs to the current text. */
   function isBusy() {
     if (app.sessionView.transcript.unfinished.size) app.showToast(texts.stopFirst);
     return app.sessionView.transcript.unfinished.size > 0;

@@ -48,8 +48,8 @@ export class ToolCard {
     if (!UNFINISHED.includes(this.element.dataset.status) || this.stopClock) return;
     this.#setStatus("running", this.texts.toolRunning);
     this.startedAt = ts;
-    const startedAt = Date.now();
-    this.stopClock = everySecond(() => setText(this.part(".duration"), formatElapsed(Date.now() - startedAt, this.texts)));
+    const localStart = Date.now();
+    this.stopClock = everySecond(() => setText(this.part(".duration"), formatElapsed(Date.now() - localStart, this.texts)));
   }
 
   /** Show the output so far. */
