@@ -7,7 +7,7 @@
  */
 
 import { fill } from "../shared/texts.js";
-import { isForeign } from "./sessions/row.js";
+import { isSharedWithMe } from "./sessions/row.js";
 
 const GONE = []; // the user has no access: for them, the server reports the session as not found
 
@@ -23,10 +23,10 @@ export function startMembers(app) {
       return membersByKey.get(key) ?? null;
     },
     get isOwner() {
-      return !isForeign(key);
+      return !isSharedWithMe(key);
     },
     get readOnlyReason() {
-      return isForeign(key) && membersByKey.has(key) ? findReadOnlyReason(membersByKey.get(key)) : "";
+      return isSharedWithMe(key) && membersByKey.has(key) ? findReadOnlyReason(membersByKey.get(key)) : "";
     },
     load,
     share,
@@ -62,7 +62,7 @@ export function startMembers(app) {
 
   /** Errors are ignored: the next trigger retries. */
   async function load() {
-    if (!gateway.ready || !(isForeign(key) || (app.details.isOpen() && isStored()))) return;
+    if (!gateway.ready || !(isSharedWithMe(key) || (app.details.isOpen() && isStored()))) return;
     const sessionKey = key;
     const requestNumber = ++lastRequest;
     loadingKey = sessionKey;
@@ -70,7 +70,7 @@ export function startMembers(app) {
       const { members } = await gateway.request("sessions.members", { key: sessionKey });
       if (requestNumber === lastRequest) setMembers(sessionKey, members);
     } catch (error) {
-      if (requestNumber === lastRequest && error.code === "NOT_FOUND") setMembers(sessionKey, isForeign(sessionKey) ? GONE : null);
+      if (requestNumber === lastRequest && error.code === "NOT_FOUND") setMembers(sessionKey, isSharedWithMe(sessionKey) ? GONE : null);
     }
     if (requestNumber === lastRequest) loadingKey = null;
   }

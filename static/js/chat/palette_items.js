@@ -2,7 +2,7 @@
 
 import { fill } from "../shared/texts.js";
 import { formatDate } from "./sessions/dates.js";
-import { isForeign, isMain } from "./sessions/row.js";
+import { isMain, isSharedWithMe } from "./sessions/row.js";
 
 const MAX_RECENT = 6; // sessions shown for an empty query
 
@@ -40,7 +40,7 @@ export function actionItems(app, { unfinished, help }) {
   const row = sessions.getCurrent();
   const { key } = row;
   const isStored = Boolean(sessions.find(key)) && writable;
-  const isMine = !isForeign(key);
+  const isMine = !isSharedWithMe(key);
   const others = sessions.agents.length > 1 ? sessions.agents : [];
   const actions = [
     unfinished && app.canWrite() && ["stop", texts.doStop, () => app.stop(), "Esc"],

@@ -76,7 +76,7 @@ export class Lanes {
   /** Create ticks at round times, as many as fit. */
   *#createAxis(begin, now, top) {
     const totalSeconds = (now - begin) / 1000;
-    const step = AXIS_STEPS.find((each) => totalSeconds / each <= 8) ?? 86_400;
+    const step = AXIS_STEPS.find((candidate) => totalSeconds / candidate <= 8) ?? 86_400;
     let lastFraction = -1;
     for (let seconds = 0; seconds <= totalSeconds; seconds += step) {
       const fraction = this.scale.toFraction(begin + seconds * 1000);

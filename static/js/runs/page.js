@@ -94,7 +94,7 @@ function render() {
   setText(byId("clock"), formatOffset(event.ts - events[0].ts, texts));
   setText(byId("place"), fill(texts.place, formatCount(index + 1), formatCount(events.length)));
   scrub.setAttribute("aria-valuetext", `${byId("clock").textContent}, ${byId("place").textContent}: ${event.stream} ${summarizeEvent(event)}`);
-  replay.draw(view, event.ts);
+  replay.render(view, event.ts);
   const state = byId("now-state");
   setText(state, texts[`state${view.state[0].toUpperCase()}${view.state.slice(1)}`]);
   state.className = `badge ${STATE_TONES[view.state] ?? ""}`;

@@ -95,8 +95,8 @@ const appliers = {
   },
 
   tool(view, { seq, ts, data }, block) {
-    const call = block(`t${data.toolCallId}`, () => ({ type: "tool", callId: data.toolCallId, name: data.name, status: "running", began: ts, output: "" }));
-    if (data.phase === "start") Object.assign(call, { args: data.args, status: "running", began: ts });
+    const call = block(`t${data.toolCallId}`, () => ({ type: "tool", callId: data.toolCallId, name: data.name, status: "running", startedAt: ts, output: "" }));
+    if (data.phase === "start") Object.assign(call, { args: data.args, status: "running", startedAt: ts });
     else if (data.phase === "waiting") Object.assign(call, { args: data.args, status: "waiting" });
     else if (data.phase === "decided") {
       const { status = "decided", by = "" } = data.approval ?? {};
@@ -106,7 +106,7 @@ const appliers = {
     else if (data.phase === "update") call.output = data.partialResult ?? "";
     else if (data.phase === "result") {
       const denied = data.meta?.verdict === "refused";
-      Object.assign(call, { status: denied ? "refused" : data.isError ? "failed" : "finished", ended: ts, verdict: data.meta ?? null });
+      Object.assign(call, { status: denied ? "refused" : data.isError ? "failed" : "finished", endedAt: ts, verdict: data.meta ?? null });
       call.output = (data.result?.content ?? []).map((part) => part.text ?? `[${part.type}]`).join("\n");
     }
   },

@@ -14,7 +14,7 @@ export class ReplayView {
   }
 
   /** @param view from Recording.viewAt() @param now the displayed time, for the duration of unfinished tool calls */
-  draw(view, now) {
+  render(view, now) {
     const prompt = { id: "asked", type: "asked", text: view.prompt, characters: view.promptCharacters };
     const blocks = [prompt, ...view.blocks];
     const ids = new Set(blocks.map(({ id }) => id));
@@ -64,12 +64,12 @@ const renderers = {
     setText(element.querySelector(".facts"), facts.filter(Boolean).join(" · "));
   },
 
-  tool(element, { name, status, args, began, ended, verdict, approval, output }, texts, now) {
+  tool(element, { name, status, args, startedAt, endedAt, verdict, approval, output }, texts, now) {
     setText(element.querySelector(".name"), name);
     const state = element.querySelector(".state");
     setText(state, texts[`tool${status[0].toUpperCase()}${status.slice(1)}`]);
     state.className = `badge state ${{ finished: "good", failed: "bad", refused: "bad", running: "busy", waiting: "warn" }[status] ?? ""}`;
-    setText(element.querySelector(".took"), status === "refused" ? "" : formatDuration((ended ?? now) - began, texts));
+    setText(element.querySelector(".took"), status === "refused" ? "" : formatDuration((endedAt ?? now) - startedAt, texts));
     setText(element.querySelector(".verdict"), verdict?.layer || verdict?.admission || (verdict && approval) ? describeDecision({ ...verdict, allowed: verdict.verdict !== "refused", approval }, texts) : "");
     setText(element.querySelector(".args"), args && Object.keys(args).length ? clip(JSON.stringify(args, null, 2)) : "");
     setText(element.querySelector(".output"), clip(output));

@@ -24,7 +24,7 @@ function paint(now) {
 /** Call `callback` every second. Returns a function that stops it. */
 export function everySecond(callback) {
   everySecondCallbacks.add(callback);
-  timer ??= setInterval(() => everySecondCallbacks.forEach((each) => each()), 1000);
+  timer ??= setInterval(() => everySecondCallbacks.forEach((listener) => listener()), 1000);
   return () => {
     everySecondCallbacks.delete(callback);
     if (everySecondCallbacks.size) return;

@@ -21,7 +21,7 @@ export function startCompletions({ app, field, submit, onChange }) {
   /** Commands are executed by the server immediately and not sent to the agent. */
   app.isCommand = (message) => {
     const [, word, rest] = COMMAND.exec(message) ?? [];
-    const command = word && commands.find((each) => getNames(each).includes(word.toLowerCase()));
+    const command = word && commands.find((candidate) => getNames(candidate).includes(word.toLowerCase()));
     return Boolean(command) && !(MESSAGE_COMMANDS.includes(command.name) && /\s/.test(rest.trim()));
   };
 
@@ -44,7 +44,7 @@ export function startCompletions({ app, field, submit, onChange }) {
     if (kind === "model") return filterItems((await listModels()).map(toModelItem), word);
     commands = (await fetchOnce("commands.list"))?.commands ?? commands;
     if (kind === "command") return filterItems(commands.map(toCommandItem), word);
-    const command = commands.find((each) => getNames(each).includes(word));
+    const command = commands.find((candidate) => getNames(candidate).includes(word));
     const choices = command ? await listChoices(command) : [];
     if (choices.some(({ name }) => name.toLowerCase() === argument)) return []; // already complete: Enter sends it
     return filterItems(choices, argument).map((item) => ({ ...item, text: `/${command.name} ${item.name}`, runs: true }));
@@ -119,7 +119,7 @@ function getNames({ name, textAliases = [] }) {
 
 /** Prefix matches first, then other matches. */
 function filterItems(items, query) {
-  const getSearchNames = ({ name, aliases = [] }) => [name, ...aliases].map((each) => each.replace(/^\//, "").toLowerCase());
+  const getSearchNames = ({ name, aliases = [] }) => [name, ...aliases].map((alias) => alias.replace(/^\//, "").toLowerCase());
   const prefixMatches = items.filter((item) => getSearchNames(item).some((name) => name.startsWith(query)));
   const otherMatches = items.filter((item) => !prefixMatches.includes(item) && getSearchNames(item).some((name) => name.includes(query)));
   return [...prefixMatches, ...otherMatches].slice(0, MAX_RESULTS);

@@ -1,7 +1,7 @@
 /** Agent, model and thinking level of the current session. Models are loaded when the pane is first opened. */
 
 import { describeError, fill } from "../../shared/texts.js";
-import { getAgentId, isForeign } from "../sessions/row.js";
+import { getAgentId, isSharedWithMe } from "../sessions/row.js";
 
 export function startModelFields(app) {
   const { gateway, texts } = app;
@@ -68,7 +68,7 @@ export function startModelFields(app) {
     model.value = row.model ?? "";
     thinking.value = row.thinkingLevel ?? "";
     byId("thinking-help").hidden = getSelected()?.reasoning !== false;
-    model.disabled = thinking.disabled = !app.writable || isForeign(row.key); // only the owner can change them
+    model.disabled = thinking.disabled = !app.writable || isSharedWithMe(row.key); // only the owner can change them
   }
 
   function buildGroups(current) {

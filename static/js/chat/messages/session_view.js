@@ -4,7 +4,7 @@ import { SessionFeed } from "../../shared/feed.js";
 import { describeError, fill } from "../../shared/texts.js";
 import { startCodeButtons } from "../markdown/decorations.js";
 import { Renderer } from "../markdown/renderer.js";
-import { getAgentId, isForeign } from "../sessions/row.js";
+import { getAgentId, isSharedWithMe } from "../sessions/row.js";
 import { HistoryPages } from "./history_pages.js";
 import { applyEvent } from "./live_events.js";
 import { startMessageActions } from "./message_actions.js";
@@ -75,7 +75,7 @@ export function startSessionView(app) {
   function showHistory(history) {
     const { sessionKey } = history;
     // The user's own session opened by its shared link: use its key, under which events arrive.
-    if (isForeign(app.feed.sessionKey) && !isForeign(sessionKey)) return location.replace(app.urlFor(sessionKey, targetId));
+    if (isSharedWithMe(app.feed.sessionKey) && !isSharedWithMe(sessionKey)) return location.replace(app.urlFor(sessionKey, targetId));
     const continues = pages.continues(history);
     if (!continues) transcript.clear();
     transcript.show(history);
@@ -144,7 +144,7 @@ export function startSessionView(app) {
     pages.reset();
     const restore = () => reportErrors(() => gateway.request("sessions.restore", { sessionId }).then(reload));
     const openMain = [texts.toMain, () => app.open(app.mainKey)];
-    if (isForeign(sessionKey)) placeholders.showError({ title: texts.deleted, text: texts.deletedByOwner, actions: [openMain] });
+    if (isSharedWithMe(sessionKey)) placeholders.showError({ title: texts.deleted, text: texts.deletedByOwner, actions: [openMain] });
     else placeholders.showError({ title: texts.deleted, text: texts.deletedText, actions: [[texts.restore, restore], openMain] });
   }
 
@@ -184,7 +184,7 @@ export function startSessionView(app) {
     } catch (error) {
       if (error.code === "DISCONNECTED") return;
       if (error.details?.code === "MISSING_SCOPE") return waitForAccess();
-      if (error.code === "NOT_FOUND" && isForeign(app.feed.sessionKey)) return app.members.load();
+      if (error.code === "NOT_FOUND" && isSharedWithMe(app.feed.sessionKey)) return app.members.load();
       const text = fill(texts.notLoaded, describeError(error, texts));
       if (app.feed.loaded) app.showProblem(text);
       else placeholders.showError({ title: texts.noConversation, text, actions: [[texts.retryNow, reload], [texts.toMain, () => app.open(app.mainKey)]] });

@@ -3,7 +3,7 @@
 import { randomId } from "../../shared/gateway.js";
 import { describeError, fill } from "../../shared/texts.js";
 import { copyText } from "../markdown/decorations.js";
-import { getAgentId, getTitle, isForeign, isMain } from "./row.js";
+import { getAgentId, getTitle, isMain, isSharedWithMe } from "./row.js";
 
 const MAX_NAME_CHARACTERS = 40;
 
@@ -32,7 +32,7 @@ export function createSessionActions(app, { current, archive, getRowView, leaveA
 
   function rename(key) {
     const row = findStore(key).find(key);
-    if (!row || !app.writable || isForeign(key)) return;
+    if (!row || !app.writable || isSharedWithMe(key)) return;
     getRowView(key)?.rename(getTitle(row, texts), (title) => {
       // A label was set by a program and takes precedence over the title.
       const changes = row.label ? { label: title } : { title };
@@ -65,7 +65,7 @@ export function createSessionActions(app, { current, archive, getRowView, leaveA
 
   /** Deleting the current session opens its neighbor; undo returns. Sessions of other owners can only be left. */
   async function deleteSession(key) {
-    if (isForeign(key)) return leave(key);
+    if (isSharedWithMe(key)) return leave(key);
     if (isMain(key) || !app.writable) return;
     const wasCurrent = app.sessions.getCurrent().key === key;
     const name = getShortTitle(key);

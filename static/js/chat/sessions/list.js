@@ -12,7 +12,7 @@ import { startAgentMenu } from "./agent_menu.js";
 import { getDateGroup } from "./dates.js";
 import { startSessionMenu } from "./menu.js";
 import { startReadMarks } from "./read_marks.js";
-import { getAgentId, getTitle, isForeign, isSubagent, SessionRow } from "./row.js";
+import { getAgentId, getTitle, isSharedWithMe, isSubagent, SessionRow } from "./row.js";
 import { startSearch } from "./search.js";
 import { startSessionShortcuts } from "./shortcuts.js";
 import { SessionStore } from "./store.js";
@@ -171,7 +171,7 @@ export function startSessionList(app) {
   /** The rows to list, including a new session, which is not on the server before its first message. */
   function getListedRows() {
     const rows = getStore().ordered().filter(isListed);
-    const isUnsaved = !isArchiveShown && current.loaded && currentKey && !isForeign(currentKey) && !find(currentKey);
+    const isUnsaved = !isArchiveShown && current.loaded && currentKey && !isSharedWithMe(currentKey) && !find(currentKey);
     return isUnsaved ? [...rows.filter(({ pinned }) => pinned), { key: currentKey }, ...rows.filter(({ pinned }) => !pinned)] : rows;
   }
 

@@ -7,13 +7,13 @@ import { formatDate, formatFullTime } from "./dates.js";
 const MARKUP = /\*\*|`+/g; // removed from the preview, which is plain text
 
 /** Keys of the user's own sessions are agent:<agent>:<rest>; <rest> is "main" for the agent's main session. Those of other owners are session:<id>. */
-export const isForeign = (key) => key.startsWith("session:");
+export const isSharedWithMe = (key) => key.startsWith("session:");
 export const isMain = (key) => /^agent:[^:]+:main$/.test(key);
 export const isSubagent = (key) => /^agent:[^:]+:subagent:/.test(key);
-export const getAgentId = ({ key, agentId }) => agentId ?? (isForeign(key) ? "" : key.split(":")[1]);
+export const getAgentId = ({ key, agentId }) => agentId ?? (isSharedWithMe(key) ? "" : key.split(":")[1]);
 
 export function getTitle({ key, displayName, derivedTitle }, texts) {
-  return displayName || derivedTitle || (isMain(key) ? texts.main : isForeign(key) ? texts.unnamedForeign : texts.unnamed);
+  return displayName || derivedTitle || (isMain(key) ? texts.main : isSharedWithMe(key) ? texts.unnamedForeign : texts.unnamed);
 }
 
 /** The status of a session as [name, text], or null. */
@@ -46,7 +46,7 @@ export class SessionRow {
     const { texts } = this.app;
     const mark = getStatusMark(current && document.visibilityState === "visible" ? { ...row, unread: false } : row, texts);
     const title = getTitle(row, texts);
-    const ownerText = isForeign(row.key) && row.owner ? fill(texts.from, row.owner.actor.label) : "";
+    const ownerText = isSharedWithMe(row.key) && row.owner ? fill(texts.from, row.owner.actor.label) : "";
     const date = row.updatedAt ? formatDate(row.updatedAt) : "";
     const renderedState = JSON.stringify([title, ownerText, row.lastMessagePreview, mark, date, row.pinned, row.forkedFrom, current, active, agentName]);
     if (renderedState === this.renderedState) return;
