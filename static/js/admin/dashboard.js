@@ -1,5 +1,5 @@
 /**
- * Refreshes the dashboard every few seconds and its usage card every minute. The server renders the texts; this script only inserts them.
+ * Refreshes the dashboard every few seconds and its usage card every minute. The server provides all texts.
  *
  * Hidden pages do not poll. After a failure the page polls less often and shows that its data is out of date.
  */

@@ -2,7 +2,10 @@
 (() => {
   const root = document.documentElement;
   const systemDark = matchMedia("(prefers-color-scheme: dark)");
-  const updateClass = () => root.classList.toggle("dark", root.dataset.theme === "dark" || (root.dataset.theme !== "light" && systemDark.matches));
+  const updateClass = () => root.classList.toggle(
+    "dark",
+    root.dataset.theme === "dark" || (root.dataset.theme !== "light" && systemDark.matches),
+  );
   updateClass();
   systemDark.addEventListener("change", updateClass);
 })();

@@ -17,7 +17,8 @@ async function refresh({ notified }) {
   if (!response?.ok || response.redirected) return;
   const data = await response.json();
   const newestAt = data.newest?.askedAt ?? 0;
-  const isNew = latestAt !== null && newestAt > latestAt; // false if the newest request was decided and an older one is now the newest
+  // Compare with the newest request so far: after it was decided, an older one is the newest.
+  const isNew = latestAt !== null && newestAt > latestAt;
   pending = data.count;
   latestAt = Math.max(latestAt ?? 0, newestAt);
   render();
@@ -40,7 +41,10 @@ function updateTitle() {
 /** Names the requester but not the command: a notification has no room for a full command, and commands are never shown in part. */
 function notify({ id, agent, person }) {
   if (!wantsNotifications()) return;
-  const notification = new Notification(fill(badge.dataset.asks, agent), { body: fill(badge.dataset.for, person), tag: `approval-${id}` });
+  const notification = new Notification(fill(badge.dataset.asks, agent), {
+    body: fill(badge.dataset.for, person),
+    tag: `approval-${id}`,
+  });
   notification.addEventListener("click", () => {
     window.focus();
     location.href = `/approvals/${id}/`;

@@ -20,8 +20,11 @@ const list = document.getElementById("questions");
 const connectionNotice = document.getElementById("lost");
 const byId = (id) => document.getElementById(id);
 
-for (const name of ["htmx:sendError", "htmx:responseError"]) document.body.addEventListener(name, () => connectionNotice && (connectionNotice.hidden = false));
-document.body.addEventListener("htmx:afterRequest", ({ detail }) => detail.successful && connectionNotice && (connectionNotice.hidden = true));
+for (const name of ["htmx:sendError", "htmx:responseError"])
+  document.body.addEventListener(name, () => connectionNotice && (connectionNotice.hidden = false));
+document.body.addEventListener("htmx:afterRequest", ({ detail }) => {
+  if (detail.successful && connectionNotice) connectionNotice.hidden = true;
+});
 
 if (list) start();
 
@@ -108,7 +111,8 @@ function start() {
 
   function tidyList() {
     const decided = [...list.querySelectorAll(".question.answered")];
-    if (!("solo" in list.dataset)) for (const old of decided.slice(0, -MAX_DECIDED)) if (!old.contains(document.activeElement)) old.remove();
+    if (!("solo" in list.dataset))
+      for (const old of decided.slice(0, -MAX_DECIDED)) if (!old.contains(document.activeElement)) old.remove();
     const pendingCount = list.querySelectorAll(".question:not(.answered)").length;
     const emptyNotice = byId("nothing");
     if (emptyNotice) emptyNotice.hidden = list.children.length > 0;

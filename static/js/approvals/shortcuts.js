@@ -24,7 +24,9 @@ export function startShortcuts(list) {
   function move(card, offset) {
     const cards = [...list.querySelectorAll(".question")];
     const index = cards.indexOf(card);
-    const next = index < 0 ? cards.find((candidate) => candidate.matches(PENDING)) ?? cards[0] : cards[Math.min(cards.length - 1, Math.max(0, index + offset))];
+    const next = index < 0
+      ? cards.find((candidate) => candidate.matches(PENDING)) ?? cards[0]
+      : cards[Math.min(cards.length - 1, Math.max(0, index + offset))];
     if (!next) return;
     next.focus({ preventScroll: true });
     next.scrollIntoView({ block: "nearest" });

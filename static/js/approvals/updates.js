@@ -17,7 +17,10 @@ let debounceTimer = null;
 let pollTimer = null;
 let started = false;
 
-/** Call `listener({live, notified})` when something may have changed, or when the socket connects or disconnects. `notified`: by a gateway event. */
+/**
+ * Call `listener({live, notified})` when something may have changed, or when the socket connects or disconnects. `notified` is true
+ * if a gateway event was the reason.
+ */
 export function onApprovalChange(listener) {
   listeners.add(listener);
   if (isLive) listener({ live: true, notified: false }); // the socket connected before this listener was added

@@ -1,8 +1,8 @@
 /**
  * Members of the current session and what they may do. Renders nothing; see chat/details/members_section.js.
  *
- * Provides `app.members`: list (null until loaded), isOwner, readOnlyReason (why the user cannot write), load(), share(username, role);
- * and app.canWrite(). Emits "members" {gone} on changes.
+ * Provides `app.members`: list (null until loaded), isOwner, readOnlyReason (why the user can't write), load(),
+ * share(username, role); and app.canWrite(). Emits "members" {gone} on changes.
  * Members of the user's own sessions are only loaded while the details pane is open, because nothing else needs them.
  */
 
@@ -70,7 +70,8 @@ export function startMembers(app) {
       const { members } = await gateway.request("sessions.members", { key: sessionKey });
       if (requestNumber === lastRequest) setMembers(sessionKey, members);
     } catch (error) {
-      if (requestNumber === lastRequest && error.code === "NOT_FOUND") setMembers(sessionKey, isSharedWithMe(sessionKey) ? GONE : null);
+      if (requestNumber === lastRequest && error.code === "NOT_FOUND")
+        setMembers(sessionKey, isSharedWithMe(sessionKey) ? GONE : null);
     }
     if (requestNumber === lastRequest) loadingKey = null;
   }

@@ -2,7 +2,8 @@
  * The chat page: creates the `app` object shared by all parts of the page and starts them in order.
  *
  * What the parts can use:
- *   app.gateway, app.texts, app.account, app.username, app.explainUrl, app.allowRequestsUrl, app.mainKey, app.writable (the account can write), app.feed (of the current session)
+ *   app.gateway, app.texts, app.account, app.username, app.explainUrl, app.allowRequestsUrl, app.mainKey
+ *   app.writable (the account can write), app.feed (of the current session)
  *   app.members, app.canWrite(): members of the current session, and whether the user can write in it (members.js)
  *   app.on(name, listener(detail)) and app.emit(name, detail), shortcuts for events of app.bus:
  *     session {key, same, messageId}        another session, or (`same`) another message of it, is shown
@@ -47,7 +48,8 @@ const app = {
   account: byId("main").dataset.account,
   username: byId("main").dataset.username,
   explainUrl: byId("main").dataset.explain ?? "", // page that explains a tool call, for users with permission
-  allowRequestsUrl: byId("main").dataset.letAsk ?? "", // page where an agent can be allowed to request commands, for users with permission
+  // Page where an agent can be allowed to request commands, for users with permission.
+  allowRequestsUrl: byId("main").dataset.letAsk ?? "",
   mainKey: MAIN,
   feed: null,
   writable: true,
@@ -60,9 +62,13 @@ const app = {
     bus.dispatchEvent(new CustomEvent(name, { detail }));
   },
 
-  /** Announce to screen readers, joining texts in quick succession. The log is not a live region: a streamed answer would be read word by word. */
+  /**
+   * Announce to screen readers, joining texts in quick succession. The log is not a live region: a streamed answer would be read
+   * word by word.
+   */
   announce(text) {
-    if (!pendingAnnouncements.length) setTimeout(() => (byId("announce").textContent = pendingAnnouncements.splice(0).join(" ")), DEBOUNCE_MS);
+    if (!pendingAnnouncements.length)
+      setTimeout(() => (byId("announce").textContent = pendingAnnouncements.splice(0).join(" ")), DEBOUNCE_MS);
     pendingAnnouncements.push(text);
   },
 

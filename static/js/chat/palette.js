@@ -24,7 +24,9 @@ export function startPalette(app) {
   app.on("runs", (runs) => (unfinished = runs.unfinished));
   app.palette = { open, help: () => help.showModal() };
   byId("open-palette").addEventListener("click", open);
-  if (isMac) for (const key of document.querySelectorAll("kbd.mod, #open-palette .keys")) key.textContent = key.textContent.replace("Ctrl", "⌘");
+  if (isMac)
+    for (const key of document.querySelectorAll("kbd.mod, #open-palette .keys"))
+      key.textContent = key.textContent.replace("Ctrl", "⌘");
 
   addEventListener("keydown", (event) => {
     const { key, ctrlKey, metaKey, altKey, shiftKey } = event;
@@ -37,7 +39,8 @@ export function startPalette(app) {
   });
   for (const modal of [dialog, help]) {
     modal.addEventListener("click", ({ target }) => target === modal && modal.close()); // on the backdrop
-    modal.addEventListener("keydown", (event) => event.key === "Escape" && event.stopPropagation()); // it should not stop a run as well
+    // Escape should not stop a run as well.
+    modal.addEventListener("keydown", (event) => event.key === "Escape" && event.stopPropagation());
   }
 
   function isTyping(target) {
@@ -66,7 +69,12 @@ export function startPalette(app) {
   });
   field.addEventListener("keydown", (event) => {
     const lastIndex = choices.length - 1;
-    const targets = { ArrowDown: active < lastIndex ? active + 1 : 0, ArrowUp: active > 0 ? active - 1 : lastIndex, PageDown: Math.min(lastIndex, active + 8), PageUp: Math.max(0, active - 8) };
+    const targets = {
+      ArrowDown: active < lastIndex ? active + 1 : 0,
+      ArrowUp: active > 0 ? active - 1 : lastIndex,
+      PageDown: Math.min(lastIndex, active + 8),
+      PageUp: Math.max(0, active - 8),
+    };
     if (event.key in targets) setActive(targets[event.key]);
     else if (event.key === "Enter" && !event.isComposing) run(choices[active]);
     else return;
@@ -82,7 +90,8 @@ export function startPalette(app) {
   async function searchServer() {
     const query = field.value.trim();
     if (query.length < 2 || query.startsWith("/") || !gateway.ready) return;
-    const { sessions } = await gateway.request("sessions.list", { search: query, limit: 10, own: true }).catch(() => ({ sessions: [] }));
+    const request = gateway.request("sessions.list", { search: query, limit: 10, own: true });
+    const { sessions } = await request.catch(() => ({ sessions: [] }));
     if (!dialog.open || query !== field.value.trim()) return;
     serverSessions = sessions.filter(({ key }) => !app.sessions.find(key));
     if (serverSessions.length) render();
@@ -93,10 +102,17 @@ export function startPalette(app) {
     const actions = actionItems(app, { unfinished, help: app.palette.help });
     const commandList = app.writable ? commandItems(app, commands) : [];
     if (!query) return [...recentItems(app), ...actions, ...commandList];
-    const candidates = query.startsWith("/") ? commandList : [...sessionItems(app, [...app.sessions.rows(), ...serverSessions]), ...actions, ...commandList];
+    const candidates = query.startsWith("/")
+      ? commandList
+      : [...sessionItems(app, [...app.sessions.rows(), ...serverSessions]), ...actions, ...commandList];
     const matches = candidates.map((item) => ({ ...item, match: fuzzyMatch(query, item.name) })).filter(({ match }) => match);
     const best = matches.sort((a, b) => b.match.score - a.match.score).slice(0, MAX_RESULTS);
-    const search = { group: texts.paletteActions, icon: "search", name: fill(texts.doSearchFor, query), run: () => app.sessions.search(query) };
+    const search = {
+      group: texts.paletteActions,
+      icon: "search",
+      name: fill(texts.doSearchFor, query),
+      run: () => app.sessions.search(query),
+    };
     return query.startsWith("/") ? best : [...best, search];
   }
 

@@ -52,11 +52,16 @@ export function actionItems(app, { unfinished, help }) {
     isStored && ["archive", row.archived ? texts.doUnarchive : texts.doArchive, () => sessions.archive(key)],
     isStored && ["fork", texts.doDuplicate, () => sessions.fork(key)],
     ["link", texts.doCopy, () => sessions.copy(key)],
-    isStored && isMine && (isMain(key) ? ["retry", texts.doReset, () => sessions.reset(key)] : ["bin", texts.doDelete, () => sessions.delete(key)]),
+    isStored && isMine && isMain(key) && ["retry", texts.doReset, () => sessions.reset(key)],
+    isStored && isMine && !isMain(key) && ["bin", texts.doDelete, () => sessions.delete(key)],
     isStored && !isMine && ["leave", texts.doLeave, () => sessions.leave(key)],
     writable && isMine && ["thought", texts.doModel, () => chooseModel(app)],
     ["details", app.details.isOpen() ? texts.doHideDetails : texts.doShowDetails, () => app.togglePane("details")],
-    ...["light", "dark", "system"].map((theme) => ["colours", texts[`do${theme.charAt(0).toUpperCase()}${theme.slice(1)}`], () => setTheme(theme)]),
+    ...["light", "dark", "system"].map((theme) => [
+      "colours",
+      texts[`do${theme.charAt(0).toUpperCase()}${theme.slice(1)}`],
+      () => setTheme(theme),
+    ]),
     ["keys", texts.doHelp, help, "?"],
     ...accountItems(),
   ];

@@ -17,7 +17,8 @@ export function startToasts(app) {
     undoButton.hidden = !onUndo;
     toast.hidden = false;
     // Place it above the composer, which it would cover on phones.
-    toast.parentElement.style.bottom = `${innerHeight - document.getElementById("composer").getBoundingClientRect().top + GAP_PIXELS}px`;
+    const { top } = document.getElementById("composer").getBoundingClientRect();
+    toast.parentElement.style.bottom = `${innerHeight - top + GAP_PIXELS}px`;
     app.announce(message);
     startTimer();
   };

@@ -1,8 +1,8 @@
 /**
  * Fields with one policy entry per line: suggests tools, groups and plugins for the current line.
  *
- * `<textarea data-entries="id">` names a <datalist> with the options. The focus stays in the field, which references the active option;
- * arrow keys move, Enter or Tab inserts, Escape closes. Without the script it is a plain field.
+ * `<textarea data-entries="id">` names a <datalist> with the options. The focus stays in the field, which references the active
+ * option; arrow keys move, Enter or Tab inserts, Escape closes. Without the script it is a plain field.
  */
 
 const MAX_RESULTS = 8;
@@ -48,7 +48,8 @@ function getList(field) {
   list.setAttribute("aria-label", field.labels?.[0]?.textContent.trim() ?? "");
   list.id = `entry-list-${++lastListId}`;
   list.hidden = true;
-  list.addEventListener("mousedown", (event) => event.preventDefault()); // keeps the focus in the field, and a phone's keyboard open
+  // Keeps the focus in the field, and a phone's keyboard open.
+  list.addEventListener("mousedown", (event) => event.preventDefault());
   field.after(list);
   field.setAttribute("aria-autocomplete", "list");
   return list;

@@ -22,7 +22,10 @@ form?.addEventListener("input", ({ target }) => {
 form?.addEventListener("change", requestUpdate);
 
 const connectionNotice = document.getElementById("lost");
-for (const name of ["htmx:sendError", "htmx:responseError"]) document.body.addEventListener(name, () => (connectionNotice.hidden = false));
-document.body.addEventListener("htmx:afterRequest", ({ detail }) => detail.successful && connectionNotice && (connectionNotice.hidden = true));
+for (const name of ["htmx:sendError", "htmx:responseError"])
+  document.body.addEventListener(name, () => (connectionNotice.hidden = false));
+document.body.addEventListener("htmx:afterRequest", ({ detail }) => {
+  if (detail.successful && connectionNotice) connectionNotice.hidden = true;
+});
 
 startEntryFields(document);

@@ -12,7 +12,15 @@ export class EventList {
   constructor({ texts, onSelect }) {
     Object.assign(this, { texts, onSelect, events: [], first: 0, current: null });
     const byId = (id) => document.getElementById(id);
-    this.elements = { section: byId("events"), list: byId("events-list"), count: byId("events-count"), page: byId("events-page"), older: byId("events-older"), newer: byId("events-newer"), stream: byId("events-stream") };
+    this.elements = {
+      section: byId("events"),
+      list: byId("events-list"),
+      count: byId("events-count"),
+      page: byId("events-page"),
+      older: byId("events-older"),
+      newer: byId("events-newer"),
+      stream: byId("events-stream"),
+    };
     this.elements.older.addEventListener("click", () => this.#showPage(this.first - PAGE_SIZE));
     this.elements.newer.addEventListener("click", () => this.#showPage(this.first + PAGE_SIZE));
     this.elements.stream.addEventListener("change", () => this.#showPage(0));
@@ -23,7 +31,8 @@ export class EventList {
     this.elements.section.hidden = !events.length;
     setText(this.elements.count, formatCount(events.length));
     const knownStreams = new Set([...this.elements.stream.options].map(({ value }) => value));
-    for (const stream of new Set(events.map((event) => event.stream))) if (!knownStreams.has(stream)) this.elements.stream.add(new Option(stream, stream));
+    for (const stream of new Set(events.map((event) => event.stream)))
+      if (!knownStreams.has(stream)) this.elements.stream.add(new Option(stream, stream));
     this.#showPage(this.first);
   }
 
@@ -45,7 +54,15 @@ export class EventList {
     const { list } = this.elements;
     const rowsBySeq = new Map([...list.children].map((row) => [row.dataset.seq, row]));
     list.replaceChildren(...page.map((event) => rowsBySeq.get(String(event.seq)) ?? this.#createRow(event)));
-    setText(this.elements.page, fill(this.texts.page, formatCount(filtered.length ? this.first + 1 : 0), formatCount(this.first + page.length), formatCount(filtered.length)));
+    setText(
+      this.elements.page,
+      fill(
+        this.texts.page,
+        formatCount(filtered.length ? this.first + 1 : 0),
+        formatCount(this.first + page.length),
+        formatCount(filtered.length),
+      ),
+    );
     this.elements.older.disabled = this.first === 0;
     this.elements.newer.disabled = this.first + PAGE_SIZE >= filtered.length;
     for (const row of list.children) row.classList.toggle("current", row.dataset.seq === String(this.current?.seq));
@@ -70,7 +87,15 @@ export class EventList {
 /** Summarize an event in one line. */
 export function summarizeEvent({ data }) {
   const text = data.delta ?? data.partialResult ?? data.error ?? data.prompt ?? "";
-  const parts = [data.phase, data.name, data.final ? "final" : "", data.reset ? "reset" : "", data.kind ?? data.reason ?? data.stopReason ?? "", data.approval?.decision ?? "", data.approval?.by ?? ""];
+  const parts = [
+    data.phase,
+    data.name,
+    data.final ? "final" : "",
+    data.reset ? "reset" : "",
+    data.kind ?? data.reason ?? data.stopReason ?? "",
+    data.approval?.decision ?? "",
+    data.approval?.by ?? "",
+  ];
   if (text) parts.push(`“${String(text).replace(/\s+/g, " ").slice(0, 120)}”`);
   if (data.characters) parts.push(`(${data.characters})`);
   return parts.filter(Boolean).join(" ");

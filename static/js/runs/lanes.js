@@ -38,11 +38,15 @@ export class Lanes {
     for (const lane of ["queued", "model", "tools", "waiting"]) {
       if (!rows[lane]) continue;
       names.push([lane, rows[lane]]);
-      shapes.push(createShape("rect", { class: "ground", x: 0, y: top, width: "100%", height: rows[lane] * ROW_HEIGHT - (ROW_HEIGHT - BAR_HEIGHT) / 2, rx: 3 }));
+      const height = rows[lane] * ROW_HEIGHT - (ROW_HEIGHT - BAR_HEIGHT) / 2;
+      shapes.push(createShape("rect", { class: "ground", x: 0, y: top, width: "100%", height, rx: 3 }));
       for (const span of spans[lane]) shapes.push(this.#createBar(span, top, now));
       top += rows[lane] * ROW_HEIGHT + 4;
     }
-    for (const event of events.filter(isError)) shapes.push(createShape("line", { class: "fault", x1: formatPercent(this.scale.toFraction(event.ts)), x2: formatPercent(this.scale.toFraction(event.ts)), y1: 0, y2: top - 4 }));
+    for (const event of events.filter(isError)) {
+      const x = formatPercent(this.scale.toFraction(event.ts));
+      shapes.push(createShape("line", { class: "fault", x1: x, x2: x, y1: 0, y2: top - 4 }));
+    }
     shapes.push(...this.#createAxis(begin, now, top));
     this.root.setAttribute("height", top + AXIS_HEIGHT);
     this.root.replaceChildren(...shapes, this.playhead);
@@ -82,8 +86,9 @@ export class Lanes {
       const fraction = this.scale.toFraction(begin + seconds * 1000);
       if (fraction - lastFraction < 0.09 || fraction > 0.97) continue;
       lastFraction = fraction;
-      yield createShape("line", { class: "tick", x1: formatPercent(fraction), x2: formatPercent(fraction), y1: top - 2, y2: top + 3 });
-      const text = createShape("text", { class: "time", x: formatPercent(fraction), y: top + 14, "text-anchor": fraction < 0.02 ? "start" : "middle" });
+      const x = formatPercent(fraction);
+      yield createShape("line", { class: "tick", x1: x, x2: x, y1: top - 2, y2: top + 3 });
+      const text = createShape("text", { class: "time", x, y: top + 14, "text-anchor": fraction < 0.02 ? "start" : "middle" });
       text.textContent = seconds ? formatDuration(seconds * 1000, this.texts) : "0";
       yield text;
     }

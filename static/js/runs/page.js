@@ -93,15 +93,22 @@ function render() {
   lanes.movePlayhead(lanes.scale.toPosition(event.ts));
   setText(byId("clock"), formatOffset(event.ts - events[0].ts, texts));
   setText(byId("place"), fill(texts.place, formatCount(index + 1), formatCount(events.length)));
-  scrub.setAttribute("aria-valuetext", `${byId("clock").textContent}, ${byId("place").textContent}: ${event.stream} ${summarizeEvent(event)}`);
+  scrub.setAttribute(
+    "aria-valuetext",
+    `${byId("clock").textContent}, ${byId("place").textContent}: ${event.stream} ${summarizeEvent(event)}`,
+  );
   replay.render(view, event.ts);
   const state = byId("now-state");
   setText(state, texts[`state${view.state[0].toUpperCase()}${view.state.slice(1)}`]);
   state.className = `badge ${STATE_TONES[view.state] ?? ""}`;
   byId("now-model").textContent = view.model || "–";
-  byId("now-tokens").textContent = view.usage.input || view.usage.output ? fill(texts.tokens, formatCount(view.usage.input), formatCount(view.usage.output)) : "–";
+  byId("now-tokens").textContent = view.usage.input || view.usage.output
+    ? fill(texts.tokens, formatCount(view.usage.input), formatCount(view.usage.output))
+    : "–";
   byId("now-cost").textContent = view.usage.costUsd ? formatMoney(view.usage.costUsd) : "–";
-  setText(byId("now-title"), `${texts[`what${event.stream[0].toUpperCase()}${event.stream.slice(1)}`] ?? event.stream} · ${event.data.phase ?? event.data.name ?? (event.data.final ? "final" : `#${event.seq}`)}`);
+  const streamName = texts[`what${event.stream[0].toUpperCase()}${event.stream.slice(1)}`] ?? event.stream;
+  const { phase, name, final } = event.data;
+  setText(byId("now-title"), `${streamName} · ${phase ?? name ?? (final ? "final" : `#${event.seq}`)}`);
   setText(byId("now-data"), JSON.stringify(event.data, null, 2).slice(0, MAX_DATA_CHARACTERS));
   eventList.mark(event);
   button("back").disabled = button("first").disabled = index === 0;
@@ -158,7 +165,8 @@ byId("recorder").addEventListener("click", ({ target }) => {
 document.addEventListener("keydown", (event) => {
   const name = KEYS[event.key] ?? KEYS[event.key.toLowerCase()];
   const control = event.target.closest("input:not([type=range]), select, textarea, summary, button, a");
-  const scrollsPage = (event.key === "Home" || event.key === "End") && event.target !== scrub; // elsewhere these keys scroll the page
+  // Elsewhere these keys scroll the page.
+  const scrollsPage = (event.key === "Home" || event.key === "End") && event.target !== scrub;
   if (!name || event.ctrlKey || event.metaKey || event.altKey || byId("recorder").hidden) return;
   if (scrollsPage || (control && (event.key === " " || control.matches("select, input, textarea")))) return;
   if (button(name).disabled) return;

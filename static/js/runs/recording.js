@@ -28,7 +28,14 @@ export class Recording {
 
   /** The run as it was right after the event at `index`. */
   viewAt(index) {
-    const view = { state: "accepted", prompt: "", promptCharacters: 0, model: "", blocks: [], usage: { input: 0, output: 0, costUsd: 0 } };
+    const view = {
+      state: "accepted",
+      prompt: "",
+      promptCharacters: 0,
+      model: "",
+      blocks: [],
+      usage: { input: 0, output: 0, costUsd: 0 },
+    };
     const byId = new Map();
     const block = (id, create) => {
       if (!byId.has(id)) {
@@ -43,7 +50,8 @@ export class Recording {
 }
 
 export function isError({ stream, data }) {
-  return (stream === "lifecycle" && (data.phase === "error" || data.phase === "retry")) || (stream === "tool" && Boolean(data.isError));
+  return (stream === "lifecycle" && (data.phase === "error" || data.phase === "retry"))
+    || (stream === "tool" && Boolean(data.isError));
 }
 
 const RUNNING_PHASES = new Set(["start", "resume", "rescued"]);
@@ -58,7 +66,8 @@ const appliers = {
     else if (phase === "end") view.state = data.aborted ? "aborted" : "completed";
     const note = phase === "end" && data.aborted ? "aborted" : phase;
     const kind = data.kind ?? data.reason ?? data.stopReason ?? "";
-    if (phase !== "accepted") block(`n${seq}`, () => ({ type: "note", note, detail: data.error ?? "", kind, ts, bad: phase === "error" || phase === "retry" }));
+    const bad = phase === "error" || phase === "retry";
+    if (phase !== "accepted") block(`n${seq}`, () => ({ type: "note", note, detail: data.error ?? "", kind, ts, bad }));
   },
 
   assistant(view, event, block) {
@@ -87,7 +96,9 @@ const appliers = {
     const { phase, completed, tokensBefore, tokensAfter } = data;
     const note = phase === "start" ? "compacting" : completed ? "compacted" : "notCompacted";
     const detail = note === "compacted" ? `${tokensBefore} → ${tokensAfter}` : "";
-    block(`n${seq}`, () => ({ type: "note", note, detail, kind: completed === false ? data.reason : "", ts, bad: completed === false && data.reason !== "nothing_to_compact" }));
+    const kind = completed === false ? data.reason : "";
+    const bad = completed === false && data.reason !== "nothing_to_compact";
+    block(`n${seq}`, () => ({ type: "note", note, detail, kind, ts, bad }));
   },
 
   toolcall(view, event, block) {
@@ -95,18 +106,30 @@ const appliers = {
   },
 
   tool(view, { seq, ts, data }, block) {
-    const call = block(`t${data.toolCallId}`, () => ({ type: "tool", callId: data.toolCallId, name: data.name, status: "running", startedAt: ts, output: "" }));
+    const call = block(`t${data.toolCallId}`, () => ({
+      type: "tool",
+      callId: data.toolCallId,
+      name: data.name,
+      status: "running",
+      startedAt: ts,
+      output: "",
+    }));
     if (data.phase === "start") Object.assign(call, { args: data.args, status: "running", startedAt: ts });
     else if (data.phase === "waiting") Object.assign(call, { args: data.args, status: "waiting" });
     else if (data.phase === "decided") {
       const { status = "decided", by = "" } = data.approval ?? {};
       Object.assign(call, { status: "decided", approval: data.approval });
-      block(`n${seq}`, () => ({ type: "note", note: status, detail: "", kind: by ?? "", ts, bad: status === "denied" || status === "expired" }));
+      const bad = status === "denied" || status === "expired";
+      block(`n${seq}`, () => ({ type: "note", note: status, detail: "", kind: by ?? "", ts, bad }));
     }
     else if (data.phase === "update") call.output = data.partialResult ?? "";
     else if (data.phase === "result") {
       const denied = data.meta?.verdict === "refused";
-      Object.assign(call, { status: denied ? "refused" : data.isError ? "failed" : "finished", endedAt: ts, verdict: data.meta ?? null });
+      Object.assign(call, {
+        status: denied ? "refused" : data.isError ? "failed" : "finished",
+        endedAt: ts,
+        verdict: data.meta ?? null,
+      });
       call.output = (data.result?.content ?? []).map((part) => part.text ?? `[${part.type}]`).join("\n");
     }
   },
@@ -114,7 +137,13 @@ const appliers = {
 
 /** Get the message of an event; a new attempt clears it. */
 function getMessage({ data }, block) {
-  const message = block(`m${data.messageId}`, () => ({ type: "message", attempt: data.attempt ?? 1, text: "", thinking: "", characters: 0 }));
+  const message = block(`m${data.messageId}`, () => ({
+    type: "message",
+    attempt: data.attempt ?? 1,
+    text: "",
+    thinking: "",
+    characters: 0,
+  }));
   if (data.reset || (data.attempt && data.attempt !== message.attempt)) {
     Object.assign(message, { attempt: data.attempt ?? message.attempt, text: "", thinking: "", characters: 0, calling: "" });
   }

@@ -6,6 +6,7 @@ import { describeFailure, describeReason } from "../shared/run_reasons.js";
 import { fill } from "../shared/texts.js";
 import { describeDecision } from "../shared/tool_decisions.js";
 
+const TOOL_TONES = { finished: "good", failed: "bad", refused: "bad", running: "busy", waiting: "warn" };
 const MAX_CHARACTERS = 20_000; // per text; the export has the full text
 
 export class ReplayView {
@@ -58,7 +59,12 @@ const renderers = {
     if (!done && thinking && !text) thought.open = true;
     setText(element.querySelector(":scope > .text"), clip(text));
     element.classList.toggle("open", !done);
-    const facts = [describeHidden(characters, texts), calling && !done ? `${calling}(…)` : "", attempt > 1 ? fill(texts.attempt, attempt) : "", model ?? ""];
+    const facts = [
+      describeHidden(characters, texts),
+      calling && !done ? `${calling}(…)` : "",
+      attempt > 1 ? fill(texts.attempt, attempt) : "",
+      model ?? "",
+    ];
     if (usage) facts.push(fill(texts.tokens, formatCount(usage.input ?? 0), formatCount(usage.output ?? 0)));
     if (usage?.costMicroUsd) facts.push(formatMoney(usage.costMicroUsd / 1e6));
     setText(element.querySelector(".facts"), facts.filter(Boolean).join(" · "));
@@ -68,9 +74,14 @@ const renderers = {
     setText(element.querySelector(".name"), name);
     const state = element.querySelector(".state");
     setText(state, texts[`tool${status[0].toUpperCase()}${status.slice(1)}`]);
-    state.className = `badge state ${{ finished: "good", failed: "bad", refused: "bad", running: "busy", waiting: "warn" }[status] ?? ""}`;
+    state.className = `badge state ${TOOL_TONES[status] ?? ""}`;
     setText(element.querySelector(".took"), status === "refused" ? "" : formatDuration((endedAt ?? now) - startedAt, texts));
-    setText(element.querySelector(".verdict"), verdict?.layer || verdict?.admission || (verdict && approval) ? describeDecision({ ...verdict, allowed: verdict.verdict !== "refused", approval }, texts) : "");
+    setText(
+      element.querySelector(".verdict"),
+      verdict?.layer || verdict?.admission || (verdict && approval)
+        ? describeDecision({ ...verdict, allowed: verdict.verdict !== "refused", approval }, texts)
+        : "",
+    );
     setText(element.querySelector(".args"), args && Object.keys(args).length ? clip(JSON.stringify(args, null, 2)) : "");
     setText(element.querySelector(".output"), clip(output));
   },

@@ -62,7 +62,7 @@ function assignRows(calls) {
   }
 }
 
-/** Maps times to positions, which are milliseconds with long pauses compressed, and back. Later events always have larger positions. */
+/** Maps times to positions and back. Positions are milliseconds with long pauses compressed; they increase with time. */
 export class TimeScale {
   constructor(events, until) {
     this.points = []; // [ts, position]

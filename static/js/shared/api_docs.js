@@ -9,7 +9,9 @@ for (const form of document.querySelectorAll("form.try")) {
     const startedAt = performance.now();
     const response = await fetch(...buildRequest(form)).catch(() => null);
     const text = response ? await response.text() : "";
-    state.textContent = response ? `${response.status} ${response.statusText} · ${Math.round(performance.now() - startedAt)} ms` : "–";
+    state.textContent = response
+      ? `${response.status} ${response.statusText} · ${Math.round(performance.now() - startedAt)} ms`
+      : "–";
     output.textContent = formatJson(text);
     state.hidden = false;
     output.hidden = !text;

@@ -1,8 +1,8 @@
 /**
  * Follows one session: stored messages first, then every event after them, once and in order.
  *
- * Events carry the session's cursor, which has no gaps, and the seq of their run. After a disconnect the feed requests missed events by
- * cursor. If the server no longer has them, or has a different log after a restore, it reloads the stored messages.
+ * Events carry the session's cursor, which has no gaps, and the seq of their run. After a disconnect the feed requests missed
+ * events by cursor. If the server no longer has them, or has a different log after a restore, it reloads the stored messages.
  */
 
 export const PAGE_SIZE = 100; // messages per page of history
@@ -73,7 +73,12 @@ export class SessionFeed {
   }
 
   async #load() {
-    const history = await this.gateway.request("chat.history", { sessionKey: this.sessionKey, limit: PAGE_SIZE, html: true, notices: true });
+    const history = await this.gateway.request("chat.history", {
+      sessionKey: this.sessionKey,
+      limit: PAGE_SIZE,
+      html: true,
+      notices: true,
+    });
     if (this.closed) return;
     this.loaded = true;
     this.cursor = history.cursor;

@@ -65,6 +65,11 @@ export function formatMoney(usd) {
 export function formatSize(bytes) {
   const units = ["byte", "kilobyte", "megabyte", "gigabyte"];
   const unitIndex = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
-  const format = new Intl.NumberFormat(language, { style: "unit", unit: units[unitIndex], unitDisplay: "short", maximumFractionDigits: 1 });
+  const format = new Intl.NumberFormat(language, {
+    style: "unit",
+    unit: units[unitIndex],
+    unitDisplay: "short",
+    maximumFractionDigits: 1,
+  });
   return format.format(bytes / 1000 ** unitIndex);
 }

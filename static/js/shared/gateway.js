@@ -1,8 +1,8 @@
 /**
  * The gateway protocol in the browser: one WebSocket that reconnects automatically.
  *
- * Matches responses to requests, detects silence and lost frames, and reports its state. It knows nothing about sessions (see feed.js)
- * or pages and has no imports, so that other pages can use it: docs/clients.md.
+ * Matches responses to requests, detects silence and lost frames, and reports its state. It knows nothing about sessions (see
+ * feed.js) or pages and has no imports, so that other pages can use it: docs/clients.md.
  *
  * @typedef {object} State
  * @property {"connecting" | "ready" | "waiting" | "offline" | "signed-out" | "refused" | "outdated" | "closed"} name

@@ -13,7 +13,8 @@ const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 7], ["week"
 
 /** 5 seconds ago, in 3 days. */
 function formatAge(ms) {
-  const [sign, round] = ms < 0 ? [1, Math.round] : [-1, Math.floor]; // so that "in 8 hours" does not become "in 7 hours" a second later
+  // Future times are rounded to nearest, so that "in 8 hours" does not become "in 7 hours" a second later.
+  const [sign, round] = ms < 0 ? [1, Math.round] : [-1, Math.floor];
   let amount = Math.abs(ms) / 1000;
   for (const [unit, size] of STEPS) {
     if (round(amount) < size) return relativeFormat.format(sign * round(amount), unit);

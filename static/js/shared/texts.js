@@ -18,7 +18,9 @@ const TEXT_KEYS = {
 export function describeError(error, texts) {
   const { code, details } = error;
   if (details?.code === "MISSING_SCOPE") return details.missingScope === "operator.write" ? texts.readOnly : texts.mayNotChat;
-  return describeDetails(details, texts) ?? { DISCONNECTED: texts.notConnected, TIMEOUT: texts.timedOut }[code] ?? withServerMessage(texts[TEXT_KEYS[code]], error.message, texts);
+  return describeDetails(details, texts)
+    ?? { DISCONNECTED: texts.notConnected, TIMEOUT: texts.timedOut }[code]
+    ?? withServerMessage(texts[TEXT_KEYS[code]], error.message, texts);
 }
 
 /** Server messages are in English: on pages in other languages they follow the translated text. */

@@ -53,5 +53,7 @@ function describeApproval(approval, texts) {
 function describeApproved({ decision, by, granted }, texts) {
   if (decision === "allow-always") return fill(texts.toolAlwaysBy, by ?? "");
   if (decision !== "allow-for") return fill(texts.toolOnceBy, by ?? "");
-  return granted?.uses === null && granted.seconds ? fill(texts.toolForBy, by ?? "", formatPeriod(granted.seconds)) : fill(texts.toolApprovedBy, by ?? "");
+  return granted?.uses === null && granted.seconds
+    ? fill(texts.toolForBy, by ?? "", formatPeriod(granted.seconds))
+    : fill(texts.toolApprovedBy, by ?? "");
 }

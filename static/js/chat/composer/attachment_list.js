@@ -94,7 +94,16 @@ export function startAttachmentList(app, onChange) {
   }
 
   function createItem({ name, mimeType, size: bytes }) {
-    const item = { name, mimeType, size: bytes, element: cloneTemplate("upload"), state: "new", progress: 0, problem: "", cancel: () => {} };
+    const item = {
+      name,
+      mimeType,
+      size: bytes,
+      element: cloneTemplate("upload"),
+      state: "new",
+      progress: 0,
+      problem: "",
+      cancel: () => {},
+    };
     const find = (selector) => item.element.querySelector(selector);
     find(".name").textContent = name;
     find(".name").title = name;

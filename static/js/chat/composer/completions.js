@@ -121,6 +121,7 @@ function getNames({ name, textAliases = [] }) {
 function filterItems(items, query) {
   const getSearchNames = ({ name, aliases = [] }) => [name, ...aliases].map((alias) => alias.replace(/^\//, "").toLowerCase());
   const prefixMatches = items.filter((item) => getSearchNames(item).some((name) => name.startsWith(query)));
-  const otherMatches = items.filter((item) => !prefixMatches.includes(item) && getSearchNames(item).some((name) => name.includes(query)));
+  const substringMatches = items.filter((item) => getSearchNames(item).some((name) => name.includes(query)));
+  const otherMatches = substringMatches.filter((item) => !prefixMatches.includes(item));
   return [...prefixMatches, ...otherMatches].slice(0, MAX_RESULTS);
 }

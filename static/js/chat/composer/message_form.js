@@ -74,7 +74,8 @@ export function startComposer(app) {
     event.preventDefault();
     submit();
   });
-  sendButton.addEventListener("mousedown", (event) => event.preventDefault()); // keeps the focus in the field, and a phone's keyboard open
+  // Keeps the focus in the field, and a phone's keyboard open.
+  sendButton.addEventListener("mousedown", (event) => event.preventDefault());
   stopButton.addEventListener("click", () => app.stop());
   field.addEventListener("input", handleInput);
   field.addEventListener("keydown", (event) => {

@@ -1,8 +1,10 @@
 /**
- * Sends messages and stops runs. A message is displayed immediately, stored until the server accepts it, and resent after a disconnect.
+ * Sends messages and stops runs. A message is displayed immediately, stored until the server accepts it, and resent after a
+ * disconnect.
  *
  * The run ID is the idempotency key, so resending never creates a second run. Commands are neither displayed nor stored, because
- * they only make sense immediately. Messages stored for more than a day are sent only if their author confirms (event "stale", queue.js).
+ * they only make sense immediately. Messages stored for more than a day are sent only if their author confirms (event "stale",
+ * queue.js).
  */
 
 import { randomId } from "../../shared/gateway.js";
@@ -127,7 +129,8 @@ export function startOutbox(app) {
       handleCommandResult(response, sessionKey);
     } catch (error) {
       if (error.code === "DISCONNECTED") return transcript.setSendingNote(runId, texts.notSentYet); // resent after reconnecting
-      if (error.code === "TIMEOUT") return gateway.ready && unsent.has(runId) && deliver(runId, { sessionKey, message, attachments, replaces });
+      if (error.code === "TIMEOUT")
+        return gateway.ready && unsent.has(runId) && deliver(runId, { sessionKey, message, attachments, replaces });
       unsent.remove(runId);
       if (sessionKey === app.feed.sessionKey && !app.sessionView.removePending(runId)) return;
       if (replaces) app.sessionView.reload(); // the message it would have replaced still exists

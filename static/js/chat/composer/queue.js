@@ -31,7 +31,8 @@ export function startQueue(app) {
     for (const [runId, message] of staleMessages) rows.set(runId, previousRows.get(runId) ?? createStaleRow(runId, message));
     for (const row of rows.values()) row.querySelector(".send").disabled = !app.writable;
     for (const run of queuedRuns) rows.set(run.runId, updateQueuedRow(previousRows.get(run.runId) ?? createQueuedRow(run), run));
-    if ([...rows.values()].some((row, index) => list.children[index] !== row) || list.children.length !== rows.size) list.replaceChildren(...rows.values());
+    if ([...rows.values()].some((row, index) => list.children[index] !== row) || list.children.length !== rows.size)
+      list.replaceChildren(...rows.values());
     list.hidden = !rows.size;
   }
 
@@ -70,7 +71,9 @@ export function startQueue(app) {
   }
 
   function renderContent(row, { message, attachments = [] }) {
-    const files = attachments.length ? (attachments.length === 1 ? texts.fileWithIt : fill(texts.filesWithIt, attachments.length)) : "";
+    const files = attachments.length
+      ? (attachments.length === 1 ? texts.fileWithIt : fill(texts.filesWithIt, attachments.length))
+      : "";
     row.querySelector(".text").textContent = [message, files && `(${files})`].filter(Boolean).join(" ");
     row.querySelector(".text").title = message;
   }

@@ -16,7 +16,8 @@ export class SuggestionList {
     this.list = document.getElementById("suggestion-list");
     this.items = [];
     this.active = -1;
-    this.list.addEventListener("mousedown", (event) => event.preventDefault()); // keeps the focus in the field, and a phone's keyboard open
+    // Keeps the focus in the field, and a phone's keyboard open.
+    this.list.addEventListener("mousedown", (event) => event.preventDefault());
     this.list.addEventListener("pointermove", ({ target }) => this.#setActive(this.#indexOfOption(target)));
     this.list.addEventListener("click", ({ target }) => this.#choose(this.#indexOfOption(target), "click"));
     field.addEventListener("blur", () => this.hide());

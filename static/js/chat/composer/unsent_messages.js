@@ -1,6 +1,6 @@
 /**
- * Messages the server has not accepted yet. They survive reloads and are resent under the same key. After a day they may be outdated
- * and are kept until their author sends or discards them.
+ * Messages the server has not accepted yet. They survive reloads and are resent under the same key. After a day they may be
+ * outdated and are kept until their author sends or discards them.
  *
  * Each message is a separate localStorage item, so that two windows do not overwrite each other, stored by account, so that another
  * user of the browser does not send it. Without localStorage they last as long as the page.

@@ -11,7 +11,8 @@ export class UploadError extends Error {
 
 /**
  * @param {File} file @param {{url: string, token: string, onProgress: (fraction: number) => void}} options
- * @returns {{done: Promise<{id: string, name: string, mimeType: string, size: number}>, cancel: () => void}} `done` never settles if canceled
+ * @returns {{done: Promise<{id: string, name: string, mimeType: string, size: number}>, cancel: () => void}}
+ *   `done` never settles if canceled
  */
 export function upload(file, { url, token, onProgress }) {
   const request = new XMLHttpRequest();

@@ -56,7 +56,10 @@ export function startMembersSection(app) {
     const isEditable = canChange && role !== "owner";
     setText(find(".name"), isMe ? fill(texts.personYou, name) : name);
     setText(find(".username"), name === username ? "" : username);
-    setText(find(".role"), isEditable ? "" : { owner: texts.personOwner, writer: texts.personWrites, viewer: texts.personReads }[role]);
+    setText(
+      find(".role"),
+      isEditable ? "" : { owner: texts.personOwner, writer: texts.personWrites, viewer: texts.personReads }[role],
+    );
     find("select").hidden = find(".remove").hidden = !isEditable;
     find("select").value = role;
     return row;
@@ -99,7 +102,10 @@ export function startMembersSection(app) {
       await app.members.share(username, role);
     } catch (error) {
       const isUnknownUser = error.code === "NOT_FOUND";
-      return showError(isUnknownUser ? fill(texts.personUnknown, username) : fill(texts.notDone, describeError(error, texts)), isUnknownUser);
+      return showError(
+        isUnknownUser ? fill(texts.personUnknown, username) : fill(texts.notDone, describeError(error, texts)),
+        isUnknownUser,
+      );
     }
     field.value = "";
     field.focus();

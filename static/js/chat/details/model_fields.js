@@ -23,7 +23,9 @@ export function startModelFields(app) {
     app.sessions.startNew(agent.value);
     render();
   });
-  model.addEventListener("change", () => patch({ model: model.value || null }, () => app.emit("selected-model", { model: model.value })));
+  model.addEventListener("change", () => {
+    patch({ model: model.value || null }, () => app.emit("selected-model", { model: model.value }));
+  });
   thinking.addEventListener("change", () => patch({ thinkingLevel: thinking.value || null }));
 
   async function loadModels() {
@@ -81,7 +83,8 @@ export function startModelFields(app) {
       label: provider,
       options: availableModels.filter((candidate) => candidate.provider === provider).map(({ id, name }) => [id, name]),
     }));
-    if (unavailableModels.length) groups.push({ label: texts.modelNoKey, disabled: true, options: unavailableModels.map(({ id }) => [id, id]) });
+    if (unavailableModels.length)
+      groups.push({ label: texts.modelNoKey, disabled: true, options: unavailableModels.map(({ id }) => [id, id]) });
     return [{ options: defaults }, ...groups];
   }
 

@@ -64,7 +64,8 @@ export function startDetailsPane(app) {
     renderFact("cost", row.costUsd, formatMoney);
     renderFact("created", row.createdAt, formatTime);
     getFact("created").title = row.createdAt ? formatFullTime(row.createdAt) : "";
-    renderFact("messages", stats.messages, (number) => (stats.older ? fill(texts.atLeast, formatCount(number)) : formatCount(number)));
+    const formatMessages = (number) => (stats.older ? fill(texts.atLeast, formatCount(number)) : formatCount(number));
+    renderFact("messages", stats.messages, formatMessages);
     renderFact("owner", row.owner?.actor.label, String);
     renderFact("key", row.key, String);
     renderOrigin(row.forkedFrom);
@@ -80,10 +81,13 @@ export function startDetailsPane(app) {
   function renderContext() {
     const { usage, model, provider } = stats.last ?? {};
     const used = usage ? usage.input + usage.output : 0;
-    const contextWindow = models.find(`${provider}/${model}`)?.contextWindow ?? (stats.last ? null : models.getSelected()?.contextWindow);
+    const contextWindow = models.find(`${provider}/${model}`)?.contextWindow
+      ?? (stats.last ? null : models.getSelected()?.contextWindow);
     const percent = contextWindow ? Math.min(100, Math.round((used / contextWindow) * 100)) : 0;
     const meter = pane.querySelector(".meter");
-    const usageText = contextWindow ? fill(texts.ofContext, formatShortCount(used), formatShortCount(contextWindow)) : fill(texts.tokensOnly, formatCount(used));
+    const usageText = contextWindow
+      ? fill(texts.ofContext, formatShortCount(used), formatShortCount(contextWindow))
+      : fill(texts.tokensOnly, formatCount(used));
     pane.querySelector("#context .value").textContent = usageText;
     meter.hidden = !contextWindow;
     meter.setAttribute("aria-valuenow", String(percent));

@@ -66,7 +66,13 @@ export class RunSteps {
   }
 
   #applyPhase(data, ts) {
-    const activeState = { accepted: "queued", start: "running", resume: "running", rescued: "running", waiting: "waiting" }[data.phase];
+    const activeState = {
+      accepted: "queued",
+      start: "running",
+      resume: "running",
+      rescued: "running",
+      waiting: "waiting",
+    }[data.phase];
     if (activeState) this.state = activeState;
     const name = { accepted: "accepted", start: "started", resume: "resumed", rescued: "rescued", retry: "retry" }[data.phase];
     if (name) this.#addStep(name, ts, data.phase === "retry" ? { detail: data.kind } : {});
@@ -79,7 +85,10 @@ export class RunSteps {
 
   #applyTool({ phase, name, toolCallId, isError, approval }, ts) {
     if (phase === "waiting") this.#addStep("asked", ts, { detail: name });
-    if (phase === "decided") this.#addStep(STEP_BY_STATUS[approval?.status] ?? "decided", ts, { detail: approval?.by, bad: approval?.status === "denied" });
+    if (phase === "decided") {
+      const { status, by } = approval ?? {};
+      this.#addStep(STEP_BY_STATUS[status] ?? "decided", ts, { detail: by, bad: status === "denied" });
+    }
     if (phase === "start") this.tools.set(toolCallId, this.#addStep("tool", ts, { tool: name }));
     if (phase !== "result") return false;
     const step = this.tools.get(toolCallId) ?? this.#addStep("tool", ts, { tool: name }); // denied calls never start

@@ -36,7 +36,8 @@ export function startRunTimeline(app) {
     if (name !== "agent" || payload.sessionKey !== app.feed.sessionKey || !app.feed.loaded) return;
     const isStart = payload.stream === "lifecycle" && (payload.data.phase === "start" || payload.data.phase === "accepted");
     // A queued run is shown when it starts.
-    if (isStart && payload.runId !== currentRun?.runId && (!currentRun || currentRun.ended || payload.data.phase === "start")) show(new RunSteps(payload.runId));
+    if (isStart && payload.runId !== currentRun?.runId && (!currentRun || currentRun.ended || payload.data.phase === "start"))
+      show(new RunSteps(payload.runId));
     if (payload.runId !== currentRun?.runId) return;
     if (!currentRun.isComplete && payload.seq > currentRun.seq + 1) loadEarlier(); // its first events were missed
     if (currentRun.add(payload)) renderSoon();
@@ -96,7 +97,8 @@ export function startRunTimeline(app) {
     if (!currentRun?.steps.length) return list.replaceChildren();
     const { steps, state, ended } = currentRun;
     const badge = byId("run-state");
-    badge.textContent = { queued: texts.rowQueued, running: texts.rowRunning, waiting: texts.rowWaiting }[state] ?? texts[`step${capitalize(state)}`];
+    badge.textContent = { queued: texts.rowQueued, running: texts.rowRunning, waiting: texts.rowWaiting }[state]
+      ?? texts[`step${capitalize(state)}`];
     badge.className = `badge ${{ done: "good", failed: "bad", waiting: "warn", running: "busy" }[state] ?? ""}`;
     while (list.children.length > steps.length) list.lastChild.remove();
     steps.forEach((step, index) => {
@@ -114,18 +116,27 @@ export function startRunTimeline(app) {
     item.classList.toggle("bad", Boolean(bad));
     const label = tool ?? texts[`step${capitalize(name)}`];
     setText(item.querySelector(".label"), label);
-    setText(item.querySelector(".detail"), detail ? describeReason(detail, texts) : until ? formatDuration(until - startedAt, texts) : "");
+    setText(
+      item.querySelector(".detail"),
+      detail ? describeReason(detail, texts) : until ? formatDuration(until - startedAt, texts) : "",
+    );
     const time = item.querySelector("time");
     const runStart = currentRun.steps[0].at;
     const offsetMs = startedAt - runStart;
-    setText(time, previous ? `${offsetMs < 50 ? "" : "+"}${formatDuration(offsetMs, texts)}` : new Date(startedAt).toLocaleTimeString(document.documentElement.lang || undefined));
+    setText(
+      time,
+      previous
+        ? `${offsetMs < 50 ? "" : "+"}${formatDuration(offsetMs, texts)}`
+        : new Date(startedAt).toLocaleTimeString(document.documentElement.lang || undefined),
+    );
     time.title = formatFullTime(startedAt);
   }
 
   /** Count the seconds of a running tool. */
   function tick() {
     const step = currentRun?.steps.at(-1);
-    if (step?.name === "tool" && !step.until) setText(list.lastElementChild.querySelector(".detail"), formatDuration(Date.now() - step.at, texts));
+    if (step?.name === "tool" && !step.until)
+      setText(list.lastElementChild.querySelector(".detail"), formatDuration(Date.now() - step.at, texts));
   }
 }
 

@@ -58,9 +58,8 @@ export class BlockReader {
       this.#close(closed);
     }
     const kind = kindOf(line);
-    if (this.kind && (kind === "code" || kind === "heading" || kind === "maths" || (kind === "list" && INTERRUPTING_ITEM.test(line)))) {
-      this.#close(closed);
-    }
+    const interrupts = ["code", "heading", "maths"].includes(kind) || (kind === "list" && INTERRUPTING_ITEM.test(line));
+    if (this.kind && interrupts) this.#close(closed);
     this.kind ??= kind;
     this.#add(line);
     if (this.kind === "code") this.fence = closingFence(FENCE.exec(line)[2]);

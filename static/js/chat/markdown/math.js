@@ -10,7 +10,10 @@ import { ACCENTS, FENCES, FUNCTIONS, INTEGRALS, LARGE, LETTERS, LIMITS, OPERATOR
 const TOKEN = /\\(?:[A-Za-z]+|[^])|\s+|\d+(?:\.\d+)?|[^]/gu;
 const MAX_CHARACTERS = 4000;
 const DELIMITERS = [["$$", "$$"], ["\\[", "\\]"], ["\\(", "\\)"], ["$", "$"]];
-const IGNORED_COMMANDS = new Set(["displaystyle", "textstyle", "limits", "nolimits", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl", "biggr", "nonumber"]);
+const IGNORED_COMMANDS = new Set([
+  "displaystyle", "textstyle", "limits", "nolimits", "nonumber",
+  "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl", "biggr",
+]);
 const TEXT_COMMANDS = new Set(["text", "mathrm", "textrm", "textbf", "textit", "operatorname", "mathsf", "mathtt", "mbox"]);
 
 /** Replace the TeX source in an element of class `math` with the formula, if it is supported. */
@@ -173,7 +176,8 @@ class Parser {
     const rows = this.#parseRows(() => this.#peek() === "\\end");
     this.position++;
     if (this.#readRaw() !== name) throw new Error("mismatched end");
-    if (!/^(?:p|b|B|v|V|small)?matrix$|^(?:cases|aligned|align\*?|gathered|array|equation\*?|split)$/.test(name)) throw new Error(name);
+    if (!/^(?:p|b|B|v|V|small)?matrix$|^(?:cases|aligned|align\*?|gathered|array|equation\*?|split)$/.test(name))
+      throw new Error(name);
     const full = rows.filter((row, index) => index < rows.length - 1 || row.some((cell) => cell.hasChildNodes()));
     const element = createTable(full, /align|split/.test(name) ? "right left" : name === "cases" ? "left" : "");
     const [open, close] = FENCES[name] ?? "  ";
@@ -205,7 +209,9 @@ function createOperator(text) {
 function createTable(rows, columns = "") {
   const element = createNode("mtable", rows.map((row) => createNode("mtr", row.map((cell) => createNode("mtd", [cell])))));
   const sides = columns.split(" ");
-  if (columns) for (const row of element.children) [...row.children].forEach((cell, column) => cell.classList.add(sides[column % sides.length]));
+  if (columns)
+    for (const row of element.children)
+      [...row.children].forEach((cell, column) => cell.classList.add(sides[column % sides.length]));
   return element;
 }
 

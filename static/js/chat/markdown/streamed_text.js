@@ -1,8 +1,8 @@
 /**
  * The text of a message, streamed or complete.
  *
- * The server renders each closed block once; the open block is plain text, which cannot inject markup. When a block closes, its HTML
- * replaces the text in place, so nothing else moves.
+ * The server renders each closed block once; the open block is plain text, which cannot inject markup. When a block closes, its
+ * HTML replaces the text in place, so nothing else moves.
  */
 
 import { nextFrame } from "../../shared/timing.js";

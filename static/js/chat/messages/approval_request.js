@@ -12,7 +12,8 @@ import { fill } from "../../shared/texts.js";
 import { everySecond } from "../../shared/timing.js";
 
 const RETRY_MS = 5000;
-const wideScreen = matchMedia("(min-width: 40rem)"); // on narrow screens the command and buttons fill the screen, so details are collapsed
+// On narrow screens the command and buttons fill the screen, so details are collapsed.
+const wideScreen = matchMedia("(min-width: 40rem)");
 
 export class ApprovalRequestView {
   constructor({ texts, container }) {
@@ -55,7 +56,8 @@ export class ApprovalRequestView {
     if (response?.headers.has("HX-Refresh")) return location.reload(); // signed out
     const text = response?.headers.get("Content-Type")?.startsWith("text/html") ? await response.text() : "";
     const newCard = new DOMParser().parseFromString(text, "text/html").querySelector(".question");
-    if (id !== this.approval.id || (this.approval.status !== "pending" && newCard?.dataset.status === "pending")) return; // outdated response
+    // Ignore an outdated response.
+    if (id !== this.approval.id || (this.approval.status !== "pending" && newCard?.dataset.status === "pending")) return;
     if (!newCard) return this.#retryLater();
     const hadFocus = this.container.contains(document.activeElement);
     const card = document.adoptNode(newCard);
@@ -93,7 +95,9 @@ function renderDecision({ status, decision, by, reason, decidedAt, granted }, te
   const action = by ? texts[`did${decision.replace(/(?:^|-)(\w)/g, (_, letter) => letter.toUpperCase())}`] : "";
   const element = createLine("");
   const summary = document.createElement("strong");
-  summary.textContent = action ? [fill(action, by), describeDecisionExtent(decision, granted, texts)].filter(Boolean).join(" ") : (texts[`ended${status[0].toUpperCase()}${status.slice(1)}`] ?? status);
+  summary.textContent = action
+    ? [fill(action, by), describeDecisionExtent(decision, granted, texts)].filter(Boolean).join(" ")
+    : (texts[`ended${status[0].toUpperCase()}${status.slice(1)}`] ?? status);
   element.classList.add("ended", { denied: "bad", expired: "warn", void: "warn" }[status] ?? "good");
   element.append(summary);
   if (decidedAt) element.append(" ", createTimeElement(decidedAt));

@@ -18,7 +18,8 @@ export class HistoryPages {
       },
       { root: log, rootMargin: `${PREFETCH_PIXELS}px 0px` },
     );
-    for (const edge of [top, bottom]) edge.querySelector("button").addEventListener("click", () => this.#load(edge === top ? "older" : "newer"));
+    for (const edge of [top, bottom])
+      edge.querySelector("button").addEventListener("click", () => this.#load(edge === top ? "older" : "newer"));
   }
 
   /** Whether newer messages are stored but not loaded. If so, live events can't be appended. */
@@ -82,7 +83,13 @@ export class HistoryPages {
   }
 
   #request(position) {
-    return this.app.gateway.request("chat.history", { sessionKey: this.app.feed.sessionKey, limit: PAGE_SIZE, html: true, notices: true, ...position });
+    return this.app.gateway.request("chat.history", {
+      sessionKey: this.app.feed.sessionKey,
+      limit: PAGE_SIZE,
+      html: true,
+      notices: true,
+      ...position,
+    });
   }
 
   /** Observing again reports whether the edge is still near, since a page may be short. */

@@ -26,7 +26,13 @@ export function showActiveRun(transcript, { runId, messageId, text, thinking, st
   if (text) message.write(0, text);
 }
 
-const STREAMS = { lifecycle: applyLifecycle, assistant: applyAssistant, thinking: applyThinking, tool: applyTool, compaction: applyCompaction };
+const STREAMS = {
+  lifecycle: applyLifecycle,
+  assistant: applyAssistant,
+  thinking: applyThinking,
+  tool: applyTool,
+  compaction: applyCompaction,
+};
 
 function applyLifecycle(transcript, { runId, data, ts }) {
   const { texts } = transcript;
@@ -56,7 +62,10 @@ function applyLifecycle(transcript, { runId, data, ts }) {
       transcript.getRun(runId).last?.update({ durationMs: data.endedAt && data.startedAt ? data.endedAt - data.startedAt : null });
       return transcript.finish(runId, ts, (run) => (data.aborted ? run.showStopped() : run.showEnd()));
     case "error":
-      return transcript.finish(runId, ts, (run) => run.showEnd(fill(texts.failed, describeFailure(data.error, data.kind, texts)), { bad: true, kind: data.kind }));
+      return transcript.finish(runId, ts, (run) => run.showEnd(
+        fill(texts.failed, describeFailure(data.error, data.kind, texts)),
+        { bad: true, kind: data.kind },
+      ));
   }
 }
 
@@ -79,7 +88,8 @@ function applyCompaction(transcript, { runId, data, ts }) {
   if (data.phase === "start") return transcript.setState(runId, "working", texts.summarising);
   transcript.setState(runId, "working", texts.working);
   if (data.completed) addNotice(transcript, { ...data, runId, notice: "compaction", timestamp: ts });
-  else if (data.reason === "nothing_to_compact") addNotice(transcript, { runId, notice: "nothing", text: texts.nothingToSummarise, timestamp: ts });
+  else if (data.reason === "nothing_to_compact")
+    addNotice(transcript, { runId, notice: "nothing", text: texts.nothingToSummarise, timestamp: ts });
 }
 
 function applyThinking(transcript, { runId, data, ts }) {
@@ -103,5 +113,12 @@ function applyTool(transcript, { runId, data, ts }) {
   if (data.phase === "update") card.update(data.partialResult);
   if (data.phase !== "result") return;
   const { content, details } = data.result ?? {};
-  card.finish({ content, isError: data.isError, decision: getDecision({ meta: data.meta, details }), isMissingRule: isMissingRule(details), details, ts });
+  card.finish({
+    content,
+    isError: data.isError,
+    decision: getDecision({ meta: data.meta, details }),
+    isMissingRule: isMissingRule(details),
+    details,
+    ts,
+  });
 }

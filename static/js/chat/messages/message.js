@@ -22,8 +22,8 @@ class Message {
 
   /** Add known facts, such as the time, model and usage, to the footer. */
   update({ messageId, timestamp, model, usage, durationMs, position }) {
-    const newFacts = Object.entries({ timestamp, model, usage, durationMs, position }).filter(([, value]) => value !== undefined && value !== null);
-    Object.assign(this.facts, Object.fromEntries(newFacts));
+    const newFacts = Object.entries({ timestamp, model, usage, durationMs, position });
+    Object.assign(this.facts, Object.fromEntries(newFacts.filter(([, value]) => value !== undefined && value !== null)));
     if (messageId) {
       this.messageId = messageId;
       this.element.dataset.messageId = messageId;
@@ -82,7 +82,8 @@ export class UserMessage extends Message {
     if (CODE_FENCE.test(this.text)) (this.answer ??= new StreamedText(box, this.page)).settle(this.text, getHtml(content));
     else box.textContent = this.text;
     box.hidden = !this.text;
-    this.#fold(this.text.length > FOLD_LIMITS.characters || this.text.split("\n", FOLD_LIMITS.lines + 1).length > FOLD_LIMITS.lines);
+    const { characters, lines } = FOLD_LIMITS;
+    this.#fold(this.text.length > characters || this.text.split("\n", lines + 1).length > lines);
     this.part(".files").replaceChildren(...renderFiles(content, texts), ...attachments.map((file) => renderFile(file, texts)));
   }
 

@@ -18,7 +18,10 @@ export class ScrollPosition {
     const resizeObserver = new ResizeObserver(() => this.following && this.toEnd());
     resizeObserver.observe(log);
     resizeObserver.observe(content);
-    new IntersectionObserver(([entry]) => this.#setAtEnd(entry.isIntersecting), { root: log, rootMargin: `0px 0px ${END_MARGIN_PIXELS}px 0px` }).observe(end);
+    new IntersectionObserver(([entry]) => this.#setAtEnd(entry.isIntersecting), {
+      root: log,
+      rootMargin: `0px 0px ${END_MARGIN_PIXELS}px 0px`,
+    }).observe(end);
     log.addEventListener("wheel", ({ deltaY }) => deltaY < 0 && this.#unfollow(), { passive: true });
     log.addEventListener("touchmove", () => this.#unfollow(), { passive: true });
     log.addEventListener("keydown", ({ key }) => ["ArrowUp", "PageUp", "Home"].includes(key) && this.#unfollow());

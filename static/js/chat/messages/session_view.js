@@ -23,8 +23,12 @@ export function startSessionView(app) {
   const root = byId("messages");
   const renderer = new Renderer(gateway);
   const urlFor = (messageId) => app.urlFor(app.feed.sessionKey, messageId);
-  const allowRequestsUrl = () => app.allowRequestsUrl && `${app.allowRequestsUrl}?${new URLSearchParams({ let: getAgentId({ key: app.feed.sessionKey }) })}#let-ask`;
-  const transcript = new Transcript({ root, page: { texts, renderer, username: app.username, urlFor, explainUrl: app.explainUrl, allowRequestsUrl } });
+  const allowRequestsUrl = () => app.allowRequestsUrl
+    && `${app.allowRequestsUrl}?${new URLSearchParams({ let: getAgentId({ key: app.feed.sessionKey }) })}#let-ask`;
+  const transcript = new Transcript({
+    root,
+    page: { texts, renderer, username: app.username, urlFor, explainUrl: app.explainUrl, allowRequestsUrl },
+  });
   const scroll = new ScrollPosition({ log, content: root, end: byId("end"), button: byId("jump"), texts });
   const pages = new HistoryPages({ app, transcript, scroll, log, top: byId("older"), bottom: byId("newer") });
   const placeholders = startPlaceholders(app);
@@ -75,7 +79,8 @@ export function startSessionView(app) {
   function showHistory(history) {
     const { sessionKey } = history;
     // The user's own session opened by its shared link: use its key, under which events arrive.
-    if (isSharedWithMe(app.feed.sessionKey) && !isSharedWithMe(sessionKey)) return location.replace(app.urlFor(sessionKey, targetId));
+    if (isSharedWithMe(app.feed.sessionKey) && !isSharedWithMe(sessionKey))
+      return location.replace(app.urlFor(sessionKey, targetId));
     const continues = pages.continues(history);
     if (!continues) transcript.clear();
     transcript.show(history);
@@ -144,8 +149,9 @@ export function startSessionView(app) {
     pages.reset();
     const restore = () => reportErrors(() => gateway.request("sessions.restore", { sessionId }).then(reload));
     const openMain = [texts.toMain, () => app.open(app.mainKey)];
-    if (isSharedWithMe(sessionKey)) placeholders.showError({ title: texts.deleted, text: texts.deletedByOwner, actions: [openMain] });
-    else placeholders.showError({ title: texts.deleted, text: texts.deletedText, actions: [[texts.restore, restore], openMain] });
+    const title = texts.deleted;
+    if (isSharedWithMe(sessionKey)) placeholders.showError({ title, text: texts.deletedByOwner, actions: [openMain] });
+    else placeholders.showError({ title, text: texts.deletedText, actions: [[texts.restore, restore], openMain] });
   }
 
   /** The owner stopped sharing the session, or never shared it. */
@@ -154,7 +160,11 @@ export function startSessionView(app) {
     app.feed.loaded = false;
     transcript.clear();
     pages.reset();
-    placeholders.showError({ title: texts.unshared, text: texts.unsharedText, actions: [[texts.toMain, () => app.open(app.mainKey)]] });
+    placeholders.showError({
+      title: texts.unshared,
+      text: texts.unsharedText,
+      actions: [[texts.toMain, () => app.open(app.mainKey)]],
+    });
   }
 
   function reload() {
@@ -187,7 +197,11 @@ export function startSessionView(app) {
       if (error.code === "NOT_FOUND" && isSharedWithMe(app.feed.sessionKey)) return app.members.load();
       const text = fill(texts.notLoaded, describeError(error, texts));
       if (app.feed.loaded) app.showProblem(text);
-      else placeholders.showError({ title: texts.noConversation, text, actions: [[texts.retryNow, reload], [texts.toMain, () => app.open(app.mainKey)]] });
+      else placeholders.showError({
+        title: texts.noConversation,
+        text,
+        actions: [[texts.retryNow, reload], [texts.toMain, () => app.open(app.mainKey)]],
+      });
       if (error.retryable) setTimeout(() => gateway.ready && sync(), error.retryAfterMs ?? RETRY_MS);
     }
   }

@@ -8,8 +8,10 @@ import { StreamedText } from "../markdown/streamed_text.js";
 import { UserMessage } from "./message.js";
 import { getDecision } from "./tool_card.js";
 
-const REASONS_WITHOUT_MODEL = ["injected", "invoked"]; // complete answers without a model: injected text, and tools invoked by a user
-const STOP_REASONS = ["rpc", "stop", "session-reset", "session-delete", "share-ended"]; // reasons of stopped runs; all others are failures
+// Complete answers without a model: injected text, and tools invoked by a user.
+const REASONS_WITHOUT_MODEL = ["injected", "invoked"];
+// Reasons of stopped runs; all others are failures.
+const STOP_REASONS = ["rpc", "stop", "session-reset", "session-delete", "share-ended"];
 
 export function addStored(transcript, message) {
   if (message.command) return addCommandEnd(transcript, message);
@@ -19,18 +21,26 @@ export function addStored(transcript, message) {
 }
 
 /** Add a line about the session itself, such as a reset or a compaction. */
-export function addNotice(transcript, { runId, notice, text, content, summarised, errorKind, messageId, model, timestamp, prompt, sender }) {
+export function addNotice(transcript, message) {
   const { texts } = transcript;
+  const { runId, notice, text, content, summarised, errorKind, messageId, model, timestamp, prompt, sender } = message;
   // For a message stopped before its run started, only this notice is stored.
   if (prompt) addUserMessage(transcript, { runId, content: prompt, timestamp, sender });
   if (notice === "aborted" && runId) return transcript.getRun(runId).showStopped();
   if (notice === "failed" && runId) {
-    return transcript.getRun(runId).showEnd(fill(texts.failed, describeFailure(text, errorKind, texts)), { bad: true, kind: errorKind ?? "" });
+    return transcript.getRun(runId).showEnd(
+      fill(texts.failed, describeFailure(text, errorKind, texts)),
+      { bad: true, kind: errorKind ?? "" },
+    );
   }
   if (messageId && transcript.find(messageId)) return;
   const element = cloneTemplate(notice === "compaction" && text ? "notice-more" : "notice");
   const compacted = summarised ? fill(texts.wasCompactedCount, formatCount(summarised)) : texts.wasCompacted;
-  const textsByNotice = { reset: texts.wasReset, compaction: compacted, fallback: model ? fill(texts.fellBackTo, model) : texts.fellBack };
+  const textsByNotice = {
+    reset: texts.wasReset,
+    compaction: compacted,
+    fallback: model ? fill(texts.fellBackTo, model) : texts.fellBack,
+  };
   if (!(textsByNotice[notice] ?? text)) return;
   setText(element.querySelector(".text"), textsByNotice[notice] ?? text);
   if (element.matches("details")) showSummary(transcript, element.querySelector(".more"), text, content);
@@ -42,7 +52,10 @@ export function addNotice(transcript, { runId, notice, text, content, summarised
 /** Render the summary the agent continues with, like its answers. */
 function showSummary(transcript, root, text, content) {
   const html = getBlocks(content).map((block) => block.html);
-  new StreamedText(root, transcript.page).settle(text, html.length && html.every((blockHtml) => typeof blockHtml === "string") ? html.join("") : null);
+  new StreamedText(root, transcript.page).settle(
+    text,
+    html.length && html.every((blockHtml) => typeof blockHtml === "string") ? html.join("") : null,
+  );
 }
 
 const ROLES = { user: addUserMessage, assistant: addAgentMessage, toolResult: addToolResult, notice: addNotice };

@@ -12,10 +12,14 @@ const MAX_LINES = 24; // longer results are collapsed
 const MAX_CHARACTERS = 3000;
 const UNFINISHED = ["running", "waiting"];
 const END_NAMES = { killed: "Killed", timed_out: "TimedOut", lost: "Lost" };
-const SUMMARY_ARGUMENTS = ["command", "path", "file", "pattern", "query", "url", "name"]; // arguments that summarize a call, in this order
+// Arguments that summarize a call, in this order.
+const SUMMARY_ARGUMENTS = ["command", "path", "file", "pattern", "query", "url", "name"];
 
 export class ToolCard {
-  /** URLs, empty without permission: `explainUrl` explains the decision; at `allowRequestsUrl` the agent can be allowed to request commands. */
+  /**
+   * URLs, empty without permission: `explainUrl` explains the decision, `allowRequestsUrl` is the page where the agent can be
+   * allowed to request commands.
+   */
   constructor({ texts, name, explainUrl = "", allowRequestsUrl = "" }) {
     Object.assign(this, { texts, explainUrl, allowRequestsUrl });
     this.element = cloneTemplate("tool-card");
@@ -39,8 +43,9 @@ export class ToolCard {
     this.approval ??= new ApprovalRequestView({ texts: this.texts, container: this.part(".approval") });
     this.approval.show(approval);
     this.#renderDecision();
-    if (approval.status === "pending" && UNFINISHED.includes(this.element.dataset.status)) this.#setStatus("waiting", this.texts.toolWaiting);
-    else if (this.element.dataset.status === "waiting") this.#setStatus("running", this.texts.toolDecided);
+    const { status } = this.element.dataset;
+    if (approval.status === "pending" && UNFINISHED.includes(status)) this.#setStatus("waiting", this.texts.toolWaiting);
+    else if (status === "waiting") this.#setStatus("running", this.texts.toolDecided);
   }
 
   /** The call starts now (`ts` by the server's clock). */
@@ -68,13 +73,19 @@ export class ToolCard {
     setText(this.part(".show-all"), isFolded ? fill(this.texts.showAll, this.output.split("\n").length) : "");
   }
 
-  /** @param {{content, isError, decision, durationMs?, ts?, isMissingRule?}} result `decision` is {allowed, layer?, admission?, why?}; `isMissingRule`: denied for lack of an exec rule */
+  /**
+   * @param {{content, isError, decision, durationMs?, ts?, details?, isMissingRule?}} result
+   *   `decision` is {allowed, layer?, admission?, why?}; `isMissingRule`: denied because no exec rule applies
+   */
   finish({ content, isError, decision, durationMs = null, ts = null, details = null, isMissingRule = false }) {
     const { texts } = this;
     this.#stopClock();
     this.element.classList.remove("live");
     const isDenied = !decision.allowed;
-    this.#setStatus(isDenied ? "refused" : isError ? "failed" : "done", isDenied ? "" : isError ? texts.toolFailed : texts.toolDone);
+    this.#setStatus(
+      isDenied ? "refused" : isError ? "failed" : "done",
+      isDenied ? "" : isError ? texts.toolFailed : texts.toolDone,
+    );
     const duration = durationMs ?? (this.startedAt && ts ? ts - this.startedAt : null);
     setText(this.part(".duration"), duration === null || isDenied ? "" : formatDuration(duration, texts));
     this.output = getText(content);
@@ -114,7 +125,8 @@ export class ToolCard {
     this.element.dataset.by = decision.admission?.by ?? "";
     setText(this.part(".verdict"), describeDecision({ ...decision, approval }, texts));
     setText(this.part(".layers"), describeDecisionDetails({ ...decision, approval }, texts));
-    setText(this.part(".why"), decision.allowed || isDecidedByPeople(false, approval) ? "" : this.output || decision.why); // a person's reason is shown with their decision
+    // A person's reason is shown with their decision.
+    setText(this.part(".why"), decision.allowed || isDecidedByPeople(false, approval) ? "" : this.output || decision.why);
   }
 
   #setStatus(status, text) {

@@ -11,9 +11,20 @@ import { addStored } from "./stored_messages.js";
 import { ToolCard } from "./tool_card.js";
 
 export class Transcript {
-  /** `page` is {texts, renderer, username, urlFor, explainUrl, allowRequestsUrl}. Assign onRuns({unfinished, waiting}), onAnswer(text), onApprovalRequested(tool) and onNewMessage() to listen. */
+  /**
+   * `page` is {texts, renderer, username, urlFor, explainUrl, allowRequestsUrl}. To listen, assign onRuns({unfinished, waiting}),
+   * onAnswer(text), onApprovalRequested(tool) and onNewMessage().
+   */
   constructor({ root, page }) {
-    Object.assign(this, { root, page, texts: page.texts, onRuns: () => {}, onAnswer: () => {}, onApprovalRequested: () => {}, onNewMessage: () => {} });
+    Object.assign(this, {
+      root,
+      page,
+      texts: page.texts,
+      onRuns: () => {},
+      onAnswer: () => {},
+      onApprovalRequested: () => {},
+      onNewMessage: () => {},
+    });
     this.clear();
   }
 
@@ -114,7 +125,10 @@ export class Transcript {
     this.#markEnded(runId);
   }
 
-  /** Remove everything after a message (everything, if null) except messages being sent. Returns false if the message is not displayed. */
+  /**
+   * Remove everything after a message, or everything if `messageId` is null, except messages being sent. Returns false if the
+   * message is not displayed.
+   */
   truncateAfter(messageId) {
     const lastElement = messageId ? this.find(messageId) : null;
     if (messageId && !lastElement) return false;
@@ -157,7 +171,12 @@ export class Transcript {
     let card = this.tools.get(callId);
     if (!card) {
       const { explainUrl, allowRequestsUrl } = this.page;
-      card = new ToolCard({ texts: this.texts, name, allowRequestsUrl: allowRequestsUrl?.(), explainUrl: explainUrl && `${explainUrl}?${new URLSearchParams({ run: runId, call: callId })}` });
+      card = new ToolCard({
+        texts: this.texts,
+        name,
+        allowRequestsUrl: allowRequestsUrl?.(),
+        explainUrl: explainUrl && `${explainUrl}?${new URLSearchParams({ run: runId, call: callId })}`,
+      });
       this.tools.set(callId, card);
       this.getRun(runId).cards.push(card);
       this.addToRun(runId, card.element);
@@ -192,8 +211,8 @@ export class Transcript {
   }
 
   /**
-   * Return a run ID for messages without a run, such as those of a forked session: each user message starts a group that includes the
-   * messages after it. The same message always gets the same ID.
+   * Return a run ID for messages without a run, such as those of a forked session. Each user message starts a group that includes
+   * the messages after it. The same message always gets the same ID.
    */
   getLooseRunId({ role, messageId }) {
     const existingRunId = messageId && this.find(messageId)?.closest(".run")?.dataset.runId;

@@ -52,14 +52,22 @@ export function createSessionActions(app, { current, archive, getRowView, leaveA
     const archived = store !== archive;
     const name = getShortTitle(key);
     const row = store.find(key);
-    const response = await reportErrors(() => store.applyOptimistically(key, { gone: true }, gateway.request("sessions.patch", { key, archived })));
+    const response = await reportErrors(() => store.applyOptimistically(
+      key,
+      { gone: true },
+      gateway.request("sessions.patch", { key, archived }),
+    ));
     if (!response) return;
     (archived ? archive : current).put({ ...row, archived, isLookedUp: true }); // it may be the current session
     app.showToast(fill(archived ? texts.wasArchived : texts.wasUnarchived, name), { undo: () => undo(key, !archived) });
   }
 
   async function undo(key, archived) {
-    await reportErrors(() => findStore(key).applyOptimistically(key, { gone: true }, gateway.request("sessions.patch", { key, archived })));
+    await reportErrors(() => findStore(key).applyOptimistically(
+      key,
+      { gone: true },
+      gateway.request("sessions.patch", { key, archived }),
+    ));
     app.sessions.refresh();
   }
 
@@ -130,7 +138,18 @@ export function createSessionActions(app, { current, archive, getRowView, leaveA
     await copyText(app, `${location.origin}${location.pathname}${app.urlFor(id ? `session:${id}` : key)}`);
   }
 
-  return { startNew, rename, pin, archive: toggleArchived, delete: deleteSession, leave, reset, fork, copy, isNew: (key) => newKeys.has(key) };
+  return {
+    startNew,
+    rename,
+    pin,
+    archive: toggleArchived,
+    delete: deleteSession,
+    leave,
+    reset,
+    fork,
+    copy,
+    isNew: (key) => newKeys.has(key),
+  };
 }
 
 /** Shorten a long title for use in a sentence. */

@@ -19,7 +19,15 @@ import { SessionStore } from "./store.js";
 
 const GROUPS = ["pinned", "today", "yesterday", "week", "older", "archived"];
 const DEBOUNCE_MS = 150; // a starting run causes several changes
-const STATUS = { accepted: "queued", start: "running", resume: "running", rescued: "running", waiting: "waiting", end: null, error: null };
+const STATUS = {
+  accepted: "queued",
+  start: "running",
+  resume: "running",
+  rescued: "running",
+  waiting: "waiting",
+  end: null,
+  error: null,
+};
 
 export function startSessionList(app) {
   const { gateway, texts } = app;
@@ -47,9 +55,15 @@ export function startSessionList(app) {
     defaults: () => current.defaults,
     step,
     refresh: () => refreshSoon(),
-    markRead: (key, request) => (current.find(key) ? current.applyOptimistically(key, { unread: false }, request) : request).catch(() => {}),
+    markRead(key, request) {
+      const work = current.find(key) ? current.applyOptimistically(key, { unread: false }, request) : request;
+      return work.catch(() => {});
+    },
   };
-  const actions = Object.assign(app.sessions, createSessionActions(app, { current, archive, getRowView, leaveArchive: () => showArchive(false) }));
+  const actions = Object.assign(
+    app.sessions,
+    createSessionActions(app, { current, archive, getRowView, leaveArchive: () => showArchive(false) }),
+  );
   startAgentMenu(app);
   startSessionMenu(app, { root, actions });
   startSessionShortcuts(app, { root, actions, activate });
@@ -77,7 +91,8 @@ export function startSessionList(app) {
   function handleEvent(name, payload) {
     const { sessionKey: key, data, stream, reason } = payload;
     if (name === "sessions.changed") {
-      if (reason === "deleted") [current, archive].forEach((store) => store.find(key)?.sessionId === payload.sessionId && store.remove(key));
+      if (reason === "deleted")
+        [current, archive].forEach((store) => store.find(key)?.sessionId === payload.sessionId && store.remove(key));
       markChanged(payload);
     } else if (name === "session") {
       markChanged(payload);
@@ -89,7 +104,8 @@ export function startSessionList(app) {
 
   /** Keys are only unique per owner: events about a session of another owner with the same key change nothing. */
   function markChanged({ sessionKey, sessionId }, changes) {
-    for (const store of [current, archive]) store.markChanged(sessionKey, store.find(sessionKey)?.sessionId === sessionId ? changes : {});
+    for (const store of [current, archive])
+      store.markChanged(sessionKey, store.find(sessionKey)?.sessionId === sessionId ? changes : {});
     refreshSoon();
   }
 
@@ -116,7 +132,8 @@ export function startSessionList(app) {
       await request;
       setText(byId("list-note"), "");
     } catch (error) {
-      if (error.code !== "DISCONNECTED" && error.details?.code !== "MISSING_SCOPE") setText(byId("list-note"), fill(texts.listFailed, describeError(error, texts)));
+      if (error.code !== "DISCONNECTED" && error.details?.code !== "MISSING_SCOPE")
+        setText(byId("list-note"), fill(texts.listFailed, describeError(error, texts)));
     }
   }
 
@@ -172,7 +189,9 @@ export function startSessionList(app) {
   function getListedRows() {
     const rows = getStore().ordered().filter(isListed);
     const isUnsaved = !isArchiveShown && current.loaded && currentKey && !isSharedWithMe(currentKey) && !find(currentKey);
-    return isUnsaved ? [...rows.filter(({ pinned }) => pinned), { key: currentKey }, ...rows.filter(({ pinned }) => !pinned)] : rows;
+    return isUnsaved
+      ? [...rows.filter(({ pinned }) => pinned), { key: currentKey }, ...rows.filter(({ pinned }) => !pinned)]
+      : rows;
   }
 
   /** Subagent sessions are listed with their parent (chat/details/subagents.js). */
@@ -204,7 +223,9 @@ export function startSessionList(app) {
   function updateRow(row) {
     if (!rowViews.has(row.key)) rowViews.set(row.key, new SessionRow(app, row.key));
     const view = rowViews.get(row.key);
-    const agent = app.sessions.agents.length > 1 ? app.sessions.agents.find(({ id }) => id === getAgentId(row) && id !== "main") : null;
+    const agent = app.sessions.agents.length > 1
+      ? app.sessions.agents.find(({ id }) => id === getAgentId(row) && id !== "main")
+      : null;
     view.show(row, { current: row.key === currentKey, active: row.key === activeKey, agentName: agent?.name ?? "" });
     return view.element;
   }

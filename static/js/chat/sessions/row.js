@@ -6,7 +6,10 @@ import { formatDate, formatFullTime } from "./dates.js";
 
 const MARKUP = /\*\*|`+/g; // removed from the preview, which is plain text
 
-/** Keys of the user's own sessions are agent:<agent>:<rest>; <rest> is "main" for the agent's main session. Those of other owners are session:<id>. */
+/**
+ * Keys of the user's own sessions are agent:<agent>:<rest>; <rest> is "main" for the agent's main session. Keys of sessions that
+ * others share with the user are session:<id>.
+ */
 export const isSharedWithMe = (key) => key.startsWith("session:");
 export const isMain = (key) => /^agent:[^:]+:main$/.test(key);
 export const isSubagent = (key) => /^agent:[^:]+:subagent:/.test(key);
@@ -48,7 +51,9 @@ export class SessionRow {
     const title = getTitle(row, texts);
     const ownerText = isSharedWithMe(row.key) && row.owner ? fill(texts.from, row.owner.actor.label) : "";
     const date = row.updatedAt ? formatDate(row.updatedAt) : "";
-    const renderedState = JSON.stringify([title, ownerText, row.lastMessagePreview, mark, date, row.pinned, row.forkedFrom, current, active, agentName]);
+    const { lastMessagePreview, pinned, forkedFrom } = row;
+    const state = [title, ownerText, lastMessagePreview, mark, date, pinned, forkedFrom, current, active, agentName];
+    const renderedState = JSON.stringify(state);
     if (renderedState === this.renderedState) return;
     this.renderedState = renderedState;
     const find = (name) => this.element.querySelector(name);

@@ -85,7 +85,7 @@ export function startSearch(app) {
     list.dataset.query = query;
     list.replaceChildren(...results.map(createResult));
     const manyText = results.length === MAX_RESULTS ? texts.foundMost : texts.foundMany;
-    const summary = results.length === 0 ? texts.foundNothing : results.length === 1 ? texts.foundOne : fill(manyText, results.length);
+    const summary = { 0: texts.foundNothing, 1: texts.foundOne }[results.length] ?? fill(manyText, results.length);
     setText(byId("found-note"), summary);
     app.announce(summary);
   }
