@@ -74,7 +74,7 @@ const renderers = {
     setText(element.querySelector(".name"), name);
     const state = element.querySelector(".state");
     setText(state, texts[`tool${status[0].toUpperCase()}${status.slice(1)}`]);
-    state.className = `badge state ${TOOL_TONES[status] ?? ""}`;
+    state.className = ["badge", "state", TOOL_TONES[status]].filter(Boolean).join(" ");
     setText(element.querySelector(".took"), status === "refused" ? "" : formatDuration((endedAt ?? now) - startedAt, texts));
     setText(
       element.querySelector(".verdict"),
