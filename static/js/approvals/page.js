@@ -20,8 +20,9 @@ const list = document.getElementById("questions");
 const connectionNotice = document.getElementById("lost");
 const byId = (id) => document.getElementById(id);
 
-for (const name of ["htmx:sendError", "htmx:responseError"])
+for (const name of ["htmx:sendError", "htmx:responseError"]) {
   document.body.addEventListener(name, () => connectionNotice && (connectionNotice.hidden = false));
+}
 document.body.addEventListener("htmx:afterRequest", ({ detail }) => {
   if (detail.successful && connectionNotice) connectionNotice.hidden = true;
 });
@@ -111,8 +112,9 @@ function start() {
 
   function tidyList() {
     const decided = [...list.querySelectorAll(".question.answered")];
-    if (!("solo" in list.dataset))
+    if (!("solo" in list.dataset)) {
       for (const old of decided.slice(0, -MAX_DECIDED)) if (!old.contains(document.activeElement)) old.remove();
+    }
     const pendingCount = list.querySelectorAll(".question:not(.answered)").length;
     const emptyNotice = byId("nothing");
     if (emptyNotice) emptyNotice.hidden = list.children.length > 0;

@@ -70,8 +70,9 @@ export function startMembers(app) {
       const { members } = await gateway.request("sessions.members", { key: sessionKey });
       if (requestNumber === lastRequest) setMembers(sessionKey, members);
     } catch (error) {
-      if (requestNumber === lastRequest && error.code === "NOT_FOUND")
+      if (requestNumber === lastRequest && error.code === "NOT_FOUND") {
         setMembers(sessionKey, isSharedWithMe(sessionKey) ? GONE : null);
+      }
     }
     if (requestNumber === lastRequest) loadingKey = null;
   }

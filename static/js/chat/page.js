@@ -67,8 +67,9 @@ const app = {
    * word by word.
    */
   announce(text) {
-    if (!pendingAnnouncements.length)
+    if (!pendingAnnouncements.length) {
       setTimeout(() => (byId("announce").textContent = pendingAnnouncements.splice(0).join(" ")), DEBOUNCE_MS);
+    }
     pendingAnnouncements.push(text);
   },
 

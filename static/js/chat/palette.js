@@ -24,9 +24,11 @@ export function startPalette(app) {
   app.on("runs", (runs) => (unfinished = runs.unfinished));
   app.palette = { open, help: () => help.showModal() };
   byId("open-palette").addEventListener("click", open);
-  if (isMac)
-    for (const key of document.querySelectorAll("kbd.mod, #open-palette .keys"))
+  if (isMac) {
+    for (const key of document.querySelectorAll("kbd.mod, #open-palette .keys")) {
       key.textContent = key.textContent.replace("Ctrl", "⌘");
+    }
+  }
 
   addEventListener("keydown", (event) => {
     const { key, ctrlKey, metaKey, altKey, shiftKey } = event;

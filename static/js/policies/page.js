@@ -22,8 +22,9 @@ form?.addEventListener("input", ({ target }) => {
 form?.addEventListener("change", requestUpdate);
 
 const connectionNotice = document.getElementById("lost");
-for (const name of ["htmx:sendError", "htmx:responseError"])
+for (const name of ["htmx:sendError", "htmx:responseError"]) {
   document.body.addEventListener(name, () => (connectionNotice.hidden = false));
+}
 document.body.addEventListener("htmx:afterRequest", ({ detail }) => {
   if (detail.successful && connectionNotice) connectionNotice.hidden = true;
 });

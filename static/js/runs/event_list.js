@@ -31,8 +31,9 @@ export class EventList {
     this.elements.section.hidden = !events.length;
     setText(this.elements.count, formatCount(events.length));
     const knownStreams = new Set([...this.elements.stream.options].map(({ value }) => value));
-    for (const stream of new Set(events.map((event) => event.stream)))
+    for (const stream of new Set(events.map((event) => event.stream))) {
       if (!knownStreams.has(stream)) this.elements.stream.add(new Option(stream, stream));
+    }
     this.#showPage(this.first);
   }
 

@@ -129,8 +129,9 @@ export function startOutbox(app) {
       handleCommandResult(response, sessionKey);
     } catch (error) {
       if (error.code === "DISCONNECTED") return transcript.setSendingNote(runId, texts.notSentYet); // resent after reconnecting
-      if (error.code === "TIMEOUT")
+      if (error.code === "TIMEOUT") {
         return gateway.ready && unsent.has(runId) && deliver(runId, { sessionKey, message, attachments, replaces });
+      }
       unsent.remove(runId);
       if (sessionKey === app.feed.sessionKey && !app.sessionView.removePending(runId)) return;
       if (replaces) app.sessionView.reload(); // the message it would have replaced still exists

@@ -31,8 +31,9 @@ export function startQueue(app) {
     for (const [runId, message] of staleMessages) rows.set(runId, previousRows.get(runId) ?? createStaleRow(runId, message));
     for (const row of rows.values()) row.querySelector(".send").disabled = !app.writable;
     for (const run of queuedRuns) rows.set(run.runId, updateQueuedRow(previousRows.get(run.runId) ?? createQueuedRow(run), run));
-    if ([...rows.values()].some((row, index) => list.children[index] !== row) || list.children.length !== rows.size)
+    if ([...rows.values()].some((row, index) => list.children[index] !== row) || list.children.length !== rows.size) {
       list.replaceChildren(...rows.values());
+    }
     list.hidden = !rows.size;
   }
 

@@ -83,8 +83,9 @@ export function startModelFields(app) {
       label: provider,
       options: availableModels.filter((candidate) => candidate.provider === provider).map(({ id, name }) => [id, name]),
     }));
-    if (unavailableModels.length)
+    if (unavailableModels.length) {
       groups.push({ label: texts.modelNoKey, disabled: true, options: unavailableModels.map(({ id }) => [id, id]) });
+    }
     return [{ options: defaults }, ...groups];
   }
 

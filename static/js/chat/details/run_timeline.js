@@ -36,8 +36,9 @@ export function startRunTimeline(app) {
     if (name !== "agent" || payload.sessionKey !== app.feed.sessionKey || !app.feed.loaded) return;
     const isStart = payload.stream === "lifecycle" && (payload.data.phase === "start" || payload.data.phase === "accepted");
     // A queued run is shown when it starts.
-    if (isStart && payload.runId !== currentRun?.runId && (!currentRun || currentRun.ended || payload.data.phase === "start"))
+    if (isStart && payload.runId !== currentRun?.runId && (!currentRun || currentRun.ended || payload.data.phase === "start")) {
       show(new RunSteps(payload.runId));
+    }
     if (payload.runId !== currentRun?.runId) return;
     if (!currentRun.isComplete && payload.seq > currentRun.seq + 1) loadEarlier(); // its first events were missed
     if (currentRun.add(payload)) renderSoon();
@@ -135,8 +136,9 @@ export function startRunTimeline(app) {
   /** Count the seconds of a running tool. */
   function tick() {
     const step = currentRun?.steps.at(-1);
-    if (step?.name === "tool" && !step.until)
+    if (step?.name === "tool" && !step.until) {
       setText(list.lastElementChild.querySelector(".detail"), formatDuration(Date.now() - step.at, texts));
+    }
   }
 }
 

@@ -176,8 +176,9 @@ class Parser {
     const rows = this.#parseRows(() => this.#peek() === "\\end");
     this.position++;
     if (this.#readRaw() !== name) throw new Error("mismatched end");
-    if (!/^(?:p|b|B|v|V|small)?matrix$|^(?:cases|aligned|align\*?|gathered|array|equation\*?|split)$/.test(name))
+    if (!/^(?:p|b|B|v|V|small)?matrix$|^(?:cases|aligned|align\*?|gathered|array|equation\*?|split)$/.test(name)) {
       throw new Error(name);
+    }
     const full = rows.filter((row, index) => index < rows.length - 1 || row.some((cell) => cell.hasChildNodes()));
     const element = createTable(full, /align|split/.test(name) ? "right left" : name === "cases" ? "left" : "");
     const [open, close] = FENCES[name] ?? "  ";
@@ -209,9 +210,11 @@ function createOperator(text) {
 function createTable(rows, columns = "") {
   const element = createNode("mtable", rows.map((row) => createNode("mtr", row.map((cell) => createNode("mtd", [cell])))));
   const sides = columns.split(" ");
-  if (columns)
-    for (const row of element.children)
+  if (columns) {
+    for (const row of element.children) {
       [...row.children].forEach((cell, column) => cell.classList.add(sides[column % sides.length]));
+    }
+  }
   return element;
 }
 

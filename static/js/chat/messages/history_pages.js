@@ -18,8 +18,9 @@ export class HistoryPages {
       },
       { root: log, rootMargin: `${PREFETCH_PIXELS}px 0px` },
     );
-    for (const edge of [top, bottom])
+    for (const edge of [top, bottom]) {
       edge.querySelector("button").addEventListener("click", () => this.#load(edge === top ? "older" : "newer"));
+    }
   }
 
   /** Whether newer messages are stored but not loaded. If so, live events can't be appended. */

@@ -88,8 +88,9 @@ function applyCompaction(transcript, { runId, data, ts }) {
   if (data.phase === "start") return transcript.setState(runId, "working", texts.summarising);
   transcript.setState(runId, "working", texts.working);
   if (data.completed) addNotice(transcript, { ...data, runId, notice: "compaction", timestamp: ts });
-  else if (data.reason === "nothing_to_compact")
+  else if (data.reason === "nothing_to_compact") {
     addNotice(transcript, { runId, notice: "nothing", text: texts.nothingToSummarise, timestamp: ts });
+  }
 }
 
 function applyThinking(transcript, { runId, data, ts }) {

@@ -79,8 +79,9 @@ export function startSessionView(app) {
   function showHistory(history) {
     const { sessionKey } = history;
     // The user's own session opened by its shared link: use its key, under which events arrive.
-    if (isSharedWithMe(app.feed.sessionKey) && !isSharedWithMe(sessionKey))
+    if (isSharedWithMe(app.feed.sessionKey) && !isSharedWithMe(sessionKey)) {
       return location.replace(app.urlFor(sessionKey, targetId));
+    }
     const continues = pages.continues(history);
     if (!continues) transcript.clear();
     transcript.show(history);

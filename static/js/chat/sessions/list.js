@@ -91,8 +91,9 @@ export function startSessionList(app) {
   function handleEvent(name, payload) {
     const { sessionKey: key, data, stream, reason } = payload;
     if (name === "sessions.changed") {
-      if (reason === "deleted")
+      if (reason === "deleted") {
         [current, archive].forEach((store) => store.find(key)?.sessionId === payload.sessionId && store.remove(key));
+      }
       markChanged(payload);
     } else if (name === "session") {
       markChanged(payload);
@@ -104,8 +105,9 @@ export function startSessionList(app) {
 
   /** Keys are only unique per owner: events about a session of another owner with the same key change nothing. */
   function markChanged({ sessionKey, sessionId }, changes) {
-    for (const store of [current, archive])
+    for (const store of [current, archive]) {
       store.markChanged(sessionKey, store.find(sessionKey)?.sessionId === sessionId ? changes : {});
+    }
     refreshSoon();
   }
 
@@ -132,8 +134,9 @@ export function startSessionList(app) {
       await request;
       setText(byId("list-note"), "");
     } catch (error) {
-      if (error.code !== "DISCONNECTED" && error.details?.code !== "MISSING_SCOPE")
+      if (error.code !== "DISCONNECTED" && error.details?.code !== "MISSING_SCOPE") {
         setText(byId("list-note"), fill(texts.listFailed, describeError(error, texts)));
+      }
     }
   }
 
