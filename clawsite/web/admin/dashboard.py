@@ -216,7 +216,7 @@ def _slow_run_cells(run: Run) -> list[TableCell]:
 
 def _usage_context(report: UsageReport) -> dict[str, Any]:
     """Build the charts and their tables."""
-    # Translators: a day without its year, in the letters of Django's date filter
+    # Translators: day and month without the year, in Django's date filter syntax
     day_format = _("j M")
     days = [(date_format(day, day_format), used) for day, used in report.days.items()]
     tokens = [f"{day}: {_tokens_label(used)}" for day, used in days]
