@@ -32,7 +32,7 @@ def list_freezes(request: HttpRequest) -> HttpResponse:
     active = freezes.list_active()
     context = {"stops": freeze_banners(user), "past": past, "working": freezes.count_still_running(active)}
     context["everything"] = any(each.scope == Freeze.Scope.ALL for each in active)
-    return render(request, "stops/page.html", context)
+    return render(request, "freezes/page.html", context)
 
 
 @require_POST

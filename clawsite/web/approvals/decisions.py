@@ -94,7 +94,7 @@ def decide_many(request: ApprovalRequest) -> HttpResponse:
     rows = load_approvals(Approval.objects.for_user(request.user).filter(pk__in=[pk for pk, _hash in chosen]))
     cards = [replace(each, problem=problems.get(each.approval.pk, "")) for each in build_cards(request.user, rows)]
     context = {**card_context(request), "cards": cards, "said": notice, "problems": problems}
-    return render(request, "approvals/_several.html", context)
+    return render(request, "approvals/_bulk_decision.html", context)
 
 
 def _apply_and_render(request: ApprovalRequest, pk: UUID, act: Callable[[], str]) -> HttpResponse:
@@ -108,12 +108,12 @@ def _apply_and_render(request: ApprovalRequest, pk: UUID, act: Callable[[], str]
         problem, status = error.message, error.http_status
     if request.htmx:
         card = replace(build_card(request.user, find_approval(request, pk)), problem=problem)
-        template = "approvals/_chat.html" if request.POST.get("shape") == "chat" else "approvals/_card.html"
+        template = "approvals/_chat_card.html" if request.POST.get("shape") == "chat" else "approvals/_card.html"
         solo = request.htmx.current_url_abs_path == reverse("approval", args=[pk])  # the request's page keeps showing all details
         return render(request, template, {**card_context(request), "card": card, "solo": solo}, status=status)
     if problem:
         card = replace(build_card(request.user, find_approval(request, pk)), problem=problem)
-        return render(request, "approvals/one.html", {**card_context(request), "card": card}, status=status)
+        return render(request, "approvals/request.html", {**card_context(request), "card": card}, status=status)
     messages.success(request, notice)
     return redirect(safe_redirect_url(request, request.POST.get("next") or reverse("approvals")))
 

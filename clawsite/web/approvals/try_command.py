@@ -67,7 +67,7 @@ def try_command(request: ApprovalRequest) -> HttpResponse:
         trial_rules = replace(rules, security=cast("Any", security), ask=cast("Any", ask))
         trial = run_trial(analysis, exec_context, trial_rules, agent=agent, level=int(level), listed=listed)
         context |= _trial_context(trial, line)
-    return render(request, "approvals/_verdict.html" if request.htmx else "approvals/try.html", context)
+    return render(request, "approvals/_try_result.html" if request.htmx else "approvals/try_command.html", context)
 
 
 def _build_exec_context(request: ApprovalRequest, slug: str) -> ExecContext:

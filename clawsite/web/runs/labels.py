@@ -1,4 +1,4 @@
-"""Labels for run and tool call codes on server-rendered pages. templates/_reasons.html has them for the scripts."""
+"""Labels for run and tool call codes on server-rendered pages. templates/shared/_reason_texts.html has them for the scripts."""
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy

@@ -79,7 +79,7 @@ def show_run(request: HttpRequest, pk: int) -> HttpResponse:
     )
     context |= {"stops": freeze_banners(_user(request), active_freezes), "may_stop": freezes.may_freeze(_user(request))}
     context["calls"] = [_call_row(call) for call in report["toolCalls"]]
-    return render(request, "runs/page.html", context)
+    return render(request, "runs/run.html", context)
 
 
 @never_cache

@@ -79,14 +79,14 @@ def confirm_password(request: HttpRequest) -> HttpResponse:
     )
     if not held:
         return redirect(target)
-    return render(request, "entry/go_on.html", {"to": target, "fields": _held_pairs(held)})
+    return render(request, "sign_in/password_confirmed.html", {"to": target, "fields": _held_pairs(held)})
 
 
 def _render_form(request: HttpRequest, target: str, held: QueryDict, *, problem: str = "", status: int = 403) -> HttpResponse:
     back = safe_redirect_url(request, request.headers.get("Referer"))
     context = {"to": target, "fields": _held_pairs(held), "trouble": problem, "prefix": HELD_PREFIX, "back": back}
     by_htmx = request.headers.get("HX-Request") == "true"
-    page = render(request, "entry/confirm.html", context, status=200 if by_htmx or request.method == "GET" else status)
+    page = render(request, "sign_in/confirm_password.html", context, status=200 if by_htmx or request.method == "GET" else status)
     if by_htmx:  # htmx ignores error statuses and would swap the form into part of the page
         page["HX-Retarget"], page["HX-Reswap"] = "body", "innerHTML"
     return page
