@@ -79,7 +79,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "clawsite.web.preferences.preferences",
-                "clawsite.web.approvals.badge.open_questions",
+                "clawsite.web.approvals.badge.pending_approvals",
             ]
         },
     }

@@ -1,6 +1,6 @@
-"""The way to the audit log. Who may read it is led to it in the admin; an operator is told why they may not, and what to do.
+"""Link to the audit log. Auditors are redirected to it in the admin; operators get a page that explains how to get access.
 
-It reads no entry: that is the admin's, where reading is recorded (clawsite.infra.admin).
+This page reads no entries. Only the admin does, and it records who reads them (clawsite.infra.admin).
 """
 
 from typing import cast
