@@ -17,6 +17,7 @@ from django.contrib.auth.models import Permission
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from clawsite.accounts import change_notices
 from clawsite.accounts.groups import READ, SCOPES, WRITE, scopes_of
@@ -61,7 +62,7 @@ def issue_token(
     if unknown := set(scopes) - SCOPES:
         raise InvalidRequest(f"unknown scope {sorted(unknown)[0]!r}; use one of {', '.join(sorted(SCOPES))}")
     if expires_at is not None and expires_at <= timezone.now():
-        raise InvalidRequest("the expiration must be in the future")
+        raise InvalidRequest(_("The expiration must be in the future."))
     prefix = secrets.token_hex(4)
     secret = f"claw_{prefix}_{secrets.token_urlsafe(32)}"
     granted = set(scopes) & scopes_of(user) & (made_with.ceiling() if made_with else SCOPES)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from django.utils.translation import gettext as _
 from pydantic import ValidationError
 
 from clawsite.gateway.auth import limited_tokens
@@ -75,15 +76,15 @@ class Dispatcher:
 
     def _check_rate_limit(self) -> Unavailable | None:
         if wait := self._bucket.wait_ms():
-            return Unavailable("too many requests on this connection; slow down", retryable=True, retry_after_ms=wait)
+            return Unavailable(_("Too many requests on this connection. Slow down."), retryable=True, retry_after_ms=wait)
         if wait := self._account_bucket.wait_ms():
-            return Unavailable("too many requests from this account; slow down", retryable=True, retry_after_ms=wait)
+            return Unavailable(_("Too many requests from this account. Slow down."), retryable=True, retry_after_ms=wait)
         if len(self._running) >= limits.MAX_REQUESTS_IN_FLIGHT:
             message = f"{limits.MAX_REQUESTS_IN_FLIGHT} requests are in flight on this connection; wait for some responses"
             return Unavailable(message, retryable=True, retry_after_ms=100)
         if len(self._following) >= limits.MAX_FOLLOW_UPS:
             return Unavailable(
-                "too many pending runs on this connection; wait for some to end", retryable=True, retry_after_ms=1000
+                _("Too many pending runs on this connection. Wait for some to end."), retryable=True, retry_after_ms=1000
             )
         return None
 

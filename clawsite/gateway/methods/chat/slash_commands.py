@@ -169,7 +169,7 @@ async def _run_slash_command(
             return SlashCommandResult(_("Summarizing earlier messages. They stay visible here."), key)
         case "think":
             return SlashCommandResult(await _change_thinking(call, invocation.words, session, address), key)
-    raise InvalidRequest(f"/{invocation.name} is not available here")
+    raise InvalidRequest(_("/%(command)s is not available here.") % {"command": invocation.name})
 
 
 async def _patch_session(call: Call, session: Session | None, address: SessionAddress, **changes: str | None) -> None:
