@@ -25,7 +25,7 @@ def find_device(user: User, fingerprint: str, owner: str | None = None) -> Devic
     if not matches:
         raise NotFound(_("Device not found: %(device)s") % {"device": fingerprint[:64]})
     if len(matches) > 1:
-        raise InvalidRequest("several accounts have paired this device; name one in `owner`")
+        raise InvalidRequest(_("Several accounts have paired this device. Name one in `owner`."))
     return matches[0]
 
 

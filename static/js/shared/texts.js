@@ -18,10 +18,15 @@ const TEXT_KEYS = {
 export function describeError(error, texts) {
   const { code, details } = error;
   if (details?.code === "MISSING_SCOPE") return details.missingScope === "operator.write" ? texts.readOnly : texts.mayNotChat;
-  return describeDetails(details, texts) ?? { DISCONNECTED: texts.notConnected, TIMEOUT: texts.timedOut }[code] ?? withServerMessage(texts[TEXT_KEYS[code]], error.message, texts);
+  return describeDetails(details, texts) ?? { DISCONNECTED: texts.notConnected, TIMEOUT: texts.timedOut }[code] ?? (isTranslated(error.message) ? error.message : withServerMessage(texts[TEXT_KEYS[code]], error.message, texts));
 }
 
-/** Server messages are in English: on pages in other languages they follow the translated text. */
+/** Whether the server sent a message in the language of a Chinese page. Errors for programs are always in English. */
+function isTranslated(message) {
+  return document.documentElement.lang.startsWith("zh") && /\p{Script=Han}/u.test(message);
+}
+
+/** Untranslated messages are in English: on pages in other languages they follow the translated text. */
 export function withServerMessage(ours, theirs, texts) {
   if (!theirs || !ours) return theirs || ours;
   return document.documentElement.lang.startsWith("en") ? theirs : fill(texts.said, ours, theirs);
