@@ -61,7 +61,7 @@ def issue_token(
         raise Forbidden("this token was created with another token and can't create tokens; use the parent token, or sign in")
     if unknown := set(scopes) - SCOPES:
         raise InvalidRequest(
-            _("Unknown scope “%(scope)s”. Use one of: %(known)s.")
+            _("Unknown token scope “%(scope)s”. Use one of: %(known)s.")
             % {"scope": sorted(unknown)[0], "known": ", ".join(sorted(SCOPES))}
         )
     if expires_at is not None and expires_at <= timezone.now():

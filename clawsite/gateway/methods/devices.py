@@ -93,7 +93,7 @@ def _approve(call: Call, params: ApproveParams, role: str) -> ApproveAnswer:
 def _find_account(name: str) -> User:
     user = User.objects.filter(username=name, is_active=True).first()
     if user is None:
-        raise NotFound(_("User “%(username)s” not found.") % {"username": name})
+        raise NotFound(_("User not found: %(username)s") % {"username": name})
     return user
 
 
