@@ -37,7 +37,7 @@ MAX_WRITES_PER_COMMIT = 64  # keeps a transaction below some 5 ms, so that anoth
 async def read(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a reading function on a thread that keeps its connection open."""
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_readers(), functools.partial(_on_reader, _in_error_language(fn), args, kwargs))
+    return await loop.run_in_executor(_readers(), _in_error_language(functools.partial(_on_reader, fn, args, kwargs)))
 
 
 async def write(fn: Callable[..., T], *args: Any, key: str = "", alone: bool = False, **kwargs: Any) -> T:
@@ -57,13 +57,13 @@ async def write(fn: Callable[..., T], *args: Any, key: str = "", alone: bool = F
 def errors_in_language(language: str) -> Iterator[None]:
     """Translate the messages of errors, also of those raised by reads and writes. "" leaves them in English.
 
-    The threads have no active language otherwise, whatever the caller's is, so that stored texts are always in English. Functions
-    that are called with a language must not store translated texts.
+    The threads have no active language otherwise, whatever the caller's is: what they store and what is logged is in English.
+    Tasks that are started inside stay in English too. Functions called with a language must not store translated texts.
     """
     if not language:
         yield
         return
-    token = _error_language.set(language)
+    token = _error_language.set((language, asyncio.current_task()))
     try:
         with translation.override(language):
             yield
@@ -72,8 +72,8 @@ def errors_in_language(language: str) -> Iterator[None]:
 
 
 def _in_error_language(fn: Callable[P, T]) -> Callable[P, T]:
-    language = _error_language.get()
-    if not language:
+    language, task = _error_language.get()
+    if not language or task is not asyncio.current_task():
         return fn
 
     def translated(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -241,7 +241,7 @@ def _resolve(operations: list[_Operation]) -> None:
 
 
 _start_lock = threading.Lock()
-_error_language: ContextVar[str] = ContextVar("error_language", default="")
+_error_language: ContextVar[tuple[str, asyncio.Task[Any] | None]] = ContextVar("error_language", default=("", None))
 _thread_state = threading.local()  # when this thread last used its connection
 _reader_pool: ThreadPoolExecutor | None = None
 _writer_thread: _Writer | None = None

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 class Dispatcher:
     def __init__(self, connection: Connection, runtime: Runtime) -> None:
         self._connection, self._runtime = connection, runtime
-        self._language = find_language(connection.locale)
+        self._language = find_language(connection.locale) if connection.role == "operator" else ""
         self._bucket = Bucket(limits.requests_per_second(), limits.requests_burst())
         self._account_bucket = runtime.rates.of_account(connection.user_pk)
         self._running: set[asyncio.Task[None]] = set()
