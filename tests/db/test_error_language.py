@@ -30,11 +30,11 @@ def test_a_page_shows_errors_in_its_language(person, accepted, message):
 @pytest.mark.parametrize(
     ("locale", "missing", "taken"),
     [
-        ("zh-Hans", "会话不存在：agent:main:none", "主会话无法删除。请改为重置。"),
-        ("zh-CN", "会话不存在：agent:main:none", "主会话无法删除。请改为重置。"),
-        ("en-US", "Session not found: agent:main:none", "The main session can’t be deleted. Reset it instead."),
-        ("xx", "Session not found: agent:main:none", "The main session can’t be deleted. Reset it instead."),
-        (None, "Session not found: agent:main:none", "The main session can’t be deleted. Reset it instead."),
+        ("zh-Hans", "运行不存在：none", "主会话无法删除。请改为重置。"),
+        ("zh-CN", "运行不存在：none", "主会话无法删除。请改为重置。"),
+        ("en-US", "Run not found: none", "The main session can’t be deleted. Reset it instead."),
+        ("xx", "Run not found: none", "The main session can’t be deleted. Reset it instead."),
+        (None, "Run not found: none", "The main session can’t be deleted. Reset it instead."),
     ],
 )
 async def test_a_client_gets_errors_in_the_language_it_names(user, locale, missing, taken):
@@ -44,7 +44,7 @@ async def test_a_client_gets_errors_in_the_language_it_names(user, locale, missi
     async with gateway():
         desk = await Desk.open(token, **({"locale": locale} if locale else {}))
         assert (await desk.request("sessions.create", {"key": "main"}))["ok"]
-        answers = [await desk.request("sessions.history", {"sessionKey": "agent:main:none"})]
+        answers = [await desk.request("runs.get", {"runId": "none"})]
         answers.append(await desk.request("sessions.delete", {"key": "main"}))
         desk.leave()
     assert [(answer["error"]["code"], answer["error"]["message"]) for answer in answers] == [
@@ -56,7 +56,7 @@ async def test_a_client_gets_errors_in_the_language_it_names(user, locale, missi
 async def test_the_next_caller_of_a_thread_gets_its_own_language(user):
     async def error() -> str:
         with pytest.raises(NotFound) as caught:
-            await db.write(find_session, user, key="agent:main:none")
+            await db.write(lambda: find_session(user, key="agent:main:none"))
         return caught.value.message
 
     with db.errors_in_language("zh-hans"):
