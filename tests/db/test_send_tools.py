@@ -130,7 +130,7 @@ async def test_a_full_queue_is_told(user, session_of, running, settings):
     settings.MAX_QUEUED_PER_USER = 0
     result = await use(env, "sessions_send", session_key=session_of(user).key, message="x", timeout_seconds=0)
     assert result.is_error
-    assert "are queued" in result.text
+    assert "queued runs" in result.text
 
 
 async def test_no_answer_in_time_is_told_and_the_other_run_goes_on(user, session_of, running):
