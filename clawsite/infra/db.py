@@ -11,12 +11,15 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
+from django.utils import translation
 
 from clawsite.infra.errors import ClawError, Unavailable
 from clawsite.infra.observability import metrics
@@ -34,7 +37,7 @@ MAX_WRITES_PER_COMMIT = 64  # keeps a transaction below some 5 ms, so that anoth
 async def read(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a reading function on a thread that keeps its connection open."""
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_readers(), functools.partial(_on_reader, fn, args, kwargs))
+    return await loop.run_in_executor(_readers(), _in_error_language(functools.partial(_on_reader, fn, args, kwargs)))
 
 
 async def write(fn: Callable[..., T], *args: Any, key: str = "", alone: bool = False, **kwargs: Any) -> T:
@@ -45,9 +48,39 @@ async def write(fn: Callable[..., T], *args: Any, key: str = "", alone: bool = F
     so it must not change anything but the database.
     """
     loop = asyncio.get_running_loop()
-    operation = _Operation(functools.partial(fn, *args, **kwargs), key, alone, loop, loop.create_future())
+    operation = _Operation(functools.partial(_in_error_language(fn), *args, **kwargs), key, alone, loop, loop.create_future())
     _writer().submit(operation)
     return await operation.future  # type: ignore[no-any-return]  # the queue forgets T
+
+
+@contextmanager
+def errors_in_language(language: str) -> Iterator[None]:
+    """Translate the messages of errors, also of those raised by reads and writes. "" leaves them in English.
+
+    The threads have no active language otherwise, whatever the caller's is: what they store and what is logged is in English.
+    Tasks that are started inside stay in English too. Functions called with a language must not store translated texts.
+    """
+    if not language:
+        yield
+        return
+    token = _error_language.set((language, asyncio.current_task()))
+    try:
+        with translation.override(language):
+            yield
+    finally:
+        _error_language.reset(token)
+
+
+def _in_error_language(fn: Callable[P, T]) -> Callable[P, T]:
+    language, task = _error_language.get()
+    if not language or task is not asyncio.current_task():
+        return fn
+
+    def translated(*args: P.args, **kwargs: P.kwargs) -> T:
+        with translation.override(language):
+            return fn(*args, **kwargs)
+
+    return translated
 
 
 def close() -> None:
@@ -208,6 +241,7 @@ def _resolve(operations: list[_Operation]) -> None:
 
 
 _start_lock = threading.Lock()
+_error_language: ContextVar[tuple[str, asyncio.Task[Any] | None]] = ContextVar("error_language", default=("", None))
 _thread_state = threading.local()  # when this thread last used its connection
 _reader_pool: ThreadPoolExecutor | None = None
 _writer_thread: _Writer | None = None

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra.errors import InvalidRequest
@@ -84,7 +85,8 @@ def parse_directive(text: str) -> CommandInvocation | MessageOverrides | None:
     if command is None:
         if near := difflib.get_close_matches(name, _BY_NAME, 1, cutoff=SIMILARITY_THRESHOLD):
             raise InvalidRequest(
-                f"unknown command /{name}; did you mean /{near[0]}? To send it as text, start with a space",
+                gettext("Unknown command /%(command)s. Did you mean /%(near)s? To send it as text, start with a space.")
+                % {"command": name, "near": near[0]},
                 details={"code": "UNKNOWN_COMMAND", "command": f"/{name}", "meant": f"/{near[0]}"},
             )
         return None
@@ -100,7 +102,8 @@ def parse_thinking_level(word: str) -> str:
     level = LEVEL_ALIASES.get(word.lower(), word.lower())
     if level not in THINKING_LEVEL_CHOICES:
         raise InvalidRequest(
-            f"unknown thinking level {word!r}; use one of {', '.join(THINKING_LEVEL_CHOICES)}",
+            gettext("Unknown thinking level “%(level)s”. Use one of: %(levels)s.")
+            % {"level": word, "levels": ", ".join(THINKING_LEVEL_CHOICES)},
             details={"code": "UNKNOWN_LEVEL", "level": word, "levels": list(THINKING_LEVEL_CHOICES)},
         )
     return level

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from agents.prepare.model_choice import choose_model, find_model, is_provider
 from agents.selectors import check_agent, find_agent
 from clawsite.accounts.models import User
@@ -149,9 +151,9 @@ def _with_trace(inbound: Inbound) -> Inbound:
 
 def _check_has_content(inbound: Inbound) -> None:
     if not inbound.text.strip() and not inbound.files and not tool_results_in(inbound.options):
-        raise InvalidRequest("the message is empty")
+        raise InvalidRequest(_("The message is empty."))
     if len(inbound.files) > attachments.MAX_PER_MESSAGE:
-        raise InvalidRequest(f"a message can have at most {attachments.MAX_PER_MESSAGE} attachments")
+        raise InvalidRequest(_("A message can have at most %(most)d attachments.") % {"most": attachments.MAX_PER_MESSAGE})
 
 
 async def _store_files(inbound: Inbound) -> Inbound:

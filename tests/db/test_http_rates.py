@@ -54,7 +54,7 @@ async def test_all_doors_and_sockets_count_together(ask):
     desk = await Desk.open(ask.token)
     assert (await desk.request("health"))["ok"]
     assert (await ask(API)).status_code == 200
-    assert (await desk.request("health"))["error"]["message"] == "too many requests from this account; slow down"
+    assert (await desk.request("health"))["error"]["message"] == "Too many requests from this account. Slow down."
     assert (await ask(V1)).status_code == 429
     desk.leave()
 

@@ -47,7 +47,7 @@ async def test_without_a_key_the_same_idempotency_key_again_is_the_same_session(
     other = await me.post("/sessions", {**asked, "label": "bills"})
     assert (other.status_code, other.data["detail"]) == (
         409,
-        "this idempotencyKey was used for a different request; use a new one",
+        "This idempotencyKey was used for a different request. Use a new one.",
     )
     assert Session.objects.filter(owner=user).count() == 1
 

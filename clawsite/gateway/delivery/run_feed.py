@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
 import orjson
+from django.utils.translation import gettext as _
 
 from clawsite.infra import db, sql
 from clawsite.infra.errors import Unavailable
@@ -60,7 +61,7 @@ class RunFollower:
     async def _next(self, run_pk: int) -> list[EventDict]:
         await self._news.wait()
         if self._closed:
-            raise Unavailable("the gateway is restarting; the run continues", retryable=True, retry_after_ms=1000)
+            raise Unavailable(_("The gateway is restarting. The run continues."), retryable=True, retry_after_ms=1000)
         self._news.clear()
         received, self._received = self._received, []
         ready: list[EventDict] = []

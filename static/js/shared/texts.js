@@ -20,10 +20,15 @@ export function describeError(error, texts) {
   if (details?.code === "MISSING_SCOPE") return details.missingScope === "operator.write" ? texts.readOnly : texts.mayNotChat;
   return describeDetails(details, texts)
     ?? { DISCONNECTED: texts.notConnected, TIMEOUT: texts.timedOut }[code]
-    ?? withServerMessage(texts[TEXT_KEYS[code]], error.message, texts);
+    ?? (isTranslated(error.message) ? error.message : withServerMessage(texts[TEXT_KEYS[code]], error.message, texts));
 }
 
-/** Server messages are in English: on pages in other languages they follow the translated text. */
+/** Whether the server sent a message in the language of a Chinese page. Errors for programs are always in English. */
+function isTranslated(message) {
+  return document.documentElement.lang.startsWith("zh") && /\p{Script=Han}/u.test(message);
+}
+
+/** Untranslated messages are in English: on pages in other languages they follow the translated text. */
 export function withServerMessage(translated, serverMessage, texts) {
   if (!serverMessage || !translated) return serverMessage || translated;
   return document.documentElement.lang.startsWith("en") ? serverMessage : fill(texts.said, translated, serverMessage);

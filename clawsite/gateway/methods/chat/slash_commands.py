@@ -18,6 +18,7 @@ from clawsite.gateway.methods.sessions import lifecycle as session_methods
 from clawsite.gateway.protocol.events.frames import SessionName, to_chat_outgoing
 from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.languages import find_language
 from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import clock, db
 from clawsite.infra.errors import InvalidRequest, NotFound
@@ -88,11 +89,8 @@ def list_command_rows(call: Call) -> CommandsAnswer:
 
 
 def _language(call: Call) -> str | None:
-    """Return the user's chosen language, else that of the client; None for the server default."""
-    try:
-        return translation.get_supported_language_variant((call.user.language or call.connection.locale).lower())
-    except LookupError:
-        return None
+    """Return the user's chosen language, else that of the client; None for English."""
+    return find_language(call.user.language or call.connection.locale) or None
 
 
 def _row(command: SlashCommand) -> CommandRow:
@@ -169,7 +167,7 @@ async def _run_slash_command(
             return SlashCommandResult(_("Summarizing earlier messages. They stay visible here."), key)
         case "think":
             return SlashCommandResult(await _change_thinking(call, invocation.arguments, session, address), key)
-    raise InvalidRequest(f"/{invocation.name} is not available here")
+    raise InvalidRequest(_("/%(command)s is not available here.") % {"command": invocation.name})
 
 
 async def _patch_session(call: Call, session: Session | None, address: SessionAddress, **changes: str | None) -> None:

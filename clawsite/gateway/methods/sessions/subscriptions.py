@@ -4,6 +4,7 @@ import asyncio
 from functools import partial
 from typing import Any, Literal, NotRequired
 
+from django.utils.translation import gettext as _
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -144,7 +145,7 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | AnswerWithF
         cursor = await _follow_from_now(call, row_id, by_messages=by_messages)
         return {**answer, "cursor": cursor, **await _read_open_approvals(call, params, session)}
     if row_id in connection.catching_up and not just_created:
-        raise Conflict("missed events of this session are already being sent", retryable=True)
+        raise Conflict(_("Missed events of this session are already being sent."), retryable=True)
     connection.catching_up.add(row_id)
     hub.audience.follow(connection, row_id)
     first: FollowAnswer = {**answer, "cursor": start, **await _read_open_approvals(call, params, session)}
