@@ -165,7 +165,7 @@ class AccessTokenAdmin(ClawAdmin):
         label=_("Revoke access tokens"),
         warning=_("A revoked token can’t be used again; its owner can create a new one."),
         permission="revoke",
-        outlook=_preview_revocation,
+        preview=_preview_revocation,
     )
     def revoke(self, request: HttpRequest, rows: list[AccessToken]) -> str:
         for token in rows:

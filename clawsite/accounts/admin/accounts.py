@@ -109,7 +109,7 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         (_("Permissions"), {"fields": ("groups",)}),
     )
 
-    def around(self, row: User) -> Iterable[RelatedRows]:
+    def related_links(self, row: User) -> Iterable[RelatedRows]:
         # By name: sessions and runs belong to a higher layer.
         for label, relation in ((_("Sessions"), "claw_sessions"), (_("Runs"), "claw_runs")):
             yield RelatedRows(label, User._meta.get_field(relation).related_model, {"owner": row.pk})  # type: ignore[arg-type]  # a model, not "self"
@@ -160,7 +160,7 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         label=_("Disable accounts"),
         warning=_("These accounts can no longer sign in. Their sessions, runs and files are kept."),
         permission="change",
-        outlook=_preview_deactivation,
+        preview=_preview_deactivation,
     )
     def deactivate(self, request: HttpRequest, rows: list[User]) -> str:
         self._set_active(request, rows, False)
@@ -170,7 +170,7 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         label=_("Enable accounts"),
         warning=_("These accounts can sign in again."),
         permission="change",
-        outlook=_preview_activation,
+        preview=_preview_activation,
     )
     def activate(self, request: HttpRequest, rows: list[User]) -> str:
         self._set_active(request, rows, True)
@@ -215,7 +215,7 @@ class ClawGroupAdmin(GroupAdmin, ClawAdmin):
             '<ul class="columns">{}</ul>', format_html_join("", "<li>{}</li>", ((_permission_label(each),) for each in permissions))
         )
 
-    def around(self, row: Group) -> Iterable[RelatedRows]:
+    def related_links(self, row: Group) -> Iterable[RelatedRows]:
         yield RelatedRows(_("Members"), User, {"groups": row.pk})
 
     def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:

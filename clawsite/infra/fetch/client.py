@@ -166,7 +166,7 @@ async def resolve_allowed(target: FetchTarget, allow: Allowlist) -> Sequence[IpA
         raise FetchFailed(f"the name {target.host} has no address")
     for address in addresses:
         kind = why_not_public(address)
-        if kind and not allow.opens(target.host, target.port, address):
+        if kind and not allow.allows(target.host, target.port, address):
             # Don't reveal the address: internal names must not be resolvable from outside.
             leads = "is" if spelled else "leads to"
             words = f"{target.host} {leads} {kind}, and only public addresses are fetched"
