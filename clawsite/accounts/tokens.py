@@ -40,7 +40,7 @@ class Principal:
     scopes: frozenset[str] | None
     kind: Literal["api-token", "gateway-token"]
     token_id: int | None
-    unnoted: bool = False  # its last use is out of date: call `record_use`
+    use_unrecorded: bool = False  # its last use is out of date: call `record_use`
 
 
 def issue_token(
@@ -146,9 +146,9 @@ def _find_token_principal(secret: str) -> Principal | None:
     now = timezone.now()
     if token.has_ended or not token.user.is_active:
         return None
-    unnoted = token.last_used_at is None or token.last_used_at < now - LAST_USED_UPDATE_INTERVAL
+    use_unrecorded = token.last_used_at is None or token.last_used_at < now - LAST_USED_UPDATE_INTERVAL
     user = token.limited_account()
-    return Principal(user, token.ceiling() & scopes_of(user), "api-token", token.pk, unnoted)
+    return Principal(user, token.ceiling() & scopes_of(user), "api-token", token.pk, use_unrecorded)
 
 
 def record_use(token_id: int) -> None:

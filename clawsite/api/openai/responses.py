@@ -46,11 +46,11 @@ from sessions_app.runs.answer import find_own_run, rebuild_answer_events
 @csrf_exempt  # a token needs none; a cookie is checked by `caller`
 async def create_response(request: HttpRequest) -> HttpResponseBase:
     try:
-        started, wish = await start_from_request(request, parse_responses_request)
+        started, params = await start_from_request(request, parse_responses_request)
         gateway = await runtime.get_runtime()
-        if wish.stream:
-            return event_stream(_EventStream(started, wish).stream(gateway, started))
-        return JsonResponse(await _collect(gateway, started, wish))
+        if params.stream:
+            return event_stream(_EventStream(started, params).stream(gateway, started))
+        return JsonResponse(await _collect(gateway, started, params))
     except Exception as error:
         return openai_errors.error_response(error)
 
@@ -70,29 +70,29 @@ async def retrieve_response(request: HttpRequest, response_id: str) -> JsonRespo
         shape["created"] = clock.to_ms(run.accepted_at) // 1000
         if run.status not in Run.ENDED:
             return JsonResponse(build_response(**shape))
-        telling = RunUpdateBuilder()
-        happenings = [happening for event in await db.read(rebuild_answer_events, run.pk) for happening in telling.take(event)]
-        return JsonResponse(_build_output(happenings, shape))
+        builder = RunUpdateBuilder()
+        updates = [update for event in await db.read(rebuild_answer_events, run.pk) for update in builder.take(event)]
+        return JsonResponse(_build_output(updates, shape))
     except Exception as error:
         return openai_errors.error_response(error)
 
 
-async def _collect(gateway: Runtime, started: StartedRun, wish: CompletionRequest) -> dict[str, Any]:
-    async with aclosing(follow_run(gateway, started)) as happenings:
-        told = [happening async for happening in happenings]
+async def _collect(gateway: Runtime, started: StartedRun, params: CompletionRequest) -> dict[str, Any]:
+    async with aclosing(follow_run(gateway, started)) as updates:
+        told = [update async for update in updates]
     if isinstance(told[-1], RunEnded) and (failure := to_failure(told[-1])):
         raise failure
-    return _build_output(told, _response_fields(started, wish))
+    return _build_output(told, _response_fields(started, params))
 
 
-def _response_fields(started: StartedRun, wish: CompletionRequest) -> dict[str, Any]:
-    return {"run_id": started.run_id, "created": started.created, "model": wish.model, "previous": wish.previous}
+def _response_fields(started: StartedRun, params: CompletionRequest) -> dict[str, Any]:
+    return {"run_id": started.run_id, "created": started.created, "model": params.model, "previous": params.previous}
 
 
-def _build_output(happenings: list[RunUpdate], shape: dict[str, Any]) -> dict[str, Any]:
+def _build_output(updates: list[RunUpdate], shape: dict[str, Any]) -> dict[str, Any]:
     output: list[dict[str, Any]] = []
-    for happening in happenings:
-        match happening:
+    for update in updates:
+        match update:
             case AnswerDelta(-1, text) | AnswerDone(_, text):
                 output.append(build_message_item(shape["run_id"], len(output), text))
             case RunEnded(failure=(kind, words), usage=usage):
@@ -112,8 +112,8 @@ def _error_object(kind: str, words: str) -> dict[str, Any]:
 class _EventStream:
     """The events of one streamed response, numbered."""
 
-    def __init__(self, started: StartedRun, wish: CompletionRequest) -> None:
-        self._shape = _response_fields(started, wish)
+    def __init__(self, started: StartedRun, params: CompletionRequest) -> None:
+        self._shape = _response_fields(started, params)
         self._run_id = started.run_id
         self._numbers = itertools.count()
         self._output: list[dict[str, Any]] = []  # finished items
@@ -133,16 +133,16 @@ class _EventStream:
     async def _stream_events(self, gateway: Runtime, started: StartedRun) -> AsyncGenerator[bytes, None]:
         for kind in ("response.created", "response.in_progress"):
             yield self._event(kind, response=build_response(**self._shape))
-        async with aclosing(follow_run(gateway, started)) as happenings:
-            async for happening in happenings:
-                match happening:
+        async with aclosing(follow_run(gateway, started)) as updates:
+            async for update in updates:
+                match update:
                     case AnswerDelta(index, text):
                         for event in self._add_text(index, text):
                             yield event
                     case KeepAlive():
                         yield KEEP_ALIVE
                     case RunEnded():
-                        for event in self._finish(happening):
+                        for event in self._finish(update):
                             yield event
 
     def _add_text(self, index: int, text: str) -> list[bytes]:

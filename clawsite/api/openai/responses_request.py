@@ -29,7 +29,7 @@ def parse_responses_request(sent: Any) -> CompletionRequest:
     items = [{"role": "user", "content": body.input}] if isinstance(body.input, str) else body.input
     if len(items) > MAX_MESSAGES:
         raise RequestRejected(f"input: more than {MAX_MESSAGES} items", param="input", code="too_long")
-    return body.wish(
+    return body.to_request(
         _parse_input(items, body.instructions or ""),
         {"max_tokens": body.max_output_tokens, "response_format": _parse_format((body.text or {}).get("format"))},
         thinking=parse_thinking((body.reasoning or {}).get("effort"), "reasoning.effort"),
@@ -51,22 +51,22 @@ def _parse_format(wished: Any) -> dict[str, Any] | None:
 
 
 def _parse_input(items: list[dict[str, Any]], instructions: str) -> InputMessages:
-    spoken = InputMessages("input", instructions)
+    parsed = InputMessages("input", instructions)
     for number, item in enumerate(items):
         where = f"input[{number}]"
         match item.get("type") or "message":
             case "message":
-                spoken.message(item.get("role"), item.get("content"), where)
+                parsed.add_message(item.get("role"), item.get("content"), where)
             case "function_call":
                 call = {"id": _parse_string(item, "call_id", where), "name": _parse_string(item, "name", where)}
-                spoken.call({**call, "arguments": spoken.arguments(item.get("arguments"))})
+                parsed.add_call({**call, "arguments": parsed.parse_arguments(item.get("arguments"))})
             case "function_call_output":
-                spoken.result(_parse_string(item, "call_id", where), item.get("output"), f"{where}.output")
+                parsed.add_result(_parse_string(item, "call_id", where), item.get("output"), f"{where}.output")
             case "reasoning" | "item_reference":
                 pass  # what the model thought is not given back to it, and what it refers to is in the session
             case other:
                 raise RequestRejected(f"{where}.type: items of type {other!r} are not taken here", param=f"{where}.type")
-    return spoken
+    return parsed
 
 
 def _parse_string(item: dict[str, Any], name: str, where: str) -> str:

@@ -75,28 +75,28 @@ class StartedRun:
         return self.accepted.accepted_at_ms // 1000
 
 
-async def start_run(request: HttpRequest, who: Caller, wish: CompletionRequest) -> StartedRun:
+async def start_run(request: HttpRequest, who: Caller, params: CompletionRequest) -> StartedRun:
     """Queue the run."""
     user = who.user
     key = _read_idempotency_key(request)
     run_id = key or uuid4().hex
-    agent = find_requested_agent(request, wish.model)
-    to = await _find_session_address(request, user, wish, agent, run_id)
+    agent = find_requested_agent(request, params.model)
+    to = await _find_session_address(request, user, params, agent, run_id)
     fresh = to.key.startswith(f"agent:{agent}:{OPENAI_CHANNEL}:")
-    options = _build_options(wish)
+    options = _build_options(params)
     if model := next((value for name in MODEL_HEADERS if (value := request.headers.get(name))), ""):
         options["model"] = await db.read(_choose_model, model)
-    if wish.tools:
-        await db.read(_reject_own_tool_names, wish)
+    if params.tools:
+        await db.read(_reject_own_tool_names, params)
     inbound = Inbound(
         user,
-        wish.text,
+        params.text,
         run_id,
         to,
         options,
-        files=wish.files,
+        files=params.files,
         verbatim=True,
-        past=wish.past if fresh else (),
+        past=params.past if fresh else (),
         channel=OPENAI_CHANNEL if fresh else "",
     )
     try:
@@ -119,14 +119,14 @@ def _read_idempotency_key(request: HttpRequest) -> str:
 
 
 async def _find_session_address(
-    request: HttpRequest, user: User, wish: CompletionRequest, agent: str, run_id: str
+    request: HttpRequest, user: User, params: CompletionRequest, agent: str, run_id: str
 ) -> SessionAddress:
     """That of the earlier response, of the header, of the body's `user`; else one made for this request alone."""
-    if wish.previous:
+    if params.previous:
         try:
-            run = await db.read(find_own_run, user, wish.previous.removeprefix("resp_"))
+            run = await db.read(find_own_run, user, params.previous.removeprefix("resp_"))
         except NotFound:
-            words = f"previous response {wish.previous!r} was not found"
+            words = f"previous response {params.previous!r} was not found"
             raise RequestRejected(words, param="previous_response_id", code="previous_response_not_found") from None
         return SessionAddress(session_id=str(run.session_id), agent=run.session.agent)
     if named := next((value for name in SESSION_HEADERS if (value := request.headers.get(name))), ""):
@@ -136,23 +136,23 @@ async def _find_session_address(
                 f"the session key {named!r} is reserved: its sessions are begun by the gateway", param=SESSION_HEADERS[0]
             )
         return address
-    if wish.user:
+    if params.user:
         # A colon would give the key a meaning of its own, such as that of a group chat.
-        name = quote(wish.user, safe="@+=,~")
+        name = quote(params.user, safe="@+=,~")
         if len(name) > MAX_USER_LENGTH:
-            name = uuid5(NAMESPACE_OID, wish.user).hex
+            name = uuid5(NAMESPACE_OID, params.user).hex
         return SessionAddress(f"agent:{agent}:openai-user:{name}", agent=agent)
     # By the run's id: the same Idempotency-Key again finds its session, and with it its run.
     return SessionAddress(f"agent:{agent}:{OPENAI_CHANNEL}:{uuid5(NAMESPACE_OID, f'{user.pk} {run_id}')}", agent=agent)
 
 
-def _build_options(wish: CompletionRequest) -> dict[str, Any]:
+def _build_options(params: CompletionRequest) -> dict[str, Any]:
     wished: dict[str, Any] = {
-        "extraSystemPrompt": wish.system,
-        "thinking": wish.thinking,
-        "parameters": wish.parameters,
-        CLIENT_TOOLS: list(wish.tools),
-        TOOL_RESULTS: list(wish.results),
+        "extraSystemPrompt": params.system,
+        "thinking": params.thinking,
+        "parameters": params.parameters,
+        CLIENT_TOOLS: list(params.tools),
+        TOOL_RESULTS: list(params.results),
     }
     return {name: value for name, value in wished.items() if value}
 
@@ -164,10 +164,10 @@ def _choose_model(model: str) -> str:
         raise RequestRejected(error.message, param=MODEL_HEADERS[0], code="model_not_found") from error
 
 
-def _reject_own_tool_names(wish: CompletionRequest) -> None:
+def _reject_own_tool_names(params: CompletionRequest) -> None:
     """A tool of the caller never stands for one of ours, whether that is allowed here or not."""
     ours = offered.load_offered_tools(wait=False).facts
-    for number, tool in enumerate(wish.tools):
+    for number, tool in enumerate(params.tools):
         if tool["name"] in ours:
             raise RequestRejected(
                 f"tools[{number}]: {tool['name']!r} is a tool of the gateway itself; give yours another name",
@@ -183,10 +183,10 @@ async def follow_run(runtime: Runtime, started: StartedRun) -> AsyncGenerator[Ru
     """
     ended = False
     try:
-        async with aclosing(_read_updates(runtime, started)) as happenings:
-            async for happening in happenings:
-                ended = isinstance(happening, RunEnded)
-                yield happening
+        async with aclosing(_read_updates(runtime, started)) as updates:
+            async for update in updates:
+                ended = isinstance(update, RunEnded)
+                yield update
     except (asyncio.CancelledError, GeneratorExit, AccessRevoked) as left:
         if started.aborts_on_disconnect and not ended and not runtime.stopping:
             runtime.spawn(_abort(started, CREDENTIAL_ENDED if isinstance(left, AccessRevoked) else CLIENT_LEFT))
@@ -194,11 +194,11 @@ async def follow_run(runtime: Runtime, started: StartedRun) -> AsyncGenerator[Ru
 
 
 async def _read_updates(runtime: Runtime, started: StartedRun) -> AsyncGenerator[RunUpdate, None]:
-    telling = RunUpdateBuilder()
+    builder = RunUpdateBuilder()
     if started.accepted.status in Run.ENDED:
         for event in await db.read(rebuild_answer_events, started.accepted.pk):
-            for happening in telling.take(event):
-                yield happening
+            for update in builder.take(event):
+                yield update
         return
     loop = asyncio.get_running_loop()
     parked_until: float | None = None
@@ -212,8 +212,8 @@ async def _read_updates(runtime: Runtime, started: StartedRun) -> AsyncGenerator
                 while not coming.done():
                     patience = KEEP_ALIVE_SECONDS if parked_until is None else min(KEEP_ALIVE_SECONDS, parked_until - loop.time())
                     if patience <= 0:
-                        for happening in _parked_updates(started, telling.usage, approval):
-                            yield happening
+                        for update in _parked_updates(started, builder.usage, approval):
+                            yield update
                         return
                     await asyncio.wait({coming, watch}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                     if watch.done():
@@ -224,14 +224,14 @@ async def _read_updates(runtime: Runtime, started: StartedRun) -> AsyncGenerator
                 if not coming.done():
                     coming.cancel()
                     await asyncio.wait({coming})
-            for happening in telling.take(coming.result()):
-                match happening:
+            for update in builder.take(coming.result()):
+                match update:
                     case WaitingForPeople(approval=approval):
                         parked_until = loop.time() + settings.HTTP_APPROVAL_WAIT_SECONDS
                     case RunResumed():
                         parked_until = None
-                yield happening
-                if isinstance(happening, RunEnded):
+                yield update
+                if isinstance(update, RunEnded):
                     return
 
 

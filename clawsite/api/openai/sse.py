@@ -24,12 +24,12 @@ SSE_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}  # the se
 async def start_from_request(
     request: HttpRequest, read: Callable[[Any], CompletionRequest]
 ) -> tuple[StartedRun, CompletionRequest]:
-    """The run that a request asks for, and its wish. Who sends it is known before anything of the body is read."""
+    """The run that a request asks for, and its params. Who sends it is known before anything of the body is read."""
     if request.method != "POST":
         raise MethodNotAllowed("POST")
     who = await authenticate(request, Scope.WRITE)
-    wish = await parse_body(request, MAX_BODY_BYTES, lambda body: _parse_body(body, read))
-    return await start_run(request, who, wish), wish
+    params = await parse_body(request, MAX_BODY_BYTES, lambda body: _parse_body(body, read))
+    return await start_run(request, who, params), params
 
 
 def _parse_body(body: bytes, read: Callable[[Any], CompletionRequest]) -> CompletionRequest:
