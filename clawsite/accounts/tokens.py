@@ -17,6 +17,7 @@ from django.contrib.auth.models import Permission
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from clawsite.accounts import change_notices
 from clawsite.accounts.groups import READ, SCOPES, WRITE, scopes_of
@@ -55,13 +56,14 @@ def issue_token(
 ) -> tuple[AccessToken, str]:
     """Create a token and return its secret, once. Scopes beyond those of the account or the parent token are dropped."""
     if user.key_limits:  # otherwise it could escape its limits
-        raise Forbidden("a token with tool limits can't create tokens; use one without limits, or sign in")
+        raise Forbidden(_("a token with tool limits can't create tokens; use one without limits, or sign in"))
     if made_with and made_with.made_with_id:
-        raise Forbidden("this token was created with another token and can't create tokens; use the parent token, or sign in")
+        raise Forbidden(_("this token was created with another token and can't create tokens; use the parent token, or sign in"))
     if unknown := set(scopes) - SCOPES:
-        raise InvalidRequest(f"unknown scope {sorted(unknown)[0]!r}; use one of {', '.join(sorted(SCOPES))}")
+        valid = ", ".join(sorted(SCOPES))
+        raise InvalidRequest(_("unknown scope %(scope)r; use one of %(valid)s") % {"scope": sorted(unknown)[0], "valid": valid})
     if expires_at is not None and expires_at <= timezone.now():
-        raise InvalidRequest("the expiration must be in the future")
+        raise InvalidRequest(_("the expiration must be in the future"))
     prefix = secrets.token_hex(4)
     secret = f"claw_{prefix}_{secrets.token_urlsafe(32)}"
     granted = set(scopes) & scopes_of(user) & (made_with.ceiling() if made_with else SCOPES)
@@ -98,8 +100,11 @@ def validate_limits(allow_tools: Sequence[str], deny_tools: Sequence[str]) -> di
         cleaned = list(dict.fromkeys(entry.strip().lower() for entry in entries if entry.strip()))
         if len(cleaned) > MAX_ENTRIES or any(len(entry) > MAX_ENTRY_LENGTH or "*" in entry[:-1] for entry in cleaned):
             raise InvalidRequest(
-                f"the {name} list can have at most {MAX_ENTRIES} entries of {MAX_ENTRY_LENGTH} characters, each a tool, "
-                "`group:fs`, or a prefix such as `sessions_*`"
+                _(
+                    "the %(name)s list can have at most %(entries)d entries of %(length)d characters, each a tool, `group:fs`, "
+                    "or a prefix such as `sessions_*`"
+                )
+                % {"name": name, "entries": MAX_ENTRIES, "length": MAX_ENTRY_LENGTH}
             )
         if cleaned:
             lists[name] = cleaned
@@ -135,7 +140,7 @@ def find_principal(secret: str) -> Principal | None:
 
 
 def _find_token_principal(secret: str) -> Principal | None:
-    head, _, rest = secret.partition("_")
+    head, _separator, rest = secret.partition("_")
     prefix = rest.partition("_")[0]
     if head != "claw" or len(prefix) > 16:
         return None
