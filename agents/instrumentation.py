@@ -43,7 +43,9 @@ class ModelInstrumentation:
         for kind, count in (("input", usage.input_tokens), ("output", usage.output_tokens), ("cache_read", usage.cache_read)):
             metrics.model_tokens.labels(provider, kind).inc(count)
         if self._span:
-            self._span.set_attributes({"gen_ai.usage.input_tokens": usage.input_tokens, "gen_ai.usage.output_tokens": usage.output_tokens})
+            self._span.set_attributes(
+                {"gen_ai.usage.input_tokens": usage.input_tokens, "gen_ai.usage.output_tokens": usage.output_tokens}
+            )
         self._end("ok")
 
     def failed(self, kind: FailureKind) -> None:

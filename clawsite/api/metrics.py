@@ -37,8 +37,8 @@ async def metrics(request: HttpRequest) -> HttpResponse:
     """Return the metrics in Prometheus text format."""
     try:
         if not _is_scraper(request):
-            who = await authenticate(request, Scope.READ, Scope.ADMIN)
-            if not await db.read(lambda: any(who.user.has_perm(permission) for permission in REQUIRED_PERMISSIONS)):
+            caller = await authenticate(request, Scope.READ, Scope.ADMIN)
+            if not await db.read(lambda: any(caller.user.has_perm(permission) for permission in REQUIRED_PERMISSIONS)):
                 raise Forbidden("only operators and auditors can read metrics")
         process = (await runtime.get_runtime()).metrics_name
         content = await db.read(_render_metrics, process)

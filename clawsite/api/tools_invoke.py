@@ -72,14 +72,14 @@ async def invoke_tool(request: HttpRequest) -> JsonResponse:
     if request.method != "POST":
         return _error_response(405, "method_not_allowed", "use POST", headers={"Allow": "POST"})
     try:
-        who = await authenticate(request, Scope.WRITE)
+        caller = await authenticate(request, Scope.WRITE)
         body = await parse_body(request, MAX_BODY_BYTES, _parse_body)
         args = {**body.args, "action": body.action} if body.action else body.args
         run_id = body.idempotency_key or f"invoke-{uuid4().hex}"
         to = to_address(body.session_key, body.session_id, body.agent_id)
         gateway = await runtime.get_runtime()
-        call = invoke_and_wait(ToolInvocation(who.user, body.tool, args, run_id, to), gateway.hub.run_waits, body.timeout_ms)
-        return _build_response(await run_while_authorized(gateway, who, call), run_id)
+        call = invoke_and_wait(ToolInvocation(caller.user, body.tool, args, run_id, to), gateway.hub.run_waits, body.timeout_ms)
+        return _build_response(await run_while_authorized(gateway, caller, call), run_id)
     except orjson.JSONDecodeError:
         return _error_response(400, "invalid_request", "the body is not valid JSON")
     except ClawError as error:

@@ -20,10 +20,10 @@ class AppendOnly(Exception):
 
 
 class AppendOnlyQuerySet(models.QuerySet[Any]):
-    def _refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+    def _reject(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise AppendOnly
 
-    update = delete = create = get_or_create = update_or_create = bulk_create = bulk_update = _refuse
+    update = delete = create = get_or_create = update_or_create = bulk_create = bulk_update = _reject
 
 
 class AppendOnlyModel(models.Model):

@@ -57,15 +57,15 @@ async def authenticate(request: HttpRequest, *any_of: Scope) -> Caller:
     A token in the URL is ignored, because URLs are logged.
     """
     secret = tokens.parse_bearer_header(request.headers.get("Authorization", ""))
-    who = await db.read(_authenticate_cookie, request) if secret is None else await _authenticate_token(secret, request)
-    if wait := runtime.rate_limits().of_account(who.user.pk).wait_ms():
+    caller = await db.read(_authenticate_cookie, request) if secret is None else await _authenticate_token(secret, request)
+    if wait := runtime.rate_limits().of_account(caller.user.pk).wait_ms():
         raise TooManyRequests("too many requests from this account; slow down", retryable=True, retry_after_ms=wait)
-    if not who.may(*any_of):
+    if not caller.may(*any_of):
         needed = " or ".join(scope.value for scope in any_of)
         raise Forbidden(
             f"this requires the scope {needed}, which the account or its token doesn't have", details={"scope": any_of[0].value}
         )
-    return who
+    return caller
 
 
 async def _authenticate_token(secret: str, request: HttpRequest) -> Caller:

@@ -37,9 +37,9 @@ class SessionAccessRevoked(AccessRevoked):
 
 
 @asynccontextmanager
-async def watch_access(runtime: Runtime, who: Caller, session_id: UUID | None = None) -> AsyncIterator["asyncio.Future[Any]"]:
+async def watch_access(runtime: Runtime, caller: Caller, session_id: UUID | None = None) -> AsyncIterator["asyncio.Future[Any]"]:
     """Yield a future that raises AccessRevoked when the caller loses access."""
-    watch = asyncio.ensure_future(_watch_until_revoked(runtime, who, session_id))
+    watch = asyncio.ensure_future(_watch_until_revoked(runtime, caller, session_id))
     try:
         yield watch
     finally:
@@ -47,9 +47,9 @@ async def watch_access(runtime: Runtime, who: Caller, session_id: UUID | None = 
             watch.exception()  # mark it as retrieved, in case the caller didn't
 
 
-async def run_while_authorized(runtime: Runtime, who: Caller, work: Coroutine[Any, Any, T]) -> T:
+async def run_while_authorized(runtime: Runtime, caller: Caller, work: Coroutine[Any, Any, T]) -> T:
     """Return the result of `work`. If the caller loses access, cancel it and raise AccessRevoked."""
-    async with watch_access(runtime, who) as watch:
+    async with watch_access(runtime, caller) as watch:
         task: asyncio.Future[Any] = asyncio.ensure_future(work)
         try:
             await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
@@ -59,8 +59,8 @@ async def run_while_authorized(runtime: Runtime, who: Caller, work: Coroutine[An
             task.cancel()
 
 
-async def _watch_until_revoked(runtime: Runtime, who: Caller, session_id: UUID | None) -> NoReturn:
-    keys: list[int | str] = [who.user.pk, *([str(session_id)] if session_id else [])]
+async def _watch_until_revoked(runtime: Runtime, caller: Caller, session_id: UUID | None) -> NoReturn:
+    keys: list[int | str] = [caller.user.pk, *([str(session_id)] if session_id else [])]
     delay = settings.POLL_SECONDS  # the first check is early: something may have changed before the subscription
     with runtime.changes.of(*keys) as changed:
         while True:
@@ -70,13 +70,13 @@ async def _watch_until_revoked(runtime: Runtime, who: Caller, session_id: UUID |
             changed.clear()
             delay = limits.RECHECK_SECONDS
             try:
-                await _check_access(runtime, who, session_id)
+                await _check_access(runtime, caller, session_id)
             except Unavailable as error:
                 log.warning("could not recheck the caller of a long request: %s", error.message)
 
 
-async def _check_access(runtime: Runtime, who: Caller, session_id: UUID | None) -> None:
-    access = await runtime.look(who.credential)
+async def _check_access(runtime: Runtime, caller: Caller, session_id: UUID | None) -> None:
+    access = await runtime.look(caller.credential)
     if access is None or not has_scope(access.scopes, Scope.READ):
         raise AccessRevoked("the credentials of this request are no longer valid")
     if session_id and not await db.read(_can_see_session, access.user, session_id):

@@ -40,11 +40,11 @@ class RequireScope:
 
     async def __call__(self, request: HttpRequest) -> Caller:
         """Authenticate first, then read and parse the body: here, because parsing may have to wait for a thread."""
-        who = await authenticate(request, *self.scopes)
-        check_limited_token(who.user, self.limited, "this operation")
+        caller = await authenticate(request, *self.scopes)
+        check_limited_token(caller.user, self.limited, "this operation")
         if request.method not in METHODS_WITHOUT_BODY:
             await parse_body(request, self.max_bytes, partial(_attach_body, cast(ApiRequest, request)))
-        return who
+        return caller
 
 
 def _attach_body(request: ApiRequest, body: bytes) -> None:

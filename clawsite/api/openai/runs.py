@@ -57,14 +57,14 @@ CREDENTIAL_ENDED = "credential-ended"
 class StartedRun:
     """A run and its caller."""
 
-    who: Caller
+    caller: Caller
     accepted: AcceptedRun
     agent: str
     aborts_on_disconnect: bool  # stop the run when the client disconnects
 
     @property
     def user(self) -> User:
-        return self.who.user
+        return self.caller.user
 
     @property
     def run_id(self) -> str:
@@ -75,9 +75,9 @@ class StartedRun:
         return self.accepted.accepted_at_ms // 1000
 
 
-async def start_run(request: HttpRequest, who: Caller, params: CompletionRequest) -> StartedRun:
+async def start_run(request: HttpRequest, caller: Caller, params: CompletionRequest) -> StartedRun:
     """Queue the run."""
-    user = who.user
+    user = caller.user
     key = _read_idempotency_key(request)
     run_id = key or uuid4().hex
     agent = find_requested_agent(request, params.model)
@@ -106,7 +106,7 @@ async def start_run(request: HttpRequest, who: Caller, params: CompletionRequest
             raise RequestRejected(error.message, param="messages", code="unknown_tool_call") from error
         raise
     aborts = settings.HTTP_ABORT_ON_DISCONNECT and not key and accepted.created
-    return StartedRun(who, accepted, agent, aborts)
+    return StartedRun(caller, accepted, agent, aborts)
 
 
 def _read_idempotency_key(request: HttpRequest) -> str:
@@ -205,7 +205,7 @@ async def _read_updates(runtime: Runtime, started: StartedRun) -> AsyncGenerator
     approval = ""
     # Skip the first event, which only says that the run was accepted.
     events = runtime.run_feeds.follow(started.accepted.pk, after=1 if started.accepted.created else 0)
-    async with aclosing(events), watch_access(runtime, started.who, started.accepted.session_id) as watch:
+    async with aclosing(events), watch_access(runtime, started.caller, started.accepted.session_id) as watch:
         while True:
             next_event = asyncio.ensure_future(anext(events))
             try:

@@ -27,9 +27,9 @@ async def start_from_request(
     """Authenticate, read the body, start the run. Return the run and the parsed request."""
     if request.method != "POST":
         raise MethodNotAllowed("POST")
-    who = await authenticate(request, Scope.WRITE)
+    caller = await authenticate(request, Scope.WRITE)
     params = await parse_body(request, MAX_BODY_BYTES, lambda body: _parse_body(body, parse))
-    return await start_run(request, who, params), params
+    return await start_run(request, caller, params), params
 
 
 def _parse_body(body: bytes, parse: Callable[[Any], CompletionRequest]) -> CompletionRequest:
