@@ -132,7 +132,7 @@ def _make_parser() -> "MarkdownIt":
     md.enable(["table", "strikethrough"])
     md.block.ruler.at("table", _parse_bounded_table, {"alt": ["paragraph", "reference"]})
     md.use(math_plugin)
-    md.validateLink = _is_external_link  # type: ignore[method-assign,assignment]  # the documented way to override it
+    md.validateLink = _is_external_link  # type: ignore[method-assign]  # the documented way to override it
     md.core.ruler.before("inline", "costly_as_text", _keep_expensive_as_text)
     md.core.ruler.push("as_we_show_it", _adapt_tokens)
     for name in ("fence", "code_block"):
