@@ -167,7 +167,7 @@ def test_a_choice_is_about_the_callers_tools():
 
 def test_images_are_counted():
     part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    with pytest.raises(RequestRejected, match="at most 8"):
+    with pytest.raises(RequestRejected, match="exceed the limit of 8"):
         parse_chat_request({"messages": [{"role": "user", "content": [part] * 9}]})
 
 
