@@ -47,7 +47,7 @@ COMMANDS = (
         (*THINKING_LEVEL_CHOICES, DEFAULT),
     ),
     SlashCommand("name", _("Rename this chat"), "<title>", ("title", "rename")),
-    SlashCommand("compact", _("Summarize earlier messages to free up context; optionally say what to focus on"), "[focus]"),
+    SlashCommand("compact", _("Summarize earlier messages to free up context; optionally say what to focus on"), "[words]"),
     SlashCommand("status", _("Show the model, tokens, cost and runs of this chat")),
     SlashCommand("help", _("Show these commands"), aliases=("commands",)),
 )
