@@ -217,7 +217,7 @@ class Runner:
 
     async def _end(self, to: Run.Status, reason: str, error: str = "") -> None:
         if to == Run.Status.FAILED:
-            self._span.failed(reason)
+            self._span.set_failed(reason)
         await self._settle(self._store.end(to, reason, error))
 
     async def _settle(self, writing: Awaitable[None]) -> None:

@@ -156,7 +156,7 @@ class AgentAdmin(ServiceAdmin):
         note = note_text % {"version": rules.version, "model": query.model_label}
         return format_html('<table class="tools"><thead><tr>{}</tr></thead><tbody>{}</tbody></table><p>{}</p>', titles, body, note)
 
-    def around(self, row: Agent) -> Iterable[RelatedRows]:
+    def related_links(self, row: Agent) -> Iterable[RelatedRows]:
         yield RelatedRows(_("Sessions"), Session, {"agent": row.slug})
         yield RelatedRows(_("Tool policy"), ToolPolicy, {"scope": "agent", "subject": row.slug})
 

@@ -41,7 +41,7 @@ class Principal:
     scopes: frozenset[str] | None
     kind: Literal["api-token", "gateway-token"]
     token_id: int | None
-    unnoted: bool = False  # its last use is out of date: call `record_use`
+    use_unrecorded: bool = False  # its last use is out of date: call `record_use`
 
 
 def issue_token(
@@ -56,9 +56,9 @@ def issue_token(
 ) -> tuple[AccessToken, str]:
     """Create a token and return its secret, once. Scopes beyond those of the account or the parent token are dropped."""
     if user.key_limits:  # otherwise it could escape its limits
-        raise Forbidden("a token with tool limits can't create tokens; use one without limits, or sign in")
+        raise Forbidden(_("A token with tool limits can't create tokens. Use one without limits, or sign in."))
     if made_with and made_with.made_with_id:
-        raise Forbidden("this token was created with another token and can't create tokens; use the parent token, or sign in")
+        raise Forbidden(_("This token was created with another token and can't create tokens. Use the parent token, or sign in."))
     if unknown := set(scopes) - SCOPES:
         raise InvalidRequest(
             _("Unknown token scope “%(scope)s”. Use one of: %(known)s.")
@@ -140,7 +140,7 @@ def find_principal(secret: str) -> Principal | None:
 
 
 def _find_token_principal(secret: str) -> Principal | None:
-    head, _, rest = secret.partition("_")
+    head, _separator, rest = secret.partition("_")
     prefix = rest.partition("_")[0]
     if head != "claw" or len(prefix) > 16:
         return None
@@ -151,9 +151,9 @@ def _find_token_principal(secret: str) -> Principal | None:
     now = timezone.now()
     if token.has_ended or not token.user.is_active:
         return None
-    unnoted = token.last_used_at is None or token.last_used_at < now - LAST_USED_UPDATE_INTERVAL
+    use_unrecorded = token.last_used_at is None or token.last_used_at < now - LAST_USED_UPDATE_INTERVAL
     user = token.limited_account()
-    return Principal(user, token.ceiling() & scopes_of(user), "api-token", token.pk, unnoted)
+    return Principal(user, token.ceiling() & scopes_of(user), "api-token", token.pk, use_unrecorded)
 
 
 def record_use(token_id: int) -> None:

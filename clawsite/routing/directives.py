@@ -56,10 +56,10 @@ _BY_NAME = {name: command for command in COMMANDS for name in (command.name, *co
 
 @dataclass(frozen=True, slots=True)
 class CommandInvocation:
-    """A command with its arguments."""
+    """A command with the text of its arguments."""
 
     name: str
-    arguments: str
+    args: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def parse_directive(text: str) -> CommandInvocation | MessageOverrides | None:
     match = COMMAND_PATTERN.match(text)
     if match is None:
         return None
-    name, words = match[1].lower(), match[2].strip()
+    name, args = match[1].lower(), match[2].strip()
     command = _BY_NAME.get(name)
     if command is None:
         if near := difflib.get_close_matches(name, _BY_NAME, 1, cutoff=SIMILARITY_THRESHOLD):
@@ -90,12 +90,12 @@ def parse_directive(text: str) -> CommandInvocation | MessageOverrides | None:
                 details={"code": "UNKNOWN_COMMAND", "command": f"/{name}", "meant": f"/{near[0]}"},
             )
         return None
-    first, *behind = words.split(None, 1) or [""]
-    if behind and command.name == "model":
-        return MessageOverrides(behind[0], model=first)
-    if behind and command.name == "think":
-        return MessageOverrides(behind[0], thinking=parse_thinking_level(first))
-    return CommandInvocation(command.name, words)
+    first, *rest = args.split(None, 1) or [""]
+    if rest and command.name == "model":
+        return MessageOverrides(rest[0], model=first)
+    if rest and command.name == "think":
+        return MessageOverrides(rest[0], thinking=parse_thinking_level(first))
+    return CommandInvocation(command.name, args)
 
 
 def parse_thinking_level(word: str) -> str:

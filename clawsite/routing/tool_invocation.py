@@ -1,4 +1,4 @@
-"""Direct tool calls by a person: queued as a run, so they are evaluated, recorded, parked and resumed like the model's."""
+"""Direct tool calls by users and programs. They are queued as a run, so they are checked and recorded like the model's calls."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -20,7 +20,7 @@ class RunWaiters(Waiters[int]):
         if self._waiting:
             for event in events:
                 if event["run"] in self._waiting and is_last_event(event):
-                    self.tell(event["run"])
+                    self.notify(event["run"])
 
 
 _find_waiters: Callable[[], Awaitable[RunWaiters]] | None = None

@@ -39,7 +39,7 @@ async def test_an_account_that_asks_too_often_is_told_when_to_come_again(ask, pa
     refused = await ask(path)
     assert (refused.status_code, refused["Retry-After"]) == (429, "100")
     told = json.loads(refused.content)
-    words = "too many requests of this account; slow down"
+    words = "too many requests from this account; slow down"
     if path == V1:
         shape = {"message": words, "type": "rate_limit_error", "param": None, "code": "rate_limit_exceeded"}
         assert told == {"error": shape}

@@ -140,4 +140,4 @@ async def test_the_inside_stays_closed_to_a_run(shop: Workshop, settings):
         run = await shop.answer(asks("web_fetch", f'"url":"{there.url}"'))
         assert there.requests == []
     assert calls_of(run)[0].is_error
-    assert "only public addresses are fetched" in seen_by_the_model(shop)
+    assert "only public addresses can be fetched" in seen_by_the_model(shop)

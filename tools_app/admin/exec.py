@@ -70,7 +70,7 @@ class ExecRuleAdmin(VersionedAdmin):
     def place(self, rule: ExecRule) -> str:
         return str(rule)
 
-    def around(self, row: ExecRule) -> Iterable[PageLink]:
+    def related_links(self, row: ExecRule) -> Iterable[PageLink]:
         yield PageLink(_("Approvals"), "approvals")
         yield PageLink(_("Try a command"), "try-command")
 
@@ -173,7 +173,7 @@ class GrantAdmin(ClawAdmin):
         label=_("Revoke"),
         warning=_("Running commands continue. The next matching command will need approval."),
         permission="revoke",
-        outlook=_preview_revocation,
+        preview=_preview_revocation,
     )
     @transaction.atomic
     def revoke(self, request: HttpRequest, chosen: list[Grant]) -> str:
@@ -205,10 +205,10 @@ class ApprovalAdmin(ReadOnlyAdmin):
     list_select_related = ["requester", "decided_by"]
     date_hierarchy = "created_at"
     ordering = ["-created_at"]
-    words = ("plan", "shown", "why", "reason", "void_reason")
+    private_fields = ("plan", "shown", "why", "reason", "void_reason")
     inlines = [VoteInline]
 
-    def around(self, row: Approval) -> Iterable[RelatedRows | PageLink]:
+    def related_links(self, row: Approval) -> Iterable[RelatedRows | PageLink]:
         yield PageLink(_("Request details"), "approval", row.pk)
         yield RelatedRows(_("Grants"), Grant, {"approval": str(row.pk)})
 
@@ -223,4 +223,4 @@ class CommandAdmin(ReadOnlyAdmin):
     search_fields = ["name", "plan_hash", "worker"]
     date_hierarchy = "started_at"
     ordering = ["-started_at"]
-    words = ("plan",)
+    private_fields = ("plan",)

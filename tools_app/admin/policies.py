@@ -56,7 +56,7 @@ class ToolPolicyAdmin(VersionedAdmin):
     def subject_link(self, policy: ToolPolicy) -> str:
         return link_to("agents", "agent", policy.subject, policy.subject) if policy.scope == ToolPolicy.Scope.AGENT else EMPTY
 
-    def around(self, row: ToolPolicy) -> Iterable[PageLink]:
+    def related_links(self, row: ToolPolicy) -> Iterable[PageLink]:
         yield PageLink(_("Tool access explained"), "policies")
 
     def get_readonly_fields(self, request: HttpRequest, obj: ToolPolicy | None = None) -> list[str]:
@@ -147,7 +147,7 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
     def row_count(self, version: PolicyVersion) -> int:
         return len(version.snapshot)
 
-    def around(self, row: PolicyVersion) -> Iterable[RelatedRows | PageLink]:
+    def related_links(self, row: PolicyVersion) -> Iterable[RelatedRows | PageLink]:
         yield PageLink(_("Changes and restore"), "policy-version", row.number)
         yield RelatedRows(_("Tool calls under this version"), ToolCall, {"policy_version": row.number})
         yield RelatedRows(

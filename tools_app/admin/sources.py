@@ -66,7 +66,7 @@ class SourceAdmin(ServiceAdmin):
         label=_("Enable"),
         warning=_("Agents can then use the tools these provide, as far as the tool policy allows."),
         permission="change",
-        outlook=_preview_enable,
+        preview=_preview_enable,
     )
     def enable(self, request: HttpRequest, rows: list[Any]) -> str:
         self.switch(rows, on=True)
@@ -77,7 +77,7 @@ class SourceAdmin(ServiceAdmin):
         label=_("Disable"),
         warning=_("Their tools become unavailable to all agents."),
         permission="change",
-        outlook=_preview_disable,
+        preview=_preview_disable,
     )
     def disable(self, request: HttpRequest, rows: list[Any]) -> str:
         self.switch(rows, on=False)
@@ -151,7 +151,7 @@ class McpServerAdmin(SourceAdmin):
         label=_("Restart"),
         warning=_("All workers reconnect."),
         permission="change",
-        outlook=_preview_restart,
+        preview=_preview_restart,
     )
     def restart(self, request: HttpRequest, rows: list[McpServer]) -> str:
         servers.restart_servers(rows)

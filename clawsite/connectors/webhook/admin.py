@@ -117,7 +117,7 @@ class WebhookAdmin(ClawAdmin):
         kinds = [_("token")] if hook.token_digest else []
         return ", ".join([*kinds, _("signature")] if hook.signature else kinds) or "–"
 
-    def around(self, row: Hook) -> Iterable[RelatedRows | PageLink]:
+    def related_links(self, row: Hook) -> Iterable[RelatedRows | PageLink]:
         yield PageLink(_("Try it"), "admin:connectors_hook_try", row.pk)
         yield RelatedRows(_("Deliveries"), HookDelivery, {"hook": row.pk})
 
@@ -184,7 +184,7 @@ class WebhookAdmin(ClawAdmin):
         label=gettext_lazy("Enable"),
         warning=gettext_lazy("Deliveries will start runs."),
         permission="change",
-        outlook=_preview_enable,
+        preview=_preview_enable,
     )
     @transaction.atomic
     def switch_on(self, request: HttpRequest, chosen: list[Hook]) -> str:
@@ -196,7 +196,7 @@ class WebhookAdmin(ClawAdmin):
             "Deliveries will be rejected as if the webhook didn’t exist. Runs that have already started continue."
         ),
         permission="change",
-        outlook=_preview_disable,
+        preview=_preview_disable,
     )
     @transaction.atomic
     def switch_off(self, request: HttpRequest, chosen: list[Hook]) -> str:

@@ -121,7 +121,7 @@ async def _authenticate_with_account(client: AuthenticatedClient, candidate: Dev
     return replace(
         client,
         credential=replace(client.credential, device=device.pk),
-        unnoted=client.unnoted or _needs_use_record(device),
+        use_unrecorded=client.use_unrecorded or _needs_use_record(device),
         fingerprint=candidate.fingerprint,
         device_token=secret,
     )
@@ -188,7 +188,7 @@ def _client_from_token(token: DeviceToken, candidate: DeviceCandidate) -> Authen
     role: Role = "node" if candidate.role == "node" else "operator"
     credential = Credential("device-token", token_id=token.pk, device=device.pk, role=role)
     access = AccountAccess.for_user(token.limited_account(), token.ceiling())
-    client = AuthenticatedClient(credential, access, unnoted=_needs_use_record(device), fingerprint=candidate.fingerprint)
+    client = AuthenticatedClient(credential, access, use_unrecorded=_needs_use_record(device), fingerprint=candidate.fingerprint)
     return load_sessions(client) if role == "operator" else client
 
 
@@ -226,7 +226,7 @@ async def _admit_node(
     credential = replace(client.credential, device=device.pk, role="node")
     access = replace(client.access, scopes=frozenset())
     return AuthenticatedClient(
-        credential, access, unnoted=_needs_use_record(device), fingerprint=candidate.fingerprint, device_token=secret
+        credential, access, use_unrecorded=_needs_use_record(device), fingerprint=candidate.fingerprint, device_token=secret
     )
 
 

@@ -285,7 +285,7 @@ class Hub:
         """Find what the bus lost: new members, awaited runs that ended, and events of watched sessions."""
         if self.run_waits:
             for run_pk in await self._rows.ended(self.run_waits.runs):
-                self.run_waits.tell(run_pk)
+                self.run_waits.notify(run_pk)
         if not self.audience:
             return
         await self.audience.load_members()

@@ -53,7 +53,7 @@ class ConnectedNodes:
 
     def handle_message(self, message: dict[str, Any]) -> None:
         if message["k"] == "node-result":
-            self._waits.tell(message["id"])
+            self._waits.notify(message["id"])
         elif message["k"] == "node-broadcast":
             self._broadcast(message["devices"], message["event"])
         elif message["device"] in self._connections:

@@ -81,7 +81,7 @@ async def perform_handshake(
         scoped=SCOPED_EVENTS_CAP in params.caps,
         device_id=client.fingerprint,
     )
-    if client.unnoted:
+    if client.use_unrecorded:
         runtime.spawn(record_use(client, handshake.address))
     return HandshakeResult(connection, _build_hello(connection, runtime, health, client), client.member_of)
 

@@ -152,17 +152,17 @@ class Runtime:
                 self.run_feeds.handle_events(message["events"])
                 self.hub.receive_events(message)
             case "session" if message["change"] == "members":
-                self.changes.tell(message["session"])
+                self.changes.notify(message["session"])
                 self.spawn(self.hub.receive_member_change(message))
             case "session":
                 self.hub.receive_session_change(message)
             case "account":
                 self._invalidate_account(message["user"])
-                self.changes.tell(message["user"])
+                self.changes.notify(message["user"])
             case "presence":
                 self.presence.handle_message(message)
             case "approval":
-                self.approval_waits.tell(message["id"])
+                self.approval_waits.notify(message["id"])
                 self.spawn(approval_feed.notify_approval(self.hub.audience, message))
             case "freeze":
                 self.spawn(self._check_freezes())

@@ -50,11 +50,11 @@ def _record_response(request: HttpRequest, response: Any, started_at: float, spa
         metrics.rate_limited.labels("http").inc()
     if span:
         span.rename(name)
-        span.note(
+        span.set_attributes(
             {"http.request.method": _http_method(request), "http.route": _route(request), "http.response.status_code": status}
         )
         if status >= 500:
-            span.failed(str(status))
+            span.set_failed(str(status))
     return response
 
 

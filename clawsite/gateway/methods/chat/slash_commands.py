@@ -146,27 +146,27 @@ async def _run_slash_command(
             return SlashCommandResult(await _render_status(session, key), key)
         case "new":
             return await _create_session(
-                call, invocation.arguments, session.agent if session else parse_key(key).agent, idempotency_key
+                call, invocation.args, session.agent if session else parse_key(key).agent, idempotency_key
             )
         case "reset":
-            return await _reset_session(call, invocation.arguments, session, key)
+            return await _reset_session(call, invocation.args, session, key)
         case "name":
-            if not invocation.arguments:
+            if not invocation.args:
                 raise InvalidRequest(_("/name must be followed by a title."))
-            title = " ".join(invocation.arguments.split())[:200]
+            title = " ".join(invocation.args.split())[:200]
             await _patch_session(call, session, address, title=title)
             return SlashCommandResult(_("This chat is now named “%(title)s”.") % {"title": title}, key)
         case "model":
-            return SlashCommandResult(await _change_model(call, invocation.arguments, session, address, key), key)
+            return SlashCommandResult(await _change_model(call, invocation.args, session, address, key), key)
         case "compact":
             if session is None:
                 return SlashCommandResult(_("There is nothing to summarize yet."), key)
             await db.write(
-                request_compaction, call.user, session, run_id=idempotency_key, words=invocation.arguments, key=str(session.id)
+                request_compaction, call.user, session, run_id=idempotency_key, words=invocation.args, key=str(session.id)
             )
             return SlashCommandResult(_("Summarizing earlier messages. They stay visible here."), key)
         case "think":
-            return SlashCommandResult(await _change_thinking(call, invocation.arguments, session, address), key)
+            return SlashCommandResult(await _change_thinking(call, invocation.args, session, address), key)
     raise InvalidRequest(_("/%(command)s is not available here.") % {"command": invocation.name})
 
 
