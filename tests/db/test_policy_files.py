@@ -24,7 +24,7 @@ TESTS = (
 
 
 def test_what_was_written_is_read_as_the_same():
-    file = PolicyFile(tuple(sorted(EVERY_KIND, key=lambda row: row.place)), TESTS)
+    file = PolicyFile(tuple(sorted(EVERY_KIND, key=lambda row: row.scope_values)), TESTS)
     assert parse_file(file.to_yaml()) == file
 
 
@@ -75,7 +75,7 @@ tests:
         *(("-100123456", ""), ("007", ""), ("-1", "+4915112"), ("2026-01-01", "no"), ("1_000", "12:30")),
     ]
     assert file.tests == (Expectation("1", "never", "exec", channel="telegram", group="-1", sandboxed=True),)
-    assert parse_file(file.to_yaml()).rows == tuple(sorted(file.rows, key=lambda row: row.place))
+    assert parse_file(file.to_yaml()).rows == tuple(sorted(file.rows, key=lambda row: row.scope_values))
 
 
 def test_a_field_without_a_value_says_nothing():
@@ -111,7 +111,7 @@ def test_what_is_not_a_policy_file_is_told_in_words(text, words):
 
 
 def test_the_lengths_are_those_of_the_columns():
-    assert {name: PolicyTest._meta.get_field(name).max_length for name in Expectation.WORDS} == files.MAX_LENGTHS
+    assert {name: PolicyTest._meta.get_field(name).max_length for name in Expectation.TEXT_FIELDS} == files.MAX_LENGTHS
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,9 @@ def test_where_there_are_too_many_the_newest_are_looked_at_and_it_says_so(called
     called("browser")
     for _ in range(3):
         called("exec")
-    found = replay_calls(PolicyRules(2, (RuleRow("global", deny=("*",)),)), most=3)
+    found = replay_calls(PolicyRules(2, (RuleRow("global", deny=("*",)),)), max_calls=3)
     assert (found.total, found.blocked, found.cut) == (3, 3, True)
-    assert replay_calls(THEN, most=4).cut is False
+    assert replay_calls(THEN, max_calls=4).cut is False
 
 
 def test_the_question_is_put_as_it_was_with_its_model_group_and_person(called):

@@ -177,7 +177,7 @@ group_places = st.builds(RuleRow, st.just("group"), channel=st.just("irc"), grou
 
 @given(group_places, group_places)
 def test_two_places_never_have_the_same_key(one, other):
-    assert (one.key == other.key) == (one.place == other.place)
+    assert (one.key == other.key) == (one.scope_values == other.scope_values)
 
 
 def test_an_id_that_looks_like_a_sender_stays_the_id_of_a_group():

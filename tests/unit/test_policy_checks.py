@@ -34,7 +34,7 @@ def with_plugins(monkeypatch):
 
 
 def faults(**fields):
-    return [(fault.field, fault.words) for fault in find_errors(normalize_row(**fields))]
+    return [(fault.field, fault.message) for fault in find_errors(normalize_row(**fields))]
 
 
 def warnings(rules=NOTHING, **fields):
@@ -42,7 +42,7 @@ def warnings(rules=NOTHING, **fields):
     assert faults(**fields) == []
     found = list(find_warnings(rule, rules))
     assert all(each.level == "warning" for each in found)
-    return [(each.field, each.words) for each in found]
+    return [(each.field, each.message) for each in found]
 
 
 NO_ENTRY = "Entry “{}” is not a tool, group or plugin. Write a group as `group:fs` and a family of tools as `sessions_*`."

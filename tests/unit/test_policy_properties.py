@@ -51,7 +51,7 @@ def a_new_layer_never_adds_a_tool(query, rules, row):
     model (of its provider's), for a sender or a group (of a wider one), of a sandbox (of the fixed list).
     """
     row = replace(row, profile="", also_allow=())
-    assume(all(each.place != row.place for each in rules.rows))
+    assume(all(each.scope_values != row.scope_values for each in rules.rows))
     if row.scope == "sandbox":
         assume(not query.sandboxed)
     if row.scope == "group":

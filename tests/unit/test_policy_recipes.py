@@ -54,7 +54,7 @@ def test_its_tests_hold(title):
     assert find_broken(file.tests, PolicyRules(1, file.rows), TOOLS, ()) == []
 
 
-@pytest.mark.parametrize(("title", "place"), [(title, row.place) for title, file in RECIPES.items() for row in file.rows])
+@pytest.mark.parametrize(("title", "place"), [(title, row.scope_values) for title, file in RECIPES.items() for row in file.rows])
 def test_without_any_one_of_its_rows_they_do_not(title, place):
     file = RECIPES[title]
     assert find_broken(file.tests, PolicyRules(1, file.rows).without(place), TOOLS, ())
