@@ -102,16 +102,16 @@ async def test_a_file_is_only_moved_when_there_is_nothing_to_change(apply, tmp_p
     [
         (["*** Update File: none", "@@", "-x", "+y"], "`none` does not exist"),
         (["*** Delete File: none"], "`none` does not exist"),
-        (["*** Add File: a.txt", "+x"], "`a.txt` exists already: use Update File"),
-        (["*** Update File: a.txt", "*** Move to: b.txt"], "`b.txt` exists already"),
-        (["*** Update File: a.txt", "@@", "-three", "+x"], "`a.txt` does not have these lines at or behind line 1"),
+        (["*** Add File: a.txt", "+x"], "`a.txt` already exists: use Update File"),
+        (["*** Update File: a.txt", "*** Move to: b.txt"], "`b.txt` already exists"),
+        (["*** Update File: a.txt", "@@", "-three", "+x"], "`a.txt` does not have these lines at or after line 1"),
         (["*** Update File: a.txt", "@@ class X", "-two", "+x"], "`a.txt` has no line `class X`"),
-        (["*** Update File: b.txt", "@@", "-same", "+x"], "fits `b.txt` at lines 1, 2: give more lines around it"),
+        (["*** Update File: b.txt", "@@", "-same", "+x"], "matches `b.txt` at lines 1, 2: include more surrounding lines"),
         (["*** Update File: ../x", "@@", "-a", "+b"], "outside the workspace"),
         (["*** Update File: link", "@@", "-a", "+b"], "symbolic link"),
         (["*** Delete File: link"], "symbolic link"),
-        (["*** Add File: dir/../a.txt", "+x"], "exists already"),
-        (["*** Delete File: a.txt", "*** Delete File: ./a.txt"], "is named twice"),
+        (["*** Add File: dir/../a.txt", "+x"], "already exists"),
+        (["*** Delete File: a.txt", "*** Delete File: ./a.txt"], "is used twice"),
         (["*** Update File: binary", "@@", "-a", "+b"], "binary file"),
     ],
 )
@@ -134,7 +134,7 @@ async def test_what_was_done_before_a_write_failed_is_said(apply, tmp_path, monk
 
     def full(self, path, content, **options):
         if path == "b.txt":
-            raise ToolFailed("`b.txt` cannot be written: no space is left")
+            raise ToolFailed("`b.txt` can't be written: no space left")
         return write(self, path, content, **options)
 
     monkeypatch.setattr(Workspace, "write", full)
@@ -142,7 +142,7 @@ async def test_what_was_done_before_a_write_failed_is_said(apply, tmp_path, monk
     result = await apply(*lines)
     assert result.is_error
     assert result.text == (
-        "`b.txt` cannot be written: no space is left. Done before that: updated `a.txt`. Not done: added `b.txt`, added `c.txt`."
+        "`b.txt` can't be written: no space left. Done before that: updated `a.txt`. Not done: added `b.txt`, added `c.txt`."
     )
     assert (tmp_path / "a.txt").read_text() == "two\n"
 
@@ -150,7 +150,7 @@ async def test_what_was_done_before_a_write_failed_is_said(apply, tmp_path, monk
 async def test_a_place_that_fits_but_for_blanks_at_line_ends_is_told(apply, tmp_path):
     (tmp_path / "a.txt").write_text("one  \ntwo\t\nthree\n")
     result = await apply("*** Update File: a.txt", "@@", " one", "-two", "+2", " three")
-    assert result.text.endswith("[`a.txt` fitted at line 1 only without regard to blanks at the ends of lines]")
+    assert result.text.endswith("[`a.txt` matched at line 1 only when whitespace at the ends of lines was ignored]")
     assert (tmp_path / "a.txt").read_text() == "one  \n2\nthree\n"
 
 
@@ -188,20 +188,20 @@ def test_the_text_around_a_change_stays_as_it_is(text, lines, expected):
     [
         ("", "the first line must be"),
         ("*** Begin Patch\n*** Add File: a\n+x", "the last line must be"),
-        ("*** Begin Patch\n*** End Patch", "names no file"),
-        ("*** Begin Patch\nhello\n*** End Patch", "line 2 stands before any file"),
-        ("*** Begin Patch\n*** Create File: a\n*** End Patch", "which is no part of a patch"),
+        ("*** Begin Patch\n*** End Patch", "contains no files"),
+        ("*** Begin Patch\nhello\n*** End Patch", "line 2 comes before any file"),
+        ("*** Begin Patch\n*** Create File: a\n*** End Patch", "unknown directive `*** Create File: a`"),
         ("*** Begin Patch\n*** Add File: a\nx\n*** End Patch", "must begin with +"),
-        ("*** Begin Patch\n*** Add File: a\n+x\n\n+y\n*** End Patch", "must begin with +, empty ones too"),
-        ("*** Begin Patch\n*** Add File:  \n*** End Patch", "line 2 names no file"),
-        ("*** Begin Patch\n*** Delete File: a\n-x\n*** End Patch", "nothing may stand behind"),
+        ("*** Begin Patch\n*** Add File: a\n+x\n\n+y\n*** End Patch", "must begin with +, even empty ones"),
+        ("*** Begin Patch\n*** Add File:  \n*** End Patch", "line 2: the path is missing"),
+        ("*** Begin Patch\n*** Delete File: a\n-x\n*** End Patch", "nothing can follow"),
         ("*** Begin Patch\n*** Update File: a\n*** End Patch", "has no changes"),
         ("*** Begin Patch\n*** Update File: a\n@@\n*** End Patch", "has no changes"),
-        ("*** Begin Patch\n*** Update File: a\n@@ -1,2 +1,2 @@\n-x\n*** End Patch", "numbers of lines mean nothing"),
-        ("*** Begin Patch\n*** Update File: a\n@@\nx\n*** End Patch", "must begin with a blank, - or +"),
-        ("*** Begin Patch\n*** Update File: a\n-x\n*** Move to: b\n*** End Patch", "must stand directly behind"),
-        ("*** Begin Patch\n*** Update File: a\n*** End of File\n*** End Patch", "must stand behind the lines of a hunk"),
-        ("*** Begin Patch\n*** Update File: a\n-x\n*** End of File\n+y\n*** End Patch", "begin another hunk"),
+        ("*** Begin Patch\n*** Update File: a\n@@ -1,2 +1,2 @@\n-x\n*** End Patch", "line numbers are not supported"),
+        ("*** Begin Patch\n*** Update File: a\n@@\nx\n*** End Patch", "must begin with a space, - or +"),
+        ("*** Begin Patch\n*** Update File: a\n-x\n*** Move to: b\n*** End Patch", "must directly follow"),
+        ("*** Begin Patch\n*** Update File: a\n*** End of File\n*** End Patch", "must follow the lines of a hunk"),
+        ("*** Begin Patch\n*** Update File: a\n-x\n*** End of File\n+y\n*** End Patch", "start another hunk"),
     ],
 )
 def test_what_is_no_patch_is_explained(text, words):

@@ -110,8 +110,8 @@ async def test_an_engine_cannot_send_us_elsewhere_inside(searxng):
     [
         (http.json_response({"results": []}), "no results"),
         (http.json_response({}), "no results"),
-        (http.json_response([]), "expected form"),
-        (http.Response(text="<html>"), "expected form"),
+        (http.json_response([]), "unexpected response"),
+        (http.Response(text="<html>"), "unexpected response"),
         (http.Response(status=403), "add `json` to `search.formats`"),
         (http.Response(status=500), "status 500"),
     ],
@@ -154,7 +154,7 @@ async def test_brave_gets_its_key_in_a_header_and_our_words_as_its_own(settings,
 
 
 @pytest.mark.parametrize(
-    ("status", "words"), [(401, "BRAVE_API_KEY"), (422, "does not accept the query"), (429, "no more requests"), (503, "503")]
+    ("status", "words"), [(401, "BRAVE_API_KEY"), (422, "rejected the query"), (429, "rate limit"), (503, "503")]
 )
 async def test_brave_fails_in_words_without_the_key(settings, monkeypatch, status, words):
     settings.BRAVE_API_KEY, settings.FETCH_ALLOW = "s3cret", Allowlist.parse("127.0.0.1/32")

@@ -77,9 +77,7 @@ class _SchemaReader:
         others = schema.get("additionalProperties")
         if isinstance(others, dict):
             own["additionalProperties"] = below(others) or True
-        elif isinstance(others, bool) and not schema.get(
-            "patternProperties"
-        ):  # patternProperties is dropped, but must stay allowed
+        elif isinstance(others, bool) and not schema.get("patternProperties"):  # that is dropped, but must stay allowed
             own["additionalProperties"] = others
         return own
 
