@@ -23,7 +23,7 @@ def read(arguments, text="same", **more):
 
 def verdict(steps, arguments=A, **options):
     opinion = check_repetition("read", arguments, steps, **options)
-    return "refuse" if opinion.refuse else "warn" if opinion.note else "go"
+    return "refuse" if opinion.deny else "warn" if opinion.note else "go"
 
 
 @pytest.mark.parametrize(

@@ -123,9 +123,9 @@ def test_a_filtered_tool_is_refused_with_the_layer_in_the_words():
     refused = ask("write", full(RuleRow("agent", "main", deny=("write",))), path="a", content="b")
     assert refused.permit is None
     assert (refused.effect, refused.layer, refused.rule, refused.policy_version) == ("deny", "agent", "deny entry `write`", 7)
-    assert refused.reason.startswith("tool_not_allowed: `write` was refused by layer agent: deny entry `write`.")
-    assert refused.refusal.is_error
-    assert refused.refusal.text == refused.reason
+    assert refused.reason.startswith("tool_not_allowed: `write` was denied by layer agent: deny entry `write`.")
+    assert refused.denial.is_error
+    assert refused.denial.text == refused.reason
 
 
 @pytest.mark.parametrize("name", ["", "rm_rf", "Read", "read ", "x" * 5000, "exec"])
@@ -174,7 +174,7 @@ def test_a_tool_whose_source_is_gone_is_refused_by_name_and_not_offered_to_anybo
     for name in ("acme_post", "no_such"):
         refused = authorize_tool_call(CallRef("c1", name, {}), toolset=offered, rules=full(), now=now)
         assert (refused.effect, refused.layer, refused.permit) == ("deny", "toolset", None)
-        assert "`acme_post`" not in refused.reason.partition("Tools you may use")[2]
+        assert "`acme_post`" not in refused.reason.partition("Tools you can use")[2]
         if name in gone:
             assert "is not offered in this run: plugin `acme` was switched off." in refused.reason
     assert authorize_tool_call(CallRef("c1", "read", {}), toolset=offered, rules=full(), now=now).permit

@@ -47,8 +47,8 @@ def profile_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy:
 
 def provider_profile_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | None:
     """The tool profile for the model: the agent's for this provider or model, else the global one."""
-    own, general = _find_provider_row(AGENT, query.agent, query, rules), _find_provider_row(GLOBAL, "", query, rules)
-    return _combine_profiles(own or EMPTY_ROW, general or EMPTY_ROW) or _unlimited_policy(own or general)
+    specific, general = _find_provider_row(AGENT, query.agent, query, rules), _find_provider_row(GLOBAL, "", query, rules)
+    return _combine_profiles(specific or EMPTY_ROW, general or EMPTY_ROW) or _unlimited_policy(specific or general)
 
 
 def global_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | None:
@@ -134,14 +134,14 @@ def _find_provider_row(scope: str, subject: str, query: PolicyQuery, rules: Poli
     return rules.find(scope, subject, provider=f"{provider}/{model}") or rules.find(scope, subject, provider=provider)
 
 
-def _combine_profiles(own: RuleRow, general: RuleRow) -> LayerPolicy | None:
-    """Return the own tool profile, else the general one, with the own "also allow" list, else the general one."""
-    row = own if own.profile else general
+def _combine_profiles(specific: RuleRow, general: RuleRow) -> LayerPolicy | None:
+    """Return the specific rule's tool profile and "also allow" list; each falls back to the general rule's on its own."""
+    row = specific if specific.profile else general
     if not row.profile:
         return None
     if row.profile not in PROFILES:
         return LayerPolicy(deny=(ANY,), source=f"unknown profile `{row.profile}`", row=row.key)
-    also = own if own.also_allow else general
+    also = specific if specific.also_allow else general
     # With an unlimited profile, "also allow" must not become a limit: it is meant to add tools.
     return LayerPolicy(
         PROFILES[row.profile], also=also.also_allow, source=f"profile `{row.profile}`", row=row.key, also_row=also.key

@@ -1,4 +1,4 @@
-"""The tools that policies on this server can refer to, and the entries people can type. The only user of the registry here."""
+"""The tools that policies on this server can refer to, and suggestions for entries."""
 
 from collections.abc import Iterable
 from dataclasses import replace

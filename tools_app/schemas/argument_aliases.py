@@ -24,12 +24,12 @@ ALIASES: dict[str, dict[str, str]] = {
 
 def apply_aliases(tool: str, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Rename the arguments to the declared parameter names. Unknown names are kept, so that validation rejects them."""
-    own = parameters.get("properties", {})
-    if arguments.keys() <= own.keys():
+    declared = parameters.get("properties", {})
+    if arguments.keys() <= declared.keys():
         return dict(arguments)
-    by_spelling = {_normalize_name(alias): name for alias, name in ALIASES.get(tool, {}).items() if name in own}
-    by_spelling |= _unambiguous_names(own)
-    named = {name: value for name, value in arguments.items() if name in own}
+    by_spelling = {_normalize_name(alias): name for alias, name in ALIASES.get(tool, {}).items() if name in declared}
+    by_spelling |= _unambiguous_names(declared)
+    named = {name: value for name, value in arguments.items() if name in declared}
     for name, value in arguments.items():
         target = by_spelling.get(_normalize_name(name), name)
         # If both a name and its alias are sent, the alias is kept and rejected as unknown.
@@ -37,10 +37,10 @@ def apply_aliases(tool: str, arguments: Mapping[str, Any], parameters: Mapping[s
     return named
 
 
-def _unambiguous_names(own: Mapping[str, Any]) -> dict[str, str]:
+def _unambiguous_names(declared: Mapping[str, Any]) -> dict[str, str]:
     """Return names by normalized spelling, without those that differ only in case or underscores."""
     by_spelling: dict[str, list[str]] = {}
-    for name in own:
+    for name in declared:
         by_spelling.setdefault(_normalize_name(name), []).append(name)
     return {spelling: names[0] for spelling, names in by_spelling.items() if len(names) == 1}
 

@@ -59,27 +59,27 @@ class _SchemaReader:
         return reduce(_merge, parts)
 
     def _read_keywords(self, schema: Schema, below: Callable[[Any], Schema], prefix_items: list[Schema]) -> Schema:
-        own = {name: schema[name] for name, (fits, _) in SIMPLE_KEYWORDS.items() if name in schema and fits(schema[name])}
+        result = {name: schema[name] for name, (fits, _) in SIMPLE_KEYWORDS.items() if name in schema and fits(schema[name])}
         types = schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type")]
         if known := [each for each in TYPES if each in types]:
-            own["type"] = known[0] if len(known) == 1 else known
+            result["type"] = known[0] if len(known) == 1 else known
         values = schema["enum"] if isinstance(schema.get("enum"), list) else [schema["const"]] if "const" in schema else []
         if literals := _distinct(value for value in values if is_sendable(value)):
-            own["enum"] = literals
+            result["enum"] = literals
         if isinstance(named := schema.get("properties"), dict):
-            own["properties"] = {str(name): below(each) for name, each in named.items()}
+            result["properties"] = {str(name): below(each) for name, each in named.items()}
         if isinstance(required := schema.get("required"), list):
-            own["required"] = list(dict.fromkeys(name for name in required if isinstance(name, str)))
+            result["required"] = list(dict.fromkeys(name for name in required if isinstance(name, str)))
         items = schema.get("items")
         tuples = [below(each) for each in items] if isinstance(items, list) else [below(items)] if isinstance(items, dict) else []
         if tuples or prefix_items:
-            own["items"] = _build_union([*prefix_items, *tuples])
+            result["items"] = _build_union([*prefix_items, *tuples])
         others = schema.get("additionalProperties")
         if isinstance(others, dict):
-            own["additionalProperties"] = below(others) or True
+            result["additionalProperties"] = below(others) or True
         elif isinstance(others, bool) and not schema.get("patternProperties"):  # that is dropped, but must stay allowed
-            own["additionalProperties"] = others
-        return own
+            result["additionalProperties"] = others
+        return result
 
     def _resolve_reference(self, ref: str) -> Any:
         """Return the target of a local reference (`#/$defs/name`), or None."""
@@ -148,23 +148,23 @@ def _merge_same_type(variants: list[Schema]) -> Schema:
     first, *others = variants
     if not others:
         return first
-    kept = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+    merged = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     for name in ("description", "default"):
-        kept |= next(({name: each[name]} for each in variants if name in each), {})
+        merged |= next(({name: each[name]} for each in variants if name in each), {})
     if all("enum" in each for each in variants):
-        kept["enum"] = _distinct(value for each in variants for value in each["enum"])
+        merged["enum"] = _distinct(value for each in variants for value in each["enum"])
     if first["type"] == "array" and all("items" in each for each in variants):
-        kept["items"] = _build_union([each["items"] for each in variants])
+        merged["items"] = _build_union([each["items"] for each in variants])
     if first["type"] == "object":
         names = dict.fromkeys(name for each in variants for name in each.get("properties", {}))
-        kept["properties"] = {
+        merged["properties"] = {
             name: _build_union([each["properties"][name] for each in variants if name in each.get("properties", {})])
             for name in names
         }
-        kept["required"] = [
+        merged["required"] = [
             name for name in first.get("required", ()) if all(name in other.get("required", ()) for other in others)
         ]
-    return kept
+    return merged
 
 
 def _finish(schema: Schema) -> Schema:
