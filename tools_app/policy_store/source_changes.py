@@ -129,7 +129,7 @@ def _find_broken_tests(rules: PolicyRules) -> dict[str, tuple[BrokenExpectation,
 
 
 def _audit_details(server: McpServer) -> dict[str, Any]:
-    """Return what the audit log keeps of a server. Leaves out possible secrets: arguments, URL paths, variables, header values."""
+    """Return what the audit log keeps of a server, without possible secrets: arguments, URL path, variable and header values."""
     plain = {name: getattr(server, name) for name in ("transport", "command", "enabled", "include", "exclude", "timeout_seconds")}
     url = urlsplit(server.url)
     summary = {"host": url.hostname or "", "args": len(server.args), "env": sorted(server.env), "headers": sorted(server.headers)}
