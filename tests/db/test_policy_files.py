@@ -23,12 +23,12 @@ TESTS = (
 )
 
 
-def test_what_was_written_is_read_as_the_same():
+def test_file_round_trips():
     file = PolicyFile(tuple(sorted(EVERY_KIND, key=lambda row: row.scope_values)), TESTS)
     assert parse_file(file.to_yaml()) == file
 
 
-def test_out_and_in_again_changes_nothing_but_the_version():
+def test_export_and_import_only_changes_version():
     replace_policies(EVERY_KIND)
     PolicyTest.objects.create(name="no gateway", expected="never", tool="gateway")
     before = build_current_file()
@@ -38,19 +38,19 @@ def test_out_and_in_again_changes_nothing_but_the_version():
     assert build_current_file() == before
 
 
-def test_a_file_has_only_what_says_something():
+def test_file_omits_empty_fields():
     assert build_current_file().to_yaml().splitlines()[1:] == [
         *("policies:", "- scope: agent", "  subject: main", "  profile: coding"),
         *("- scope: global", "  profile: minimal", "tests: []"),
     ]
 
 
-def test_an_earlier_version_can_be_written_too():
+def test_earlier_version_can_be_exported():
     save_policy(scope="global", profile="full")
     assert "profile: minimal" in build_current_file(rules_at(1)).to_yaml()
 
 
-def test_the_difference_shows_what_would_go_and_what_would_come():
+def test_diff_shows_removed_and_added_lines():
     file = parse_file("policies: [{scope: global, profile: minimal}, {scope: agent, subject: main, profile: coding, deny: [exec]}]")
     told = diff_with_current(file).splitlines()
     assert told[:2] == ["--- in force", "+++ file"]
@@ -78,7 +78,7 @@ tests:
     assert parse_file(file.to_yaml()).rows == tuple(sorted(file.rows, key=lambda row: row.scope_values))
 
 
-def test_a_field_without_a_value_says_nothing():
+def test_field_without_value_is_empty():
     file = parse_file("policies: [{scope: global, subject: , provider: null, profile: ~, allow: , deny: null}]\ntests:")
     assert file == PolicyFile((RuleRow("global"),), ())
 
@@ -104,7 +104,7 @@ def test_a_field_without_a_value_says_nothing():
         ("tests: [{name: x, expected: never, tool: a}, {name: x, expected: never, tool: b}]", "duplicate test names: x"),
     ],
 )
-def test_what_is_not_a_policy_file_is_told_in_words(text, words):
+def test_invalid_policy_file_is_explained(text, words):
     with pytest.raises(InvalidRequest) as refusal:
         parse_file(text)
     assert str(refusal.value).startswith(words)
@@ -132,14 +132,14 @@ def test_an_import_that_fails_changes_neither_rows_nor_tests_nor_versions(text):
     assert [test.name for test in PolicyTest.objects.all()] == ["kept"]
 
 
-def test_an_import_by_somebody_who_has_not_seen_the_newest_version_is_refused():
+def test_import_based_on_old_version_is_rejected():
     save_policy(scope="global", deny=["exec"])
     with pytest.raises(Conflict):
         import_file(parse_file("policies: []"), expected_version=1)
     assert current_rules().row("global").deny == ("exec",)
 
 
-def test_a_test_made_meanwhile_is_not_lost_to_an_import():
+def test_import_does_not_delete_test_added_since():
     """A file that was compared before the test was written knows nothing of it."""
     save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
     with pytest.raises(Conflict):
@@ -149,7 +149,7 @@ def test_a_test_made_meanwhile_is_not_lost_to_an_import():
     assert [test["name"] for test in PolicyVersion.objects.first().tests] == ["t"]
 
 
-def test_a_files_tests_are_the_ones_that_count():
+def test_imported_tests_replace_existing_tests():
     """Those that were there go with the rows they were written for."""
     PolicyTest.objects.create(name="old", expected="never", tool="exec", agent="main", subagent=True)
     file = parse_file("policies: [{scope: global, profile: full}]\ntests: [{name: new, expected: allowed, tool: exec}]")
@@ -157,7 +157,7 @@ def test_a_files_tests_are_the_ones_that_count():
     assert [test.as_expectation() for test in PolicyTest.objects.all()] == list(file.tests)
 
 
-def test_two_imports_at_once_come_one_after_the_other():
+def test_concurrent_imports_are_serialized():
     file = parse_file("policies: [{scope: global, profile: full}]\ntests: [{name: t, expected: allowed, tool: exec}]")
     ready, outcomes = threading.Barrier(4), []
 

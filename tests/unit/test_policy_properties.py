@@ -238,7 +238,7 @@ def look(check, **options):
 
 
 @pytest.mark.parametrize("check", GIVEN, ids=lambda check: check.__name__)
-def test_it_holds_for_all(check):
+def test_property_holds(check):
     look(check, max_examples=100)
 
 
@@ -343,7 +343,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "check"), FAULTS, ids=lambda value: value.__name__)
-def test_a_deliberate_fault_is_seen(monkeypatch, fault, check):
+def test_mutation_breaks_property(monkeypatch, fault, check):
     fault(monkeypatch)
     with pytest.raises(AssertionError):
         # Always the same cases, and no looking for the smallest one: that it is seen is all that matters here.

@@ -116,13 +116,13 @@ async def test_a_long_line_is_shown_around_its_match(use, files):
         ({"pattern": "x", "include": "../*"}, "`..` is not allowed"),
     ],
 )
-async def test_what_cannot_be_searched_is_told(use, arguments, words):
+async def test_invalid_search_is_reported(use, arguments, words):
     result = await use(**arguments)
     assert result.is_error
     assert words in result.text
 
 
-async def test_an_expression_without_end_is_stopped_and_what_was_found_is_kept(use, files, started, monkeypatch):
+async def test_endless_expression_is_stopped_and_matches_are_returned(use, files, started, monkeypatch):
     monkeypatch.setattr(grep, "TIMEOUT_S", 1.0)
     (files / "a.txt").write_text("aaa\n" + "a" * 60 + "!\n")
     result = await use(pattern=HOPELESS)
@@ -140,13 +140,13 @@ async def test_cancelling_kills_a_hopeless_search(use, files, started):
     assert started.worker.returncode is not None  # gone, and waited for
 
 
-async def test_an_expression_that_eats_memory_ends_the_search_only(use, files, started):
+async def test_expression_using_too_much_memory_only_ends_search(use, files, started):
     (files / "a.txt").write_text("a" * 9_000_000)
     result = await use(pattern=r"(?:(a)|b)*c|(?:a|(b))*d", path="a.txt")
     assert (result.is_error, result.text.split(":")[0]) == (True, "the search failed")
     assert started.worker.returncode is not None  # gone, and waited for
 
 
-async def test_the_search_sees_nothing_of_our_environment(use, started):
+async def test_search_process_has_empty_environment(use, started):
     assert not (await use(pattern="first")).is_error
     assert started.options["env"] == {}

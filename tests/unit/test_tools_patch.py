@@ -50,7 +50,7 @@ def apply(tmp_path: Path):
         ("", False),
     ],
 )
-def test_it_is_offered_to_models_that_were_trained_on_it(tmp_path, model, is_offered):
+def test_tool_is_available_to_models_trained_on_patches(tmp_path, model, is_offered):
     assert ("apply_patch" in offered(tmp_path, model).tools) == is_offered
 
 
@@ -89,7 +89,7 @@ async def test_a_patch_adds_updates_moves_and_deletes(apply, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a.py", "new", "there"]
 
 
-async def test_a_file_is_only_moved_when_there_is_nothing_to_change(apply, tmp_path):
+async def test_patch_without_hunks_only_moves_file(apply, tmp_path):
     (tmp_path / "a.bin").write_bytes(b"\0\1")
     (tmp_path / "a.bin").chmod(0o750)
     assert not (await apply("*** Update File: a.bin", "*** Move to: b.bin")).is_error
@@ -115,7 +115,7 @@ async def test_a_file_is_only_moved_when_there_is_nothing_to_change(apply, tmp_p
         (["*** Update File: binary", "@@", "-a", "+b"], "binary file"),
     ],
 )
-async def test_a_patch_that_does_not_fit_changes_nothing(apply, tmp_path, lines, words):
+async def test_patch_that_does_not_apply_changes_nothing(apply, tmp_path, lines, words):
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "b.txt").write_text("same\nsame\n")
     (tmp_path / "binary").write_bytes(b"\0a")
@@ -128,7 +128,7 @@ async def test_a_patch_that_does_not_fit_changes_nothing(apply, tmp_path, lines,
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-async def test_what_was_done_before_a_write_failed_is_said(apply, tmp_path, monkeypatch):
+async def test_failed_write_reports_completed_operations(apply, tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("one\n")
     write = Workspace.write
 
@@ -147,7 +147,7 @@ async def test_what_was_done_before_a_write_failed_is_said(apply, tmp_path, monk
     assert (tmp_path / "a.txt").read_text() == "two\n"
 
 
-async def test_a_place_that_fits_but_for_blanks_at_line_ends_is_told(apply, tmp_path):
+async def test_match_ignoring_trailing_whitespace_is_noted(apply, tmp_path):
     (tmp_path / "a.txt").write_text("one  \ntwo\t\nthree\n")
     result = await apply("*** Update File: a.txt", "@@", " one", "-two", "+2", " three")
     assert result.text.endswith("[`a.txt` matched at line 1 only when whitespace at the ends of lines was ignored]")
@@ -204,7 +204,7 @@ def test_the_text_around_a_change_stays_as_it_is(text, lines, expected):
         ("*** Begin Patch\n*** Update File: a\n-x\n*** End of File\n+y\n*** End Patch", "start another hunk"),
     ],
 )
-def test_what_is_no_patch_is_explained(text, words):
+def test_invalid_patch_is_explained(text, words):
     with pytest.raises(BadPatch) as error:
         parse_patch(text)
     assert words in str(error.value)
@@ -249,7 +249,7 @@ def test_a_whole_file_can_be_replaced_line_by_line(lines, data):
         max_size=12,
     )
 )
-def test_no_text_makes_the_reader_fail_otherwise(lines):
+def test_parser_only_raises_bad_patch(lines):
     try:
         changes = parse_patch("\n".join(["*** Begin Patch", *lines, "*** End Patch"]))
         for change in changes:
