@@ -1,6 +1,6 @@
-"""Rows of every kind and questions from everywhere, from few words, so that they often speak of the same thing.
+"""Strategies for rows and queries of every kind, built from few names, so that they often refer to the same things.
 
-A word that stands in a list twice comes up twice as often.
+A name that is listed twice is drawn twice as often.
 """
 
 from hypothesis import strategies as st

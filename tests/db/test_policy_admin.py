@@ -1,4 +1,4 @@
-"""Policies, their tests and versions in the admin: every scope, mistakes beside their field, two people at once."""
+"""Policies, their tests and versions in the admin: every scope, errors at their field, concurrent edits."""
 
 import re
 from html import unescape

@@ -1,4 +1,4 @@
-"""The policy as a file: out and in again, what would change, and words for whatever is not right with it."""
+"""The policy as a file: export, import, diff and errors."""
 
 import threading
 
@@ -59,7 +59,7 @@ def test_diff_shows_removed_and_added_lines():
 
 
 def test_ids_and_names_stay_as_they_are_written():
-    """YAML would read a number, a truth value or a day in each of these."""
+    """YAML would read each of these as a number, a boolean or a date."""
     text = """
 policies:
 - {scope: group, channel: telegram, group: -100123456, deny: [exec]}
@@ -140,7 +140,7 @@ def test_import_based_on_old_version_is_rejected():
 
 
 def test_import_does_not_delete_test_added_since():
-    """A file that was compared before the test was written knows nothing of it."""
+    """A file that was compared before the test was added doesn't contain it."""
     save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
     with pytest.raises(Conflict):
         import_file(parse_file("policies: []"), expected_version=1)
@@ -150,7 +150,7 @@ def test_import_does_not_delete_test_added_since():
 
 
 def test_imported_tests_replace_existing_tests():
-    """Those that were there go with the rows they were written for."""
+    """The existing tests are removed together with the rows they were written for."""
     PolicyTest.objects.create(name="old", expected="never", tool="exec", agent="main", subagent=True)
     file = parse_file("policies: [{scope: global, profile: full}]\ntests: [{name: new, expected: allowed, tool: exec}]")
     assert import_file(file) == 2

@@ -1,4 +1,4 @@
-"""Other rules, put to the calls of the last days: what they would have blocked and released."""
+"""Replaying recent calls under other rules: what they would have blocked and released."""
 
 import datetime as dt
 import itertools
@@ -24,7 +24,7 @@ FACTS = {facts.name: facts for facts in load_installed().nameable}
 
 @pytest.fixture
 def called(user, session_of):
-    """Store a call as it was judged under THEN: called("read", days=2, agent="main")."""
+    """Store a call as it was evaluated under THEN: called("read", days=2, agent="main")."""
     session, numbers = session_of(user), itertools.count()
     run = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi").pk
 
@@ -95,7 +95,7 @@ def test_call_without_query_is_excluded(called):
 
 
 def test_call_denied_outside_policy_is_not_released(called):
-    """A person said no, or a hook: the policy had let it through, and would again."""
+    """An approver or a plugin hook denied it; the policy allowed it, and would again."""
     ToolCall.objects.filter(pk=called("exec").pk).update(status=ToolCall.Status.REFUSED, refused_by="hook")
     found = replay_calls(PolicyRules(2, (RuleRow("global", profile="full"),)))
     assert (found.total, found.released) == (1, 0)

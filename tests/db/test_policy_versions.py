@@ -1,4 +1,4 @@
-"""Versions of the tool policy: every change leaves one, none is lost when two people save, and a test that would break stops it."""
+"""Versions of the tool policy: one per change, none lost in concurrent saves, and none that breaks a policy test."""
 
 import threading
 
@@ -138,11 +138,11 @@ def test_longest_scope_can_be_saved():
     assert current_rules().group_row("c" * 64, "g" * 200, "s" * 200).deny == ("exec",)
 
 
-# Two at once.
+# Concurrent changes.
 
 
 def at_once(*changes):
-    """Run each in a thread and a connection of its own, all set off together; -> what each returned or raised."""
+    """Run each in its own thread and connection, all at the same time. Return what each returned or raised."""
     ready, outcomes = threading.Barrier(len(changes)), []
 
     def run(change):
@@ -199,7 +199,7 @@ def test_saves_without_expected_version_are_serialized():
         == set(current_rules().rows)
         == {*DEFAULT_RULES, *(RuleRow("agent", each, profile="coding") for each in agents)}
     )
-    for number in range(2, 8):  # each version has all of the one before, and one row more
+    for number in range(2, 8):  # each version has all rows of the previous one and one more
         assert set(rules_at(number - 1).rows) < set(rules_at(number).rows)
 
 
@@ -277,13 +277,13 @@ def test_first_version_is_installed_once():
 
 
 def test_default_rows_fit_earlier_migration_states():
-    """Migrated to the first state only, a receiver that named newer columns would stop the migration."""
+    """When migrating to the first state only, a receiver that used newer columns would fail."""
     earlier = MigrationLoader(connection).project_state(("tools_app", "0001_initial")).apps.get_model("tools_app", "ToolPolicy")
     with pytest.raises(TypeError, match="provider"):
         earlier(provider="")
 
     class Earlier:
-        """The models of that state over tables that are not there in this test."""
+        """The models of that state, for tables that don't exist in this test."""
 
         def get_model(self, app, name):
             return self

@@ -1,4 +1,4 @@
-"""Switching, saving and deleting plugins and MCP servers: nothing of it breaks a policy test, whichever way it is done."""
+"""Changing plugins and MCP servers can't break a policy test, whichever way it is done."""
 
 import pytest
 from django.test import Client
@@ -22,7 +22,7 @@ def expect(name: str, expected: str, tool: str, agent: str = "main") -> PolicyTe
 
 
 def main_has_only(source: str) -> None:
-    """A list that is ignored while its one entry is on, and takes every other tool away while it is off."""
+    """An allowlist that is ignored while its only entry is enabled, and removes every other tool while it is disabled."""
     save_policy(scope="agent", subject="main", profile="coding", also_allow=[source], allow=[source])
     expect("main reads", "allowed", "read")
 
@@ -31,7 +31,7 @@ def states() -> dict[str, str]:
     return {each.test.name: each.state for each in policy_tests.check_all_tests()}
 
 
-# Refused, whoever does it.
+# Rejected for everyone.
 
 
 def test_disabling_plugin_is_rejected_if_it_breaks_test(echo):
@@ -87,7 +87,7 @@ def test_server_can_be_deleted_after_its_tests(weather):
 
 
 def test_dry_run_is_not_cached(weather):
-    """The next change gets the same revision, and must not be taken for the one that was only tried."""
+    """The next change gets the same revision and must not be confused with the dry run."""
     seen(weather, "get_a", "get_b")
     tried, made = McpServer.objects.get(), McpServer.objects.get()
     tried.include, made.include = ["get_a"], ["get_b"]
@@ -137,7 +137,7 @@ def test_policy_that_would_allow_future_forbidden_tool_is_not_published(weather)
     assert states() == {"main never drops": "holds"}
 
 
-# Possible all the same.
+# Still possible.
 
 
 def test_already_failing_test_does_not_block_change(weather):
@@ -154,7 +154,7 @@ def test_change_that_breaks_nothing_is_saved(echo):
     assert not Plugin.objects.get().enabled
 
 
-# Tests about tools that are not there.
+# Policy tests of unavailable tools.
 
 
 def test_disabled_plugin_does_not_fail_tests_or_block_publishing(echo):

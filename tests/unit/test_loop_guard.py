@@ -1,4 +1,4 @@
-"""A model that goes in circles is told so, then stopped; one that makes progress is left alone."""
+"""A model that repeats itself is warned, then denied; one that makes progress is not affected."""
 
 import pytest
 
@@ -41,12 +41,12 @@ def test_the_order_of_arguments_does_not_matter():
 @pytest.mark.parametrize(
     "steps",
     [
-        [read(A, str(n)) for n in range(9)],  # another result each time
-        [read({"path": str(n)}) for n in range(9)],  # another call each time
+        [read(A, str(n)) for n in range(9)],  # a different result each time
+        [read({"path": str(n)}) for n in range(9)],  # a different call each time
         [CompletedCall("write", A, "same")] * 9,
-        [step for n in range(9) for step in (read(A), CompletedCall("edit", {"n": n}, "changed"))],  # something is done in between
-        [read(A)] * 5 + [read(B), read({"path": "c"})],  # it has gone on to other things
-        [read(A, "one")] * 5 + [read(A, "two")],  # something came of it at last
+        [step for n in range(9) for step in (read(A), CompletedCall("edit", {"n": n}, "changed"))],  # progress in between
+        [read(A)] * 5 + [read(B), read({"path": "c"})],  # it moved on to other calls
+        [read(A, "one")] * 5 + [read(A, "two")],  # the result changed
     ],
     ids=["results", "calls", "tools", "progress", "elsewhere", "news"],
 )

@@ -1,4 +1,4 @@
-"""Which answers are text, and in which character set."""
+"""Detect the kind and character set of responses."""
 
 import codecs
 

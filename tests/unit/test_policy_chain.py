@@ -1,4 +1,4 @@
-"""Nine layers, asked about every tool: what is kept, who refused the rest, and that history replays."""
+"""The nine layers: which tools are allowed, which layer denies the others, and replay from JSON."""
 
 import json
 

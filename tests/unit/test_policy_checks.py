@@ -1,4 +1,4 @@
-"""What is said about a row before it is saved: faults that stop it, warnings that it will not do what it looks like."""
+"""Errors that prevent saving a row, and warnings about a row that won't do what it looks like."""
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -17,7 +17,7 @@ NOTHING = PolicyRules(1)
 
 @pytest.fixture(autouse=True)
 def agents(monkeypatch):
-    """There is every agent but one."""
+    """Every agent exists except one."""
     monkeypatch.setattr(known_agents, "_agent_exists", lambda slug: slug != "mian")
 
 
@@ -28,7 +28,7 @@ def test_rule_for_missing_agent_has_warning():
 
 @pytest.fixture(autouse=True)
 def with_plugins(monkeypatch):
-    """All tools of ours, and the plugins acme and weather."""
+    """All native tools, and the plugins acme and weather."""
     monkeypatch.setattr(checks, "load_tools", lambda: EVERY_TOOL)
     assert set(PLUGINS) < set(EVERY_TOOL.plugin_names)
 
@@ -286,9 +286,9 @@ def test_misleading_row_has_warning(rules, fields, field, words):
         (CODING, {"scope": "agent", "subject": "main", "profile": "coding", "also_allow": ["group:web", "acme"]}),
         (FULL, {**IN_GROUP, "allow": ["acme", "message"]}),
         (FULL, {"scope": "global", "provider": "openai", "profile": "coding", "also_allow": ["web_fetch"]}),
-        # For agents that have no row of their own it does have an effect.
+        # It has an effect for agents without rules.
         (PolicyRules(1, (RuleRow("agent", "main", also_allow=("read",)),)), {"scope": "global", "also_allow": ["web_fetch"]}),
-        # It opens nothing for main, which may not have it, but for the agent scout.
+        # Without effect for main, which can't have it, but not for the agent scout.
         (
             PolicyRules(1, (RuleRow("agent", "main", profile="minimal"), RuleRow("agent", "scout", profile="coding"))),
             {**IN_GROUP, "allow": ["read"]},
@@ -308,7 +308,7 @@ def test_effective_row_has_no_warning(rules, fields):
     assert warnings(rules, **fields) == []
 
 
-# Names that a plugin cannot take, and tools that nothing offers yet.
+# Names that plugins can't use, and tools that are not offered yet.
 
 
 def test_plugin_id_is_case_insensitive():
@@ -319,7 +319,7 @@ def test_plugin_id_is_case_insensitive():
 
 @pytest.mark.parametrize(("name", "plugin"), [("bash", "acme"), ("acme_post", "bash"), ("exec", "acme"), ("acme_post", "Exec")])
 def test_plugin_cannot_use_name_of_native_tool(name, plugin):
-    """An entry `bash` means exec, so that nothing could refuse a plugin's tool of that name."""
+    """The entry `bash` means exec, so no entry could deny a plugin's tool of that name."""
     with pytest.raises(ImproperlyConfigured, match="native tool"):
         ToolRegistry.of([(factory(name), plugin)])
 

@@ -1,4 +1,4 @@
-"""One allow list and one deny list against one tool."""
+"""Matching tools against an allowlist and a deny list."""
 
 import pytest
 from hypothesis import given, settings
@@ -136,10 +136,10 @@ PLUGIN_NAMES = ("acme", "acme_post", "weather", "weather__today")
         ("BASH", "core"),
         ("*", "core"),
         ("sessions_*", "core"),
-        ("w*", "core"),  # web_fetch, although it fits weather__today too
+        ("w*", "core"),  # matches web_fetch, although it also matches weather__today
         ("group:fs", "core"),
         ("group:openclaw", "core"),
-        ("canvas", "core"),  # native, though nothing offers it yet
+        ("canvas", "core"),  # native, although it is not offered yet
         ("acme", "plugin"),
         ("acme_post", "plugin"),
         ("weather__*", "plugin"),
@@ -159,7 +159,7 @@ def test_entry_is_classified_as_core_plugin_or_unknown(entry, kind):
     [
         (("acme",), True),
         (("acme", "weather__*", "group:plugins"), True),
-        (("acme", "acne"), False),  # a typo never opens a layer
+        (("acme", "acne"), False),  # a typo never lifts a limit
         (("acme", ""), False),
         (("acme", "read"), False),
         (("nothing_such",), False),

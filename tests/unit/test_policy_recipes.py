@@ -1,4 +1,4 @@
-"""docs/policy.md: its recipes do what they say, and its tables are those of the code."""
+"""docs/policy.md: its recipes do what they say, and its tables match the code."""
 
 import re
 from pathlib import Path
@@ -89,7 +89,7 @@ def test_a_recipe_does_what_it_says(title, ask, kept, refused):
     assert not set(refused) & passed
 
 
-# The tables and lists of the page.
+# Tables and lists in the document.
 
 
 def table(heading: str) -> dict[str, str]:
@@ -104,7 +104,7 @@ def names(text: str) -> list[str]:
 
 
 def after(words: str) -> list[str]:
-    """The names between these words and the next full stop or colon."""
+    """The names between this text and the next period or colon."""
     return names(re.split(r"[.:](?:\s|$)", " ".join(PAGE.split()).split(words, 1)[1], maxsplit=1)[0])
 
 

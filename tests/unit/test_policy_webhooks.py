@@ -1,4 +1,4 @@
-"""The tool policy of webhooks: strangers' words start no command, unless an operator has said so for just that webhook."""
+"""The tool policy of webhooks: untrusted content can't start commands unless a rule for that webhook allows it."""
 
 import pytest
 
@@ -47,12 +47,12 @@ def test_rule_without_allowlist_keeps_webhook_limits(lists):
 
 
 def test_webhook_in_owner_session_has_no_web_tools():
-    """Without a sandbox, whose own list leaves the web out too."""
+    """Without an isolated workspace, whose own list excludes the web tools too."""
     at_home, visiting = kept(), kept(visiting=True)
     assert at_home - visiting == {"web_fetch", "web_search"}
     assert not kept(RuleRow("sandbox", allow=("*",)), visiting=True, sandboxed=True) & {"web_fetch", "web_search", "message"}
     rule = RuleRow("group", channel="hook", group="github", allow=("read", "web_fetch"))
-    assert kept(rule, visiting=True) == {"read", "web_fetch"}  # an operator has said so for just this one
+    assert kept(rule, visiting=True) == {"read", "web_fetch"}  # the rule for this webhook allows it
 
 
 def test_every_entry_of_webhook_lists_is_known():

@@ -1,4 +1,4 @@
-"""Schemas of others become what each provider takes, whatever they look like at first."""
+"""Any schema is adapted to what each provider accepts."""
 
 import copy
 import json
@@ -177,7 +177,7 @@ def test_the_model_decides_before_the_provider():
     assert adapt_parameters(schema, "vertex_ai", "claude-opus-5") == schema
 
 
-# What each provider refuses, as strictly as its documentation and its error messages say.
+# What each provider rejects, as strictly as its documentation and error messages say.
 
 
 def each_schema(schema):
@@ -267,7 +267,7 @@ SCHEMAS = st.recursive(st.just({}), with_keywords, max_leaves=8)
 
 
 def names_at_top(schema, document):
-    """The names of all properties that some reading of the schema has at its top. References are left to another test."""
+    """The names of all top-level properties in any variant of the schema. References are covered by another test."""
     if not isinstance(schema, dict):
         return set()
     names = set(schema["properties"]) if isinstance(schema.get("properties"), dict) else set()
@@ -288,7 +288,7 @@ def test_any_schema_becomes_acceptable_to_provider(schema, provider):
     assert names_at_top(json.loads(json.dumps(schema)), schema) <= adapted["properties"].keys()
 
 
-# Other names for arguments
+# Argument aliases
 
 EDIT = {"properties": {"path": {}, "old_text": {}, "new_text": {}, "replace_all": {}}}
 

@@ -1,4 +1,4 @@
-"""From factories to a permit: what the model sees, what the door lets through, and that there is no other way in."""
+"""From factories to a permit: what the model sees, what is authorized, and that nothing runs without a permit."""
 
 import ast
 import copy
@@ -158,7 +158,7 @@ def test_a_tool_allowed_after_the_start_is_still_not_offered():
 
 
 def test_call_is_evaluated_with_current_plugins():
-    """A list of plugins only is ignored while they are there. Once they are gone, it is a list of nothing."""
+    """An allowlist of plugins only is ignored while they are enabled. Once they are disabled, it matches nothing."""
     rules = PolicyRules(7, (RuleRow("global", profile="full", allow=("acme",)),))
     offered = toolset(rules, is_owner=True)
     judged = partial(authorize_tool_call, CallRef("c1", "write", {}), toolset=offered, rules=rules)
@@ -212,7 +212,7 @@ async def test_only_a_permit_runs():
 
 
 def test_no_other_module_runs_a_tool():
-    """`.perform` of a tool is called in one place; this reads the source, because Python has no private methods."""
+    """`.perform` of a tool is called in one module. Checked by reading the source, because Python has no private methods."""
     root = Path(tools_app.__file__).parents[1]
     callers = set()
     for package in ("agents", "clawsite", "sessions_app", "tools_app"):

@@ -1,4 +1,4 @@
-"""read, write, edit and glob as the model uses them: through the door, with their words."""
+"""The tools read, write, edit and glob as the model uses them: through authorization, with their messages."""
 
 import asyncio
 import os

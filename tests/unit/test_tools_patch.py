@@ -1,4 +1,4 @@
-"""apply_patch: what fits is done as a whole, what does not fit changes nothing and is explained."""
+"""apply_patch: a patch applies as a whole; one that doesn't apply changes nothing and is explained."""
 
 import asyncio
 import os
@@ -215,7 +215,7 @@ LINES = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r")
 
 @given(LINES, st.data())
 def test_a_whole_file_can_be_replaced_line_by_line(lines, data):
-    """Every line named as it is, taken out, or with a new one behind it: the result is what the patch says."""
+    """Each line is kept, removed, or followed by a new one; the result is what the patch says."""
     signs = data.draw(st.lists(st.sampled_from(" -+"), min_size=len(lines), max_size=len(lines)))
     hunk, expected = ["@@"], []
     for sign, line in zip(signs, lines, strict=True):

@@ -1,4 +1,4 @@
-"""Policies as rows: what a new installation has, what may be written, and that every change leaves its version."""
+"""Policies in the database: defaults of a new server, validation, and a version for every change."""
 
 import pytest
 from django.apps import apps
@@ -179,7 +179,7 @@ def test_form_does_not_overwrite_row_with_other_spelling():
 def test_the_admin_saves_through_the_service(rf):
     request = rf.post("/")
     request.user = User.objects.create_user("operator")
-    Agent.objects.create(slug="scout")  # or there would be a warning
+    Agent.objects.create(slug="scout")  # otherwise there would be a warning
     filled = form()
     assert filled.is_valid()
     policy = filled.save(commit=False)

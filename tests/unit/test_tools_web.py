@@ -1,4 +1,4 @@
-"""web_fetch as the model uses it: through the door, with its words, against servers on this machine."""
+"""web_fetch as the model uses it: through authorization, with its messages, against local servers."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ def forgotten():
 
 @pytest.fixture
 def use(settings):
-    """Everything on this machine is open."""
+    """Allow all local addresses."""
     settings.FETCH_ALLOW = Allowlist.parse("127.0.0.0/8")
     return use_web
 
@@ -171,7 +171,7 @@ def test_cache_entries_expire_and_are_evicted(monkeypatch):
 
 
 async def test_page_extraction_times_out(use, monkeypatch):
-    monkeypatch.setattr(page, "WORKER_ARGV", ("-I", "-c", "import time; time.sleep(600)"))  # ended with its deadline
+    monkeypatch.setattr(page, "WORKER_ARGV", ("-I", "-c", "import time; time.sleep(600)"))  # killed at the deadline
     monkeypatch.setattr(page, "TIMEOUT_S", 0.2)
     async with site({"/": page_of(ARTICLE)}) as there:
         result = await use("web_fetch", url=there.url)

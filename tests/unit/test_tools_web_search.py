@@ -1,4 +1,4 @@
-"""web_search as the model uses it, against search engines on this machine."""
+"""web_search as the model uses it, against local search engines."""
 
 import pytest
 from aiohttp import web as http

@@ -1,4 +1,4 @@
-"""No path leads out of the workspace: not by text, not by a link, not by a link made at the wrong moment."""
+"""No path leads out of the workspace: not `..`, not a link, not even a link created at the wrong moment."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ def untouched(outside: Path) -> bool:
 
 
 def refuses(root: Path, path: str, words: str) -> None:
-    """Neither reading nor writing gets there."""
+    """Neither reading nor writing works."""
     for attempt in (lambda: Workspace(root).read(path), lambda: Workspace(root).write(path, b"changed")):
         with pytest.raises(ToolFailed, match=words):
             attempt()
@@ -160,7 +160,7 @@ def test_a_link_that_appears_just_before_the_write_is_replaced_not_followed(root
 
 
 def test_directory_toggling_to_link_never_allows_write_outside(root, outside):
-    """Another thread puts a link to the outside in the place of `sub` as fast as it can, while we write through `sub`."""
+    """Another thread keeps replacing `sub` with a link to the outside while we write through `sub`."""
     stop = threading.Event()
 
     def swap():
@@ -183,7 +183,7 @@ def test_directory_toggling_to_link_never_allows_write_outside(root, outside):
     finally:
         stop.set()
         swapper.join()
-    assert refused  # else the two never met
+    assert refused  # otherwise the race never happened
     assert untouched(outside)
 
 
@@ -355,7 +355,7 @@ def test_a_link_that_appears_just_before_the_move_is_moved_not_followed(root, ou
 
 @pytest.mark.parametrize("change", ["delete", "move away", "move there"])
 def test_directory_replaced_by_link_at_last_moment_is_not_followed(root, outside, monkeypatch, change):
-    """Between the look at the file and the change to it; the names are the same on both sides."""
+    """Between the check of the file and the change; the names are the same on both sides."""
     (root / "sub" / "secret.txt").write_text("ours")
     call = "unlink" if change == "delete" else "link"
     really = getattr(os, call)
