@@ -74,7 +74,7 @@ def first_request(address: str) -> float:
 
 async def lags(client: Any, work: "asyncio.Future[Any]", least: float = 1.0) -> list[float]:
     """Round trips of `health`, one after the other, until the work is done."""
-    from clawsite.client.connection import ConnectionLost
+    from clawsite.client import ConnectionLost
 
     taken, began = [], time.perf_counter()
     while not work.done() or time.perf_counter() - began < least:
@@ -87,7 +87,7 @@ async def lags(client: Any, work: "asyncio.Future[Any]", least: float = 1.0) -> 
 
 
 async def rounds_of(installation: Installation, rounds: int) -> Result:
-    from clawsite.client.client import Client, Endpoint
+    from clawsite.client import Client, Endpoint
 
     address = urlsplit(installation.urls[0]).netloc
     found: Result = {"first REST": milliseconds([await asyncio.to_thread(first_request, address)])}
