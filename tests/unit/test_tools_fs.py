@@ -88,7 +88,7 @@ async def test_read_rejects_binary_and_non_utf8_files(use, tmp_path, content, wo
     ("change", "words"),
     [
         ({"old_text": "x", "new_text": "y"}, "was not found in `f`"),
-        ({"old_text": "a", "new_text": "b"}, "stands 3 times in `f`"),
+        ({"old_text": "a", "new_text": "b"}, "occurs 3 times in `f`"),
         ({"old_text": "", "new_text": "b"}, "old_text is empty"),
         ({"old_text": "a", "new_text": "a"}, "nothing would change"),
         ({"old_text": "c", "new_text": "\ud800"}, "surrogate"),
@@ -170,7 +170,7 @@ async def test_glob_stops_in_a_huge_tree_and_says_so(use, some_files, monkeypatc
         ({"pattern": ""}, "Missing required parameter: pattern"),
         ({"pattern": "*", "path": "../.."}, "outside the workspace"),
         ({"pattern": "*", "path": "link"}, "symbolic link"),
-        ({"pattern": "*", "path": "a.py"}, "a part of the path is a file"),
+        ({"pattern": "*", "path": "a.py"}, "part of the path is a file"),
         ({"pattern": "*", "path": "no"}, "does not exist"),
         ({"pattern": "{a,b}" * 7}, "more than 64"),
     ],
