@@ -142,13 +142,13 @@ async def test_bad_parameters_are_told_in_words_and_nothing_runs(workshop: Works
     ("name", "arguments", "words"),
     [
         ("read", {"path": "../../secret"}, "outside the workspace"),
-        ("write", {"path": "a.txt/b", "content": "x"}, "a part of the path is a file"),
+        ("write", {"path": "a.txt/b", "content": "x"}, "part of the path is a file"),
         ("edit", {"path": "a.txt", "old_text": "two", "new_text": "x"}, "was not found in `a.txt`"),
         ("glob", {"pattern": "../*"}, "`..` is not allowed"),
         ("grep", {"pattern": "("}, "unterminated subpattern"),
         ("apply_patch", {"input": PATCH.replace("-one", "-two")}, "nothing was changed: `a.txt` does not have these lines"),
         ("image", {"path": "a.txt"}, "`a.txt` is not a PNG, JPEG, GIF or WebP image"),
-        ("image", {"path": "none.png"}, "neither a file of the workspace nor the name of an image"),
+        ("image", {"path": "none.png"}, "neither a file in the workspace nor an image attached"),
     ],
 )
 async def test_failures_are_told_in_words(workshop: Workshop, files, name, arguments, words):
