@@ -1,6 +1,6 @@
-"""The tool policy a second time, as plainly as it can be written: loops over rows and entries, nothing prepared, nothing shared.
+"""A second, deliberately simple implementation of the tool policy: loops over rows and entries, no precomputation.
 
-What tools_app.policy says is compared with it, and its speed too (bench.policy_bench). It imports lists, never code, from there.
+The results and the speed (bench.policy_bench) of tools_app.policy are compared with it. It imports data, never code, from there.
 """
 
 import glob
@@ -50,7 +50,7 @@ def names(entry: str, tool: ToolFacts) -> bool:
 
 
 def rows_asked(query: PolicyQuery, rules: PolicyRules) -> list[RuleRow]:
-    """Layers 3 to 7: the row each of them goes by."""
+    """Layers 3 to 7: the row that each of them applies."""
     return [
         find(rules, "global"),
         for_provider(query, rules, "global", ""),
@@ -115,7 +115,7 @@ def in_group(query: PolicyQuery, rules: PolicyRules) -> RuleRow:
     for group in (query.group, "*"):
         for sender in [*filter(None, known), "*", ""]:
             for row in rules.rows:
-                if row.place == ("group", "", "", query.channel.lower(), group, sender):
+                if row.scope_values == ("group", "", "", query.channel.lower(), group, sender):
                     return row
     return NOTHING
 
@@ -126,7 +126,7 @@ def lists_of(row: RuleRow, query: PolicyQuery) -> Lists:
 
 
 def is_plugins(entry: str, plugins: tuple[str, ...]) -> bool:
-    """Whether an entry is about plugins that are there, and about nothing of ours."""
+    """Whether an entry matches available plugins and no native tool."""
     entry = entry.strip().lower()
     entry = ALIASES.get(entry, entry)
     if entry == "group:plugins":

@@ -1,4 +1,4 @@
-"""For tests about the policy: it is afterwards as it was; and calls as a worker records them, without one."""
+"""Helpers for policy tests: restore the policy afterwards, and record calls as a worker does."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from tools_app.policy_store.vocabulary import with_all_tools
 
 @contextmanager
 def policy_restored() -> Iterator[int]:
-    """-> the number of the version it begins with. Rows, tests and versions that come within are gone behind it."""
+    """Return the current version number; rows, tests and versions created inside are removed afterwards."""
     rows = [row.to_json() for row in policies.current_rules().rows]
     first = policies.current_rules().version
     try:
@@ -32,7 +32,7 @@ def policy_restored() -> Iterator[int]:
 def recorded(
     user: User, session: Session, *, name: str = "write", status: str = "refused", run_id: str = "", **query: Any
 ) -> ToolCall:
-    """A call as the worker stores one, judged by the policy of now."""
+    """Store a call as a worker does, evaluated under the current policy."""
     asked = with_all_tools(PolicyQuery("main", is_owner=True, provider="openai", model="gpt-5", **query))
     asked = asked.about(facts for facts in asked.tools if facts.name == name)
     verdict = evaluate(asked, policies.current_rules())

@@ -1,4 +1,4 @@
-"""Sentences about the tool policy as values: rows, a question, and what must pass or be refused, by whom."""
+"""Cases of the tool policy as values: rows, a query, and which tools must be allowed or denied, by which layer."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,10 +27,10 @@ FULL = RuleRow("global", profile="full")
 class Case:
     sentence: str
     rows: tuple[RuleRow, ...]
-    kept: Any = ()  # these pass, whatever else does
-    refused: Any = ()  # these do not
-    exactly: Any = None  # these pass and nothing else
-    by: str = ""  # the first layer that refuses each of `refused`
+    kept: Any = ()  # these are allowed, among others
+    refused: Any = ()  # these are denied
+    exactly: Any = None  # exactly these are allowed
+    by: str = ""  # the first layer that denies each of `refused`
     ask: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ def check(case: Case) -> None:
 
 
 def everybody(**lists) -> RuleRow:
-    """Global lists beside a profile that does not limit."""
+    """Global lists with a profile that doesn't limit."""
     return RuleRow("global", profile="full", **lists)
 
 
@@ -74,7 +74,7 @@ def cases(*listed: Case):
 
 
 ANYWHERE = {"provider": "openai", "model": "gpt-5", **telegram("-1")}
-# Written out once more, beside tools_app.policy.catalog, because these are the manual's words.
+# Repeated here instead of imported from tools_app.policy.catalog, because these are the manual's definitions.
 GROUPS = {
     "group:fs": {"read", "write", "edit", "apply_patch", "glob", "grep"},  # the last two: decided
     "group:runtime": {"exec", "process"},
@@ -92,6 +92,6 @@ GROUPS = {
 
 
 def saving(**fields) -> RuleRow:
-    """What saving makes of a row; the plugins of these cases stand in for those it would look up in the database."""
+    """Normalize a row as saving does, with the plugins of these cases instead of those in the database."""
     with patch("tools_app.policy_store.checks.load_tools", lambda: ToolRegistry({}, frozenset(PLUGINS))):
         return validate_row(**fields)

@@ -1,6 +1,6 @@
-"""Rows of every kind and questions from everywhere, from few words, so that they often speak of the same thing.
+"""Strategies for rows and queries of every kind, built from few names, so that they often refer to the same things.
 
-A word that stands in a list twice comes up twice as often.
+A name that is listed twice is drawn twice as often.
 """
 
 from hypothesis import strategies as st
@@ -51,7 +51,7 @@ group_rows = st.builds(
 sandbox_rows = st.builds(RuleRow, st.just("sandbox"), st.just("") | agents, allow=lists, deny=lists)
 subagent_rows = st.builds(RuleRow, st.just("subagent"), allow=lists, deny=lists)
 rows = global_rows | agent_rows | group_rows | sandbox_rows | subagent_rows
-row_sets = st.lists(rows, max_size=6, unique_by=lambda row: row.place).map(tuple)
+row_sets = st.lists(rows, max_size=6, unique_by=lambda row: row.scope_values).map(tuple)
 # Mostly with a profile that leaves the other layers something to decide.
 rule_sets = st.builds(
     lambda version, found, head: PolicyRules(version, found).with_row(head) if head else PolicyRules(version, found),

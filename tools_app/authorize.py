@@ -54,7 +54,7 @@ class Authorization:
     supervision: Supervision | None = None
 
     @property
-    def refusal(self) -> ToolResult:
+    def denial(self) -> ToolResult:
         """The result the model gets instead of the tool's when the call is denied."""
         return text_result(self.reason, details={"code": self.code, "layer": self.layer, "rule": self.rule}, is_error=True)
 
@@ -137,8 +137,8 @@ def _evaluate_layers(
     layer = rule = ""
     if not matching:
         layer, rule = NOT_OFFERED, "there is no such tool in this run"
-    elif refused := verdict.refused_by(call.name):
-        layer, rule = refused.layer, refused.rule
+    elif step := verdict.refused_by(call.name):
+        layer, rule = step.layer, step.rule
     elif call.name in gone:
         layer, rule = NOT_OFFERED, gone[call.name]
     elif call.name in toolset.unavailable:
@@ -151,5 +151,5 @@ def _evaluate_layers(
 
 def _describe_denial(call: CallRef, layer: str, rule: str, toolset: Toolset, gone: Mapping[str, str]) -> str:
     offered = ", ".join(f"`{name}`" for name in toolset.tools if name not in gone) or "none"
-    refused = "is not offered in this run" if layer == NOT_OFFERED else f"was refused by layer {layer}"
-    return f"tool_not_allowed: `{call.name[:MAX_NAME_SHOWN]}` {refused}: {rule}. It did not run. Tools you may use: {offered}."
+    status = "is not offered in this run" if layer == NOT_OFFERED else f"was denied by layer {layer}"
+    return f"tool_not_allowed: `{call.name[:MAX_NAME_SHOWN]}` {status}: {rule}. It did not run. Tools you can use: {offered}."

@@ -170,4 +170,4 @@ class AgentAdmin(ServiceAdmin):
         warnings = list(find_warnings(rule, policies.current_rules()))
         policies.save_policy(**rule.to_json(), changed_by=cast(User, request.user), expected_version=seen)
         for warning in warnings:
-            self.message_user(request, warning.words, messages.WARNING)
+            self.message_user(request, warning.message, messages.WARNING)

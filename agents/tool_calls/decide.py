@@ -65,7 +65,7 @@ def decide_calls(claimed: ClaimedRun, turn: ProposedCalls, plan: RunPlan, *, why
                 authorization, effect="deny", layer=NOT_OFFERED, rule=call.error, reason=reason, code="invalid_arguments"
             )
         if authorization.effect == "deny":
-            reason = build_denied_result(call.name[:MAX_TOOL_NAME_LENGTH], authorization.refusal, turn.opinions[call.id]).text
+            reason = build_denied_result(call.name[:MAX_TOOL_NAME_LENGTH], authorization.denial, turn.opinions[call.id]).text
             authorization = replace(authorization, reason=reason)
         decided[call.id] = authorization
     decisions = [_to_decision(call, decided[call.id]) for call in turn.calls]

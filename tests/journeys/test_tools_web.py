@@ -97,7 +97,7 @@ async def test_a_server_that_is_silent_is_given_up_in_words(shop: Workshop, monk
         run = await shop.answer(asks("web_fetch", f'"url":"{there.url}"'))
         await asyncio.wait_for(there.left.wait(), 20)
     assert (calls_of(run)[0].is_error, run.status) == (True, "completed")
-    assert seen_by_the_model(shop) == "not fetched: no complete response within 0.3 s"
+    assert seen_by_the_model(shop) == "fetching failed: no complete response within 0.3 s"
 
 
 @pytest.mark.parametrize("tool", ["web_fetch", "web_search"])

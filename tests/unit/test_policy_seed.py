@@ -1,4 +1,4 @@
-"""The manual of the tool policy, sentence by sentence: each case says the sentence and shows that it is so.
+"""The manual of the tool policy, sentence by sentence: each case quotes a sentence and checks it.
 
 Chapters 2.2 groups, 2.3 lists of plugins only, 3.1 to 3.3 one policy and nine layers, 5 the order.
 The rest is in test_policy_seed_layers.py and test_policy_seed_groups.py.

@@ -65,7 +65,7 @@ def save_draft(request: PolicyRequest) -> HttpResponse:
         return _render_page(request, params, status=422, problem=error.message)
     messages.success(request, _("Saved. This is policy version %d.") % policies.current_rules().version)
     for finding in draft.findings:
-        messages.warning(request, finding.words)
+        messages.warning(request, finding.message)
     return _redirect_to(request, explain_query)
 
 

@@ -88,7 +88,7 @@ def _handle_form(request: PolicyRequest, test: PolicyTest | None) -> HttpRespons
         try:
             save_test(
                 test.pk if test else None,
-                **{name: form.cleaned_data[name] for name in (*Expectation.WORDS, *Expectation.FLAGS)},
+                **{name: form.cleaned_data[name] for name in (*Expectation.TEXT_FIELDS, *Expectation.FLAG_FIELDS)},
                 changed_by=request.user,
                 expected_version=form.cleaned_data["seen_version"],
             )
