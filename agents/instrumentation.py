@@ -38,17 +38,19 @@ class ModelInstrumentation:
         self._began = time.perf_counter()
         return replace(request, traceparent=self._span.header) if tracing.is_enabled() else request
 
-    def answered(self, usage: Usage) -> None:
+    def succeeded(self, usage: Usage) -> None:
         provider = self._model.provider
         for kind, count in (("input", usage.input_tokens), ("output", usage.output_tokens), ("cache_read", usage.cache_read)):
             metrics.model_tokens.labels(provider, kind).inc(count)
         if self._span:
-            self._span.note({"gen_ai.usage.input_tokens": usage.input_tokens, "gen_ai.usage.output_tokens": usage.output_tokens})
+            self._span.set_attributes(
+                {"gen_ai.usage.input_tokens": usage.input_tokens, "gen_ai.usage.output_tokens": usage.output_tokens}
+            )
         self._end("ok")
 
     def failed(self, kind: FailureKind) -> None:
         if self._span:
-            self._span.failed(kind)
+            self._span.set_failed(kind)
         self._end(kind)
 
     async def aclose(self) -> None:
@@ -91,5 +93,5 @@ class ToolInstrumentation:
         metrics.tool_calls.labels(outcome).inc()
         metrics.tool_seconds.observe(time.perf_counter() - began)
         if outcome != "ok":
-            span.failed(outcome)
+            span.set_failed(outcome)
         span.end()

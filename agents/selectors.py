@@ -4,6 +4,7 @@ import os
 
 from django.conf import settings
 from django.db.models import Exists
+from django.utils.translation import gettext as _
 
 from agents.llm.catalog import get_default_model
 from agents.models import MAIN_AGENT, Agent
@@ -35,7 +36,7 @@ def _require_agent(agent: Agent | None, slug: str) -> Agent:
         names = [other.slug for other in list_agents()]
         listed = ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
         raise NotFound(
-            f"there is no agent {slug!r}, or it is disabled; available agents: {listed or 'none'}",
+            _("Agent not found or disabled: %(agent)s. Available agents: %(agents)s.") % {"agent": slug, "agents": listed or "–"},
             details={"code": "UNKNOWN_AGENT_ID"},
         )
     return agent

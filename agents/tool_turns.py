@@ -88,7 +88,7 @@ class ToolTurns:
             return Supervision("deny", _unreadable_arguments_text(call.error), code="invalid_arguments")
         if blocked := self._blocked.get(call.id):
             return Supervision("deny", blocked.result.text, code="blocked_by_hook")
-        if verdict.refuse:
+        if verdict.deny:
             return Supervision("deny", build_loop_denial(call.name, verdict).text, code="loop_detected")
         plan: PlannedCommand | Supervision = await plan_call(tool, CallRef(call.id, call.name, call.arguments))
         return plan
@@ -125,12 +125,12 @@ class ToolTurns:
         """Return the permit for a call, or the stored result that replaces its execution."""
         authorization = self.decided[call.id]
         if authorization.permit is None:
-            return authorization.refusal
+            return authorization.denial
         if call.error:
             result = text_result(_unreadable_arguments_text(call.error), is_error=True)
         elif blocked := self._blocked.get(call.id):
             result = blocked.result
-        elif verdict.refuse:
+        elif verdict.deny:
             result = build_loop_denial(call.name, verdict)
         else:
             return authorization.permit

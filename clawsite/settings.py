@@ -79,7 +79,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "clawsite.web.preferences.preferences",
-                "clawsite.web.approvals.badge.open_questions",
+                "clawsite.web.approvals.badge.pending_approvals",
             ]
         },
     }
@@ -98,7 +98,7 @@ AUTH_PASSWORD_VALIDATORS = [
     for name in ("UserAttributeSimilarity", "MinimumLength", "CommonPassword", "NumericPassword")
 ]
 CONFIRM_MINUTES = environment.read_number(
-    "CLAWSITE_CONFIRM_MINUTES", 30, least=1
+    "CLAWSITE_CONFIRM_MINUTES", 30, minimum=1
 )  # a password older than that is asked for before rules are changed
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = "/"
@@ -155,10 +155,10 @@ POLL_SECONDS = environment.read_number("CLAWSITE_POLL_SECONDS", 1)  # behind eve
 DRAIN_SECONDS = environment.read_number("CLAWSITE_DRAIN_SECONDS", 10)
 RUN_TIMEOUT_SECONDS = environment.read_number("CLAWSITE_RUN_TIMEOUT_SECONDS", 600)
 TOOL_TIMEOUT_SECONDS = environment.read_number(
-    "CLAWSITE_TOOL_TIMEOUT_SECONDS", 120, least=1
+    "CLAWSITE_TOOL_TIMEOUT_SECONDS", 120, minimum=1
 )  # of a tool that names no time of its own
 TOOL_RESULT_KB = environment.read_number(
-    "CLAWSITE_TOOL_RESULT_KB", 100, least=1
+    "CLAWSITE_TOOL_RESULT_KB", 100, minimum=1
 )  # of text in one result; the middle of a longer one is cut
 MAX_RESCUES = 3
 EVENT_DAYS = environment.read_number(
@@ -188,7 +188,7 @@ METRICS_TOKEN = os.environ.get("CLAWSITE_METRICS_TOKEN", "").strip()
 METRICS_LOOPBACK = os.environ.get("CLAWSITE_METRICS_LOOPBACK") == "1"
 # The OpenAI-compatible API: whether a run ends when its client goes away, and how long a request waits for people who approve.
 HTTP_ABORT_ON_DISCONNECT = environment.read_boolean("CLAWSITE_HTTP_ABORT_ON_DISCONNECT", True)
-HTTP_APPROVAL_WAIT_SECONDS = environment.read_number("CLAWSITE_HTTP_APPROVAL_WAIT_SECONDS", 120, least=0)
+HTTP_APPROVAL_WAIT_SECONDS = environment.read_number("CLAWSITE_HTTP_APPROVAL_WAIT_SECONDS", 120, minimum=0)
 
 # What leaves the host for URLs that models and pages choose: public addresses, and what is named here.
 FETCH_ALLOW = environment.fetch_allowlist()

@@ -15,7 +15,7 @@ class ToolsAppConfig(AppConfig):
         from sessions_app.runs.lifecycle import unowned_run_ended
 
         post_migrate.connect(_install_policies, sender=self, dispatch_uid="install policies")
-        unowned_run_ended.connect(_void_approvals, dispatch_uid="void questions")
+        unowned_run_ended.connect(_void_approvals, dispatch_uid="void approvals")
 
 
 def _install_policies(**signal: Any) -> None:

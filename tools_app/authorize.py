@@ -54,7 +54,7 @@ class Authorization:
     supervision: Supervision | None = None
 
     @property
-    def refusal(self) -> ToolResult:
+    def denial(self) -> ToolResult:
         """The result the model gets instead of the tool's when the call is denied."""
         return text_result(self.reason, details={"code": self.code, "layer": self.layer, "rule": self.rule}, is_error=True)
 
@@ -76,7 +76,7 @@ def authorize_tool_call(
     query, verdict, layer, rule = _evaluate_layers(call, toolset, rules, now)
     tool = toolset.get(call.name)
     reason = (
-        _describe_denial(call, layer, rule, toolset, now.gone if now else NO_TOOLS_GONE)
+        _describe_denial(call, layer, rule, toolset, now.unavailable if now else NO_TOOLS_GONE)
         if layer
         else "allowed: no layer refuses it"
     )
@@ -84,7 +84,7 @@ def authorize_tool_call(
     if tool and tool.plan and not layer:
         supervision = supervise() if supervise else Supervision("deny", "exec_denied: its plan was not reviewed. It did not run.")
         if supervision.effect == "deny":
-            layer, rule, reason = EXEC, supervision.code, supervision.words
+            layer, rule, reason = EXEC, supervision.code, supervision.message
     permit = None
     if tool and not layer and (supervision is None or supervision.effect == "allow"):
         # A copy, so that later changes to the caller's dict can't change what was judged.
@@ -123,7 +123,7 @@ def _hand_over(call: CallRef, toolset: Toolset, rules: PolicyRules) -> Authoriza
 def find_current_denial(call: CallRef, *, toolset: Toolset, rules: PolicyRules, now: CurrentOffer | None = None) -> str:
     """Return why a layer currently denies the call; empty if none does."""
     _query, _verdict, layer, rule = _evaluate_layers(call, toolset, rules, now)
-    return _describe_denial(call, layer, rule, toolset, now.gone if now else NO_TOOLS_GONE) if layer else ""
+    return _describe_denial(call, layer, rule, toolset, now.unavailable if now else NO_TOOLS_GONE) if layer else ""
 
 
 def _evaluate_layers(
@@ -132,13 +132,13 @@ def _evaluate_layers(
     """Return the query, the verdict of all layers, and the first layer that denies with its rule."""
     matching = [facts for facts in toolset.query.tools if facts.name == call.name]
     query = replace(toolset.query, plugins=now.plugins) if now else toolset.query
-    query, gone = query.about(matching), now.gone if now else NO_TOOLS_GONE
+    query, gone = query.about(matching), now.unavailable if now else NO_TOOLS_GONE
     verdict = evaluate(query, rules)
     layer = rule = ""
     if not matching:
         layer, rule = NOT_OFFERED, "there is no such tool in this run"
-    elif refused := verdict.refused_by(call.name):
-        layer, rule = refused.layer, refused.rule
+    elif step := verdict.refused_by(call.name):
+        layer, rule = step.layer, step.rule
     elif call.name in gone:
         layer, rule = NOT_OFFERED, gone[call.name]
     elif call.name in toolset.unavailable:
@@ -151,5 +151,5 @@ def _evaluate_layers(
 
 def _describe_denial(call: CallRef, layer: str, rule: str, toolset: Toolset, gone: Mapping[str, str]) -> str:
     offered = ", ".join(f"`{name}`" for name in toolset.tools if name not in gone) or "none"
-    refused = "is not offered in this run" if layer == NOT_OFFERED else f"was refused by layer {layer}"
-    return f"tool_not_allowed: `{call.name[:MAX_NAME_SHOWN]}` {refused}: {rule}. It did not run. Tools you may use: {offered}."
+    status = "is not offered in this run" if layer == NOT_OFFERED else f"was denied by layer {layer}"
+    return f"tool_not_allowed: `{call.name[:MAX_NAME_SHOWN]}` {status}: {rule}. It did not run. Tools you can use: {offered}."

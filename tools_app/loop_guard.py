@@ -34,10 +34,10 @@ class CompletedCall:
 
 @dataclass(frozen=True, slots=True)
 class LoopVerdict:
-    """`refuse`: deny the call. Otherwise `note`, if any, is appended to its result."""
+    """`deny`: the call must not run. Otherwise `note`, if any, is appended to its result."""
 
     repeats: int = 0
-    refuse: bool = False
+    deny: bool = False
     note: str = ""
 
 
@@ -46,7 +46,7 @@ def check_repetition(name: str, arguments: dict[str, Any], steps: Sequence[Compl
     repeats = _count_repeats(_call_key(name, arguments), steps)
     factor = POLLING_FACTOR if polls else 1
     if repeats >= DENY_AFTER_REPEATS * factor:
-        return LoopVerdict(repeats, refuse=True)
+        return LoopVerdict(repeats, deny=True)
     if repeats >= WARN_AFTER_REPEATS * factor:
         warning = f"{NOTE_PREFIX}the previous {repeats} calls were identical and returned the same result"
         return LoopVerdict(repeats, note=f"{warning}; try something else, or say what is blocking you]")
@@ -62,7 +62,7 @@ def to_pending_call(name: str, arguments: dict[str, Any], steps: Sequence[Comple
 
 def build_denied_result(name: str, why: ToolResult, verdict: LoopVerdict) -> ToolResult:
     """Return the result of a call that doesn't run: the denial with our note appended, or the loop denial instead."""
-    if verdict.refuse:
+    if verdict.deny:
         return build_loop_denial(name, verdict)
     return replace(why, content=(*why.content, TextBlock(verdict.note))) if verdict.note else why
 

@@ -34,7 +34,7 @@ TOOL_FIELDS = ("profile", "also_allow", "allow", "deny")
 @admin.register(Agent)
 class AgentAdmin(ServiceAdmin):
     form = AgentForm
-    change_form_outer_before_template = "stops/_agent.html"
+    change_form_outer_before_template = "freezes/_freeze_agent.html"
     list_display = ["slug", "name", "model_used", "readiness", "tool_profile", "workspace", "max_turns", "enabled"]
     list_filter = ["enabled", "model"]
     search_fields = ["slug", "name", "model"]
@@ -156,7 +156,7 @@ class AgentAdmin(ServiceAdmin):
         note = note_text % {"version": rules.version, "model": query.model_label}
         return format_html('<table class="tools"><thead><tr>{}</tr></thead><tbody>{}</tbody></table><p>{}</p>', titles, body, note)
 
-    def around(self, row: Agent) -> Iterable[RelatedRows]:
+    def related_links(self, row: Agent) -> Iterable[RelatedRows]:
         yield RelatedRows(_("Sessions"), Session, {"agent": row.slug})
         yield RelatedRows(_("Tool policy"), ToolPolicy, {"scope": "agent", "subject": row.slug})
 
@@ -170,4 +170,4 @@ class AgentAdmin(ServiceAdmin):
         warnings = list(find_warnings(rule, policies.current_rules()))
         policies.save_policy(**rule.to_json(), changed_by=cast(User, request.user), expected_version=seen)
         for warning in warnings:
-            self.message_user(request, warning.words, messages.WARNING)
+            self.message_user(request, warning.message, messages.WARNING)

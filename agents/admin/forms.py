@@ -143,7 +143,7 @@ class AgentToolsForm(AgentForm):
                 scope="agent", subject=slug, profile=cleaned["profile"], **{name: cleaned[name] for name in LIST_FIELDS}
             )
             for fault in find_errors(rule):
-                self.add_error(fault.field if fault.field in self.fields else None, fault.words)
+                self.add_error(fault.field if fault.field in self.fields else None, fault.message)
             if rule != policies.current_rules().row("agent", slug):
                 cleaned["rule"] = rule
                 check_version(self, cleaned.get(SEEN_VERSION_FIELD))

@@ -3,6 +3,8 @@
 import difflib
 import os
 
+from django.utils.translation import gettext as _
+
 from agents.llm.catalog import ModelRow, list_available_models
 from agents.selectors import list_agents
 from clawsite.infra.errors import InvalidRequest
@@ -31,12 +33,12 @@ def choose_model(typed: str) -> str:
         ids = [row["id"] for row in list_offered_models() if row["available"]]
         near = difflib.get_close_matches(typed.lower(), ids, MAX_SUGGESTIONS, cutoff=0.4) or ids[:MAX_SUGGESTIONS]
         raise InvalidRequest(
-            f"unknown model {typed!r}; try for example {', '.join(near)}",
+            _("Unknown model “%(model)s”. Try for example: %(near)s.") % {"model": typed, "near": ", ".join(near)},
             details={"code": "UNKNOWN_MODEL", "model": typed, "near": near},
         )
     if not row["available"]:
         raise InvalidRequest(
-            f"the model {row['id']} can't be used: its provider's API key is missing",
+            _("The model %(model)s can’t be used: its provider’s API key is missing.") % {"model": row["id"]},
             details={"code": "MODEL_WITHOUT_KEY", "model": row["id"]},
         )
     return row["id"]

@@ -65,7 +65,7 @@ def decide_calls(claimed: ClaimedRun, turn: ProposedCalls, plan: RunPlan, *, why
                 authorization, effect="deny", layer=NOT_OFFERED, rule=call.error, reason=reason, code="invalid_arguments"
             )
         if authorization.effect == "deny":
-            reason = build_denied_result(call.name[:MAX_TOOL_NAME_LENGTH], authorization.refusal, turn.opinions[call.id]).text
+            reason = build_denied_result(call.name[:MAX_TOOL_NAME_LENGTH], authorization.denial, turn.opinions[call.id]).text
             authorization = replace(authorization, reason=reason)
         decided[call.id] = authorization
     decisions = [_to_decision(call, decided[call.id]) for call in turn.calls]
@@ -75,7 +75,7 @@ def decide_calls(claimed: ClaimedRun, turn: ProposedCalls, plan: RunPlan, *, why
         if decision.status == ToolCall.Status.REFUSED:
             tool_calls.record_denial(claimed, decision)
         elif supervision and supervision.newly_requested:
-            tool_calls.record_waiting(claimed, decision, supervision.told)
+            tool_calls.record_waiting(claimed, decision, supervision.announcement)
     return decided
 
 
@@ -92,7 +92,7 @@ def _to_decision(call: ToolCallRequest, authorization: Authorization) -> CallDec
         arguments=call.arguments,
         status=STATUS_BY_EFFECT[authorization.effect],
         refused_by=authorization.layer,
-        words=authorization.reason,
+        message=authorization.reason,
         query=authorization.query,
         verdict=authorization.verdict,
         policy_version=authorization.policy_version,

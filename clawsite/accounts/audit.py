@@ -51,16 +51,16 @@ def _signed_out(request: HttpRequest | None, user: User | None, **_signal: Any) 
 
 def _sign_in_failed(credentials: dict[str, Any], request: HttpRequest | None = None, **_signal: Any) -> None:
     """Log account names only. Other input is not logged: it may be a password typed into the wrong field."""
-    tried = unicodedata.normalize("NFKC", str(credentials.get("username") or ""))
-    user = User.objects.filter(username=tried[:150]).first()
+    username = unicodedata.normalize("NFKC", str(credentials.get("username") or ""))
+    user = User.objects.filter(username=username[:150]).first()
     if user:
         audit_log.record(
             "sign_in.failed", actor=Actor("person"), subject=_subject_of(user), name=user.username, **_client_details(request)
         )
     else:
-        # The same input tried again is recognizable, without revealing it.
-        mark = salted_hmac("clawsite.audit", tried, algorithm="sha256").hexdigest()[:12]
-        audit_log.record("sign_in.failed", actor=Actor("person"), subject=("unknown account", mark), **_client_details(request))
+        # A digest makes repeated input recognizable without revealing it.
+        digest = salted_hmac("clawsite.audit", username, algorithm="sha256").hexdigest()[:12]
+        audit_log.record("sign_in.failed", actor=Actor("person"), subject=("unknown account", digest), **_client_details(request))
 
 
 def _client_details(request: HttpRequest | None) -> dict[str, str]:
@@ -82,9 +82,9 @@ def _user_saving(instance: User, update_fields: frozenset[str] | None = None, **
         return
     changed = [name for name in watched if before[name] != getattr(instance, name)]
     for action, names in (("account.changed", AUDITED_FIELDS), ("permissions.changed", PRIVILEGE_FIELDS)):
-        if mine := [name for name in changed if name in names]:
-            values = {name: getattr(instance, name) for name in mine if name in RECORDED_FIELDS}
-            audit_log.record(action, subject=_subject_of(instance), name=instance.username, fields=mine, **values)
+        if fields := [name for name in changed if name in names]:
+            values = {name: getattr(instance, name) for name in fields if name in RECORDED_FIELDS}
+            audit_log.record(action, subject=_subject_of(instance), name=instance.username, fields=fields, **values)
 
 
 def _user_created(instance: User, created: bool, **_signal: Any) -> None:
@@ -121,13 +121,13 @@ def _permissions_changed(instance: Model, action: str, model: type[Model], pk_se
     if change is None or (pk_set is not None and not pk_set):
         return
     kind = "account" if isinstance(instance, User) else "group" if isinstance(instance, Group) else "permission"
-    of_what = {User: "accounts", Group: "groups", Permission: "permissions"}[model]
+    related = {User: "accounts", Group: "groups", Permission: "permissions"}[model]
     audit_log.record(
         "permissions.changed",
         subject=(kind, instance.pk),
         name=str(instance),
         change=change,
-        **({of_what: _read_names(model, pk_set)} if pk_set else {"of": of_what}),
+        **({related: _read_names(model, pk_set)} if pk_set else {"of": related}),
     )
 
 

@@ -1,6 +1,7 @@
 """Notify every process that an account's permissions may have changed, so that open sockets are rechecked immediately.
 
-Only a hint: sockets also check periodically. `QuerySet.update` sends no signal, so code that uses it calls `account_changed`.
+Only a hint: sockets also check periodically. `QuerySet.update` sends no signal, so code that uses it must call
+`notify_account_changed`.
 """
 
 from typing import Any

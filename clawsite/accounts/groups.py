@@ -35,7 +35,7 @@ GATEWAY_PERMISSIONS = {
     AUDITOR: ("view_any_session",),
 }
 
-# Running the server doesn't require reading users' messages; that is the auditor's role.
+# Operators run the server without reading users' messages; only auditors can read them.
 PRIVATE_CONTENT = Q(
     content_type__app_label="sessions_app", content_type__model__in=["transcriptentry", "event", "outbox", "systemevent"]
 )
@@ -51,10 +51,10 @@ TOOL_HISTORY |= Q(content_type__app_label="connectors", content_type__model="hoo
 DEVICES = Q(content_type__model__in=["device", "devicetoken", "pairingrequest", "nodeinvocation"])
 TOOL_HISTORY |= Q(content_type__app_label="gateway") & DEVICES & ~Q(codename__startswith="view_")
 
-# People whose actions are recorded don't review the record.
+# Operators can't read the audit log, because it records their own actions.
 AUDIT = Q(content_type__app_label="infra", content_type__model="auditentry")
 
-# Django's own tables with other users' cookies, or without anything to decide.
+# Django's own tables: they contain session cookies, or have nothing to manage.
 UNMANAGED_APPS = ("admin", "contenttypes", "sessions")
 
 
@@ -69,12 +69,12 @@ def install_groups(using: str, **_signal: Any) -> None:
     """Give each group exactly its permissions after every migrate, adding new and removing dropped ones."""
     custom = Q(content_type__app_label="accounts", content_type__model="user")
     tables = ~Q(content_type__app_label__in=UNMANAGED_APPS) & Q(codename__regex=r"^(add|change|delete|view)_")
-    looking = ~Q(content_type__app_label__in=UNMANAGED_APPS) & Q(codename__startswith="view_")
+    view_only = ~Q(content_type__app_label__in=UNMANAGED_APPS) & Q(codename__startswith="view_")
     for name, codenames in GATEWAY_PERMISSIONS.items():
-        wanted = custom & Q(codename__in=codenames)
+        permissions = custom & Q(codename__in=codenames)
         if name == OPERATOR:
-            wanted |= tables & ~Q(codename="view_any_session") & ~PRIVATE_CONTENT & ~AUDIT & ~TOOL_HISTORY
+            permissions |= tables & ~Q(codename="view_any_session") & ~PRIVATE_CONTENT & ~AUDIT & ~TOOL_HISTORY
         if name == AUDITOR:
-            wanted |= looking
+            permissions |= view_only
         group, _created = Group.objects.using(using).get_or_create(name=name)
-        group.permissions.set(Permission.objects.using(using).filter(wanted))
+        group.permissions.set(Permission.objects.using(using).filter(permissions))

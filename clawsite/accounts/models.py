@@ -28,8 +28,8 @@ class User(AbstractUser):
         DARK = "dark", _("Dark")
 
     # One name, as its owner writes it: not everyone has a first and a last name, or in that order.
-    first_name = None  # type: ignore[assignment]  # how Django takes a field of an abstract model away
-    last_name = None  # type: ignore[assignment]  # likewise
+    first_name = None  # type: ignore[assignment]  # None removes a field of an abstract model
+    last_name = None  # type: ignore[assignment]  # as above
     display_name = models.CharField(_("display name"), max_length=150, blank=True)
     language = models.CharField(_("language"), max_length=16, blank=True, help_text=_("Leave blank to use the browser’s language."))
     theme = models.CharField(_("theme"), max_length=8, choices=Theme.choices, default=Theme.SYSTEM)
@@ -59,10 +59,10 @@ class User(AbstractUser):
 
 def valid_token_filter(at: str = "") -> Q:
     """Filter valid access tokens, or rows that reference one at `at`: neither it nor its parent token has ended."""
-    own, first = (
-        Q(**{f"{place}revoked_at__isnull": True, f"{place}expires_at__gt": timezone.now()}) for place in (at, f"{at}made_with__")
+    own, parent = (
+        Q(**{f"{path}revoked_at__isnull": True, f"{path}expires_at__gt": timezone.now()}) for path in (at, f"{at}made_with__")
     )
-    return own & (Q(**{f"{at}made_with__isnull": True}) | first)
+    return own & (Q(**{f"{at}made_with__isnull": True}) | parent)
 
 
 class AccessToken(models.Model):
@@ -118,23 +118,23 @@ class AccessToken(models.Model):
         return own & self.made_with.ceiling() if self.made_with else own
 
     def limits(self) -> dict[str, Any] | None:
-        """Its tool limits as stored with runs; None if it has no limits."""
-        first = self.made_with.tools if self.made_with else {}
+        """Return the tool limits as stored with runs, or None if there are none."""
+        parent = self.made_with.tools if self.made_with else {}
         tools = (
-            _intersect_limits(_parse_limits(self.tools), _parse_limits(first))
-            if self.tools and first
-            else _parse_limits(self.tools or first)
+            _intersect_limits(_parse_limits(self.tools), _parse_limits(parent))
+            if self.tools and parent
+            else _parse_limits(self.tools or parent)
         )
-        return {"name": self.prefix, **tools} if self.tools or first else None
+        return {"name": self.prefix, **tools} if self.tools or parent else None
 
     def limited_account(self) -> User:
-        """The account with this token's limits."""
+        """Return the account with this token's limits."""
         self.user.key_limits = self.limits()
         return self.user
 
 
 def _intersect_limits(one: dict[str, list[str]], other: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Intersect both lists. Entries are compared literally, so the result may be narrower than exact, never wider."""
+    """Intersect the allow lists and merge the deny lists. Entries are compared literally, so the result may be too narrow."""
     deny = list(dict.fromkeys([*one["deny"], *other["deny"]]))
     if not (one["allow"] and other["allow"]):
         return {"allow": one["allow"] or other["allow"], "deny": deny}

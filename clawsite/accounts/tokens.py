@@ -17,6 +17,7 @@ from django.contrib.auth.models import Permission
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from clawsite.accounts import change_notices
 from clawsite.accounts.groups import READ, SCOPES, WRITE, scopes_of
@@ -40,7 +41,7 @@ class Principal:
     scopes: frozenset[str] | None
     kind: Literal["api-token", "gateway-token"]
     token_id: int | None
-    unnoted: bool = False  # its last use is out of date: call `record_use`
+    use_unrecorded: bool = False  # its last use is out of date: call `record_use`
 
 
 def issue_token(
@@ -55,13 +56,16 @@ def issue_token(
 ) -> tuple[AccessToken, str]:
     """Create a token and return its secret, once. Scopes beyond those of the account or the parent token are dropped."""
     if user.key_limits:  # otherwise it could escape its limits
-        raise Forbidden("a token with tool limits can't create tokens; use one without limits, or sign in")
+        raise Forbidden(_("A token with tool limits can't create tokens. Use one without limits, or sign in."))
     if made_with and made_with.made_with_id:
-        raise Forbidden("this token was created with another token and can't create tokens; use the parent token, or sign in")
+        raise Forbidden(_("This token was created with another token and can't create tokens. Use the parent token, or sign in."))
     if unknown := set(scopes) - SCOPES:
-        raise InvalidRequest(f"unknown scope {sorted(unknown)[0]!r}; use one of {', '.join(sorted(SCOPES))}")
+        raise InvalidRequest(
+            _("Unknown token scope “%(scope)s”. Use one of: %(known)s.")
+            % {"scope": sorted(unknown)[0], "known": ", ".join(sorted(SCOPES))}
+        )
     if expires_at is not None and expires_at <= timezone.now():
-        raise InvalidRequest("the expiration must be in the future")
+        raise InvalidRequest(_("The expiration must be in the future."))
     prefix = secrets.token_hex(4)
     secret = f"claw_{prefix}_{secrets.token_urlsafe(32)}"
     granted = set(scopes) & scopes_of(user) & (made_with.ceiling() if made_with else SCOPES)
@@ -97,10 +101,11 @@ def validate_limits(allow_tools: Sequence[str], deny_tools: Sequence[str]) -> di
     for name, entries in (("allow", allow_tools), ("deny", deny_tools)):
         cleaned = list(dict.fromkeys(entry.strip().lower() for entry in entries if entry.strip()))
         if len(cleaned) > MAX_ENTRIES or any(len(entry) > MAX_ENTRY_LENGTH or "*" in entry[:-1] for entry in cleaned):
-            raise InvalidRequest(
-                f"the {name} list can have at most {MAX_ENTRIES} entries of {MAX_ENTRY_LENGTH} characters, each a tool, "
-                "`group:fs`, or a prefix such as `sessions_*`"
+            message = _(
+                "The %(name)s list can have at most %(most)d entries of %(length)d characters, each a tool, `group:fs`, or a "
+                "prefix such as `sessions_*`."
             )
+            raise InvalidRequest(message % {"name": name, "most": MAX_ENTRIES, "length": MAX_ENTRY_LENGTH})
         if cleaned:
             lists[name] = cleaned
     return lists
@@ -135,7 +140,7 @@ def find_principal(secret: str) -> Principal | None:
 
 
 def _find_token_principal(secret: str) -> Principal | None:
-    head, _, rest = secret.partition("_")
+    head, _separator, rest = secret.partition("_")
     prefix = rest.partition("_")[0]
     if head != "claw" or len(prefix) > 16:
         return None
@@ -146,9 +151,9 @@ def _find_token_principal(secret: str) -> Principal | None:
     now = timezone.now()
     if token.has_ended or not token.user.is_active:
         return None
-    unnoted = token.last_used_at is None or token.last_used_at < now - LAST_USED_UPDATE_INTERVAL
+    use_unrecorded = token.last_used_at is None or token.last_used_at < now - LAST_USED_UPDATE_INTERVAL
     user = token.limited_account()
-    return Principal(user, token.ceiling() & scopes_of(user), "api-token", token.pk, unnoted)
+    return Principal(user, token.ceiling() & scopes_of(user), "api-token", token.pk, use_unrecorded)
 
 
 def record_use(token_id: int) -> None:

@@ -1,7 +1,7 @@
-"""`GET /metrics` for Prometheus: what the processes of this host have counted, and the state of the installation as its rows say.
+"""`GET /metrics` for Prometheus: the counters of this host's processes, and the state of the server from the database.
 
-State is asked of the database with every look, so it is the same on every host and right after any crash. Counters are those of
-each process, with the label `process`. Never public: docs/metrics.md says who may look.
+State is read from the database on every scrape, so it is the same on every host and correct after a crash. Counters are per
+process, with the label `process`. Never public: docs/metrics.md lists who has access.
 """
 
 import hmac
@@ -34,12 +34,12 @@ REQUIRED_PERMISSIONS = ("accounts.administer_gateway", "accounts.view_any_sessio
 
 
 async def metrics(request: HttpRequest) -> HttpResponse:
-    """The figures as text."""
+    """Return the metrics in Prometheus text format."""
     try:
         if not _is_scraper(request):
-            who = await authenticate(request, Scope.READ, Scope.ADMIN)
-            if not await db.read(lambda: any(who.user.has_perm(right) for right in REQUIRED_PERMISSIONS)):
-                raise Forbidden("figures of the installation are for operators and auditors")
+            caller = await authenticate(request, Scope.READ, Scope.ADMIN)
+            if not await db.read(lambda: any(caller.user.has_perm(permission) for permission in REQUIRED_PERMISSIONS)):
+                raise Forbidden("only operators and auditors can read metrics")
         process = (await runtime.get_runtime()).metrics_name
         content = await db.read(_render_metrics, process)
     except ClawError as error:
@@ -48,7 +48,7 @@ async def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def _is_scraper(request: HttpRequest) -> bool:
-    """A program that may look by the operator's own setting, without an account."""
+    """Whether the operator's settings allow this request without an account."""
     header = request.headers.get("Authorization", "")
     if settings.METRICS_TOKEN and (secret := tokens.parse_bearer_header(header)) is not None:
         return hmac.compare_digest(secret.encode(), settings.METRICS_TOKEN.encode())
@@ -56,7 +56,7 @@ def _is_scraper(request: HttpRequest) -> bool:
 
 
 def _is_from_this_host(request: HttpRequest) -> bool:
-    """Behind a proxy on this host everybody is: what a proxy passed on never counts as local."""
+    """Requests forwarded by a proxy never count as local: behind a proxy on this host, all would."""
     if "X-Forwarded-For" in request.headers or "Forwarded" in request.headers:
         return False
     try:
@@ -73,44 +73,43 @@ def _render_metrics(process: str) -> bytes:
 
 
 class DatabaseCollector:
-    """Figures of the rows, the same whichever process is asked. Each is a look at an index or a small table."""
+    """Metrics from the database, the same in every process. Each query reads an index or a small table."""
 
     def collect(self) -> Iterator[Metric]:
         yield _build_gauge("info", "Always 1; the version is the label", {(version(),): 1}, "version")
         try:
-            found = list(self._read())
+            metrics = list(self._read())
         except DatabaseError:
-            yield _build_gauge("database_up", "Whether the database answers", {(): 0})
+            yield _build_gauge("database_up", "Whether the database responds", {(): 0})
             return
-        yield _build_gauge("database_up", "Whether the database answers", {(): 1})
-        yield from found
+        yield _build_gauge("database_up", "Whether the database responds", {(): 1})
+        yield from metrics
 
     def _read(self) -> Iterator[Metric]:
         unfinished = dict(Run.objects.filter(status__in=Run.UNFINISHED).values_list("status").annotate(count=Count("pk")))
         runs = {(status,): unfinished.get(status, 0) for status in map(str, Run.UNFINISHED)}
         yield _build_gauge("runs", "Unfinished runs by status", runs, "status")
         report = lanes.report_lanes()
-        states = {(row["lane"], told): row[name] for row in report for told, name in _STATE_LABELS.items()}
+        states = {(row["lane"], state): row[name] for row in report for state, name in _STATE_LABELS.items()}
         yield _build_gauge("lane_runs", "Unfinished runs of a lane", states, "lane", "state")
-        yield _build_gauge(
-            "lane_max", "How many runs of a lane may be running", {(row["lane"],): row["max"] for row in report}, "lane"
-        )
+        limits = {(row["lane"],): row["max"] for row in report}
+        yield _build_gauge("lane_max", "Max concurrent runs of a lane", limits, "lane")
         waits = {(row["lane"],): row["oldestWaitMs"] / 1000 for row in report}
-        yield _build_gauge("lane_oldest_wait_seconds", "How long the oldest queued run of a lane has waited", waits, "lane")
-        yield _build_gauge("workers", "Workers that have been heard of lately and take runs", {(): workers.list_live().count()})
+        yield _build_gauge("lane_oldest_wait_seconds", "Waiting time of the oldest queued run of a lane", waits, "lane")
+        yield _build_gauge("workers", "Live workers that accept runs", {(): workers.list_live().count()})
         pending = Approval.objects.filter(status=Approval.Status.PENDING).count()
-        yield _build_gauge("approvals_pending", "Questions about commands that wait for people", {(): pending})
+        yield _build_gauge("approvals_pending", "Pending approval requests", {(): pending})
         running = Command.objects.filter(status=Command.Status.RUNNING).count()
-        yield _build_gauge("commands_running", "Commands that run now", {(): running})
-        yield _build_gauge("stops", "Stops by people that are in force", {(): len(list(freezes.list_active()))})
+        yield _build_gauge("commands_running", "Running commands", {(): running})
+        yield _build_gauge("stops", "Active freezes", {(): len(list(freezes.list_active()))})
 
 
 _STATE_LABELS = {"running": "running", "queued": "queued", "waiting": "parked"}
 
 
-def _build_gauge(name: str, words: str, values: Mapping[Any, float], *labels: str) -> Metric:
-    """`values` by the values of the labels."""
-    family = GaugeMetricFamily(f"clawsite_{name}", words, labels=labels)
-    for place, value in values.items():
-        family.add_metric(place, value)
+def _build_gauge(name: str, help_text: str, values: Mapping[Any, float], *labels: str) -> Metric:
+    """Build a gauge. `values` maps label values to the value."""
+    family = GaugeMetricFamily(f"clawsite_{name}", help_text, labels=labels)
+    for label_values, value in values.items():
+        family.add_metric(label_values, value)
     return family

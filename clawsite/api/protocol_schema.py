@@ -1,4 +1,4 @@
-"""The WebSocket protocol as JSON Schema, for whoever writes a client."""
+"""The WebSocket protocol as JSON Schema, for client authors."""
 
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
@@ -8,5 +8,5 @@ from clawsite.gateway.server.schema import protocol_schema
 
 @require_safe
 def protocol_json(request: HttpRequest) -> JsonResponse:
-    """Public: it describes the software, not the installation."""
+    """Public, because it describes the software, not this server."""
     return JsonResponse(protocol_schema(), headers={"Cache-Control": "public, max-age=300"})

@@ -1,4 +1,4 @@
-"""`POST /tools/invoke`: one tool call by a program, through the same door as the model's. OpenClaw's shape."""
+"""`POST /tools/invoke`: one tool call by a program, with the same checks as a call by a model. The format is OpenClaw's."""
 
 from typing import Any
 from uuid import uuid4
@@ -31,7 +31,7 @@ MAX_VALUES = 20_000
 
 
 class InvokeBody(BaseModel):
-    """`action` is put among the arguments. Without a session it is the agent's main one of the caller's account."""
+    """`action` is added to the arguments. The session defaults to the caller's main session with the agent."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
@@ -49,7 +49,7 @@ class InvokeBody(BaseModel):
     @classmethod
     def _reject_dry_run(cls, value: bool) -> bool:
         if value:
-            raise PydanticCustomError("not_here", "Cannot be used: a call is made or refused; tools.effective lists the tools")
+            raise PydanticCustomError("not_here", "Not supported; use tools.effective to list the allowed tools")
         return value
 
     @model_validator(mode="before")
@@ -60,35 +60,35 @@ class InvokeBody(BaseModel):
         return data
 
 
-@csrf_exempt  # a token needs none; a cookie is checked by `caller`
+@csrf_exempt  # not needed for tokens; `authenticate` checks cookies
 async def invoke_tool(request: HttpRequest) -> JsonResponse:
-    """200 {ok, result}, or {ok: false, error: {type, message, layer?}} with one of these:
+    """Return 200 {ok, result}, or {ok: false, error: {type, message, layer?}} with one of these:
 
-    400 a failed tool or a wrong body   401 no good credential   403 refused, and by which layer; or the scope is missing
-    404 no such tool or session, or the tool is not offered here   409 the same key with another body
-    429 too many unfinished runs or failed attempts   503 it would work later   504 not ended in time
-    429 and 503 say with Retry-After when to try again, if it is known.
+    400 failed tool or invalid body   401 invalid credentials   403 denied by `layer`, or missing scope
+    404 unknown tool or session, or unavailable tool   409 the same key with another body
+    429 too many unfinished runs or failed attempts   503 temporarily unavailable   504 timeout
+    429 and 503 set Retry-After, if the time is known.
     """
     if request.method != "POST":
         return _error_response(405, "method_not_allowed", "use POST", headers={"Allow": "POST"})
     try:
-        who = await authenticate(request, Scope.WRITE)
+        caller = await authenticate(request, Scope.WRITE)
         body = await parse_body(request, MAX_BODY_BYTES, _parse_body)
         args = {**body.args, "action": body.action} if body.action else body.args
         run_id = body.idempotency_key or f"invoke-{uuid4().hex}"
         to = to_address(body.session_key, body.session_id, body.agent_id)
         gateway = await runtime.get_runtime()
-        call = invoke_and_wait(ToolInvocation(who.user, body.tool, args, run_id, to), gateway.hub.run_waits, body.timeout_ms)
-        return _build_response(await run_while_authorized(gateway, who, call), run_id)
+        call = invoke_and_wait(ToolInvocation(caller.user, body.tool, args, run_id, to), gateway.hub.run_waits, body.timeout_ms)
+        return _build_response(await run_while_authorized(gateway, caller, call), run_id)
     except orjson.JSONDecodeError:
-        return _error_response(400, "invalid_request", "the body is not JSON")
+        return _error_response(400, "invalid_request", "the body is not valid JSON")
     except ClawError as error:
         return _error_response(error.http_status, error.code.lower(), error.message, headers=error.retry_headers)
 
 
-def _parse_body(sent: bytes) -> InvokeBody:
+def _parse_body(body: bytes) -> InvokeBody:
     try:
-        return InvokeBody.model_validate(read_json(sent, MAX_VALUES))
+        return InvokeBody.model_validate(read_json(body, MAX_VALUES))
     except ValidationError as error:
         raise InvalidRequest(describe_first_error(error)) from None
 
@@ -106,5 +106,5 @@ def _error_response(
     status: int, kind: str, message: str, *, layer: str = "", run_id: str = "", headers: dict[str, str] | None = None
 ) -> JsonResponse:
     error = {"type": kind, "message": message, **({"layer": layer} if layer else {})}
-    told = {"ok": False, "error": error, **({"runId": run_id} if run_id else {})}
-    return JsonResponse(told, status=status, headers=headers or {})
+    content = {"ok": False, "error": error, **({"runId": run_id} if run_id else {})}
+    return JsonResponse(content, status=status, headers=headers or {})

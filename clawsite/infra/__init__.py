@@ -1,1 +1,1 @@
-"""Infrastructure that knows nothing about the layers above."""
+"""Infrastructure without dependencies on the layers above."""

@@ -1,5 +1,5 @@
-"""JSON from outside, read within bounds. Reading holds the interpreter, on whichever thread: 20 MB of empty lists take seconds
-and gigabytes, as many bytes of text a few hundredths. So the values are counted before, in small steps.
+"""Parse untrusted JSON within limits. Parsing holds the GIL on any thread: 20 MB of empty lists take seconds and gigabytes,
+20 MB of text a few hundredths of a second. So the values are counted before parsing, in small steps.
 """
 
 from collections.abc import Iterable
@@ -12,14 +12,14 @@ from clawsite.infra.text import make_storable
 
 CHUNK_BYTES = 64 << 10  # takes 1 ms, then other threads can run
 VALUE_STARTS = b',[{"'
-MAX_DEPTH = 200  # levels: orjson writes 254, and what is kept gets a few more around it
+MAX_DEPTH = 200  # levels: orjson serializes 254, and stored values are wrapped in a few more
 _NOT_VALUE_STARTS = bytes(set(range(256)) - set(VALUE_STARTS))
 
 
-def read_json(body: bytes, most: int) -> Any:
-    """Return the value in storable form. Raise InvalidRequest for more than `most` values, JSONDecodeError for invalid JSON."""
-    if len(body) > most and count_values(body, most) > most:
-        raise InvalidRequest(f"the body exceeds the limit of {most} values")
+def read_json(body: bytes, max_values: int) -> Any:
+    """Return the value in storable form. Raise InvalidRequest above `max_values`, JSONDecodeError for invalid JSON."""
+    if len(body) > max_values and count_values(body, max_values) > max_values:
+        raise InvalidRequest(f"the body exceeds the limit of {max_values} values")
     value = orjson.loads(body)
     if is_too_deep(value):
         raise InvalidRequest(f"the body is nested too deeply: the limit is {MAX_DEPTH} levels")
@@ -40,8 +40,8 @@ def _children(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def count_values(body: bytes, most: int) -> int:
-    """Count the values: each follows a comma or bracket outside of strings. Stop counting after `most`."""
+def count_values(body: bytes, max_values: int) -> int:
+    """Count the values: each follows a comma or bracket outside of strings. Stop counting after `max_values`."""
     count, quotes, inside, left = 1, 0, False, b""
     for start in range(0, len(body), CHUNK_BYTES):
         piece = (left + body[start : start + CHUNK_BYTES]).replace(b"\\\\", b"")
@@ -50,6 +50,6 @@ def count_values(body: bytes, most: int) -> int:
         count += sum(map(len, parts[inside::2]))
         quotes += len(parts) - 1
         inside = quotes % 2 == 1
-        if count > most or quotes > 4 * most:  # a name and a value, each between two of them
-            return max(count, most + 1)
+        if count > max_values or quotes > 4 * max_values:  # a key and a value, each between two quotes
+            return max(count, max_values + 1)
     return count

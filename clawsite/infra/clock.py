@@ -1,4 +1,4 @@
-"""Time as the wire writes it: whole milliseconds since 1970."""
+"""The current time, also in whole milliseconds since 1970 as used on the wire."""
 
 import sys
 import time

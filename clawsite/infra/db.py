@@ -1,8 +1,8 @@
-"""The only crossing from async code to the ORM.
+"""The only way from async code to the ORM.
 
-Reads run on a small pool of threads. Writes run on one thread per process, which commits all operations that wait
-together: SQLite has one writer anyway, and on PostgreSQL one fsync then serves many. An operation that fails is taken
-out and the others commit. asgiref's thread-sensitive default would put everything on one thread instead.
+Reads run on a small thread pool. Writes run on one thread per process, which commits all waiting operations together:
+SQLite has one writer anyway, and on PostgreSQL one fsync then serves many. If an operation fails, the others still
+commit. asgiref's thread-sensitive default would run everything on one thread instead.
 """
 
 import asyncio
@@ -11,12 +11,16 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
+from django.utils import translation
+from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import ClawError, Unavailable
 from clawsite.infra.observability import metrics
@@ -28,26 +32,56 @@ T = TypeVar("T")
 
 READER_THREADS = 4
 CHECK_CONNECTION_AFTER_SECONDS = 2.0
-MAX_WRITES_PER_COMMIT = 64  # keeps a transaction below some 5 ms, so that another process never waits long for SQLite's lock
+MAX_WRITES_PER_COMMIT = 64  # keeps a transaction below about 5 ms, so that other processes never wait long for SQLite's lock
 
 
 async def read(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a reading function on a thread that keeps its connection open."""
+    """Run a read-only function on a thread that keeps its connection open."""
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_readers(), functools.partial(_on_reader, fn, args, kwargs))
+    return await loop.run_in_executor(_readers(), _in_error_language(functools.partial(_on_reader, fn, args, kwargs)))
 
 
 async def write(fn: Callable[..., T], *args: Any, key: str = "", alone: bool = False, **kwargs: Any) -> T:
-    """Run a writing function in a transaction shared with other pending writes.
+    """Run a function in a transaction shared with other pending writes.
 
-    `key` is the session it locks: operations of one commit take their locks in key order, so that two processes cannot
-    deadlock. `alone` gives it a transaction of its own (a claim locks a lane first). After a rollback it is run again,
-    so it must not change anything but the database.
+    `key` is the session it locks: operations of one commit take their locks in key order, so that two processes can't
+    deadlock. `alone` runs it in a separate transaction (a claim locks a lane first). After a rollback the function runs
+    again, so its only side effects must be in the database.
     """
     loop = asyncio.get_running_loop()
-    operation = _Operation(functools.partial(fn, *args, **kwargs), key, alone, loop, loop.create_future())
+    operation = _Operation(functools.partial(_in_error_language(fn), *args, **kwargs), key, alone, loop, loop.create_future())
     _writer().submit(operation)
     return await operation.future  # type: ignore[no-any-return]  # the queue forgets T
+
+
+@contextmanager
+def errors_in_language(language: str) -> Iterator[None]:
+    """Translate the messages of errors, also of those raised by reads and writes. "" leaves them in English.
+
+    The threads have no active language otherwise, whatever the caller's is: what they store and what is logged is in English.
+    Tasks that are started inside stay in English too. Functions called with a language must not store translated texts.
+    """
+    if not language:
+        yield
+        return
+    token = _error_language.set((language, asyncio.current_task()))
+    try:
+        with translation.override(language):
+            yield
+    finally:
+        _error_language.reset(token)
+
+
+def _in_error_language(fn: Callable[P, T]) -> Callable[P, T]:
+    language, task = _error_language.get()
+    if not language or task is not asyncio.current_task():
+        return fn
+
+    def translated(*args: P.args, **kwargs: P.kwargs) -> T:
+        with translation.override(language):
+            return fn(*args, **kwargs)
+
+    return translated
 
 
 def close() -> None:
@@ -59,28 +93,28 @@ def close() -> None:
     if writer:
         writer.stop()
     if readers:
-        everyone = threading.Barrier(READER_THREADS)  # so that each thread takes exactly one
-        for _ in range(READER_THREADS):
-            readers.submit(_close_connection, everyone)
+        barrier = threading.Barrier(READER_THREADS)  # so that each thread takes exactly one task
+        for _number in range(READER_THREADS):
+            readers.submit(_close_connection, barrier)
         readers.shutdown(wait=True)
 
 
-def _close_connection(everyone: threading.Barrier) -> None:
-    everyone.wait()
+def _close_connection(barrier: threading.Barrier) -> None:
+    barrier.wait()
     connection.close()  # an unclosed connection is never returned to PostgreSQL's pool
 
 
 def to_claw_error(error: DatabaseError) -> ClawError | None:
-    """Translate a database error for the caller; return None if it is a bug of ours."""
+    """Translate a database error for the caller. Return None if it is a bug in our code."""
     text = str(error).lower()
     if "readonly" in text or "read-only" in text:
-        return Unavailable("the database is read-only; make its file and directory writable for this account", retryable=True)
+        return Unavailable(_("the database is read-only; make its file and directory writable for this account"), retryable=True)
     if "disk is full" in text or "no space left" in text or "disk i/o error" in text:
-        return Unavailable("the disk of the database is full; free some space, nothing was lost", retryable=True)
+        return Unavailable(_("the database disk is full (no data was lost); free some space"), retryable=True)
     if "locked" in text:
-        return Unavailable("the database is busy; try again", retryable=True, retry_after_ms=500)
+        return Unavailable(_("the database is busy; try again"), retryable=True, retry_after_ms=500)
     if isinstance(error, OperationalError | InterfaceError):
-        return Unavailable("the database cannot be reached; try again in a moment", retryable=True, retry_after_ms=1000)
+        return Unavailable(_("the database is unavailable; try again in a moment"), retryable=True, retry_after_ms=1000)
     return None
 
 
@@ -156,7 +190,7 @@ class _Writer:
 
 
 def _split_groups(operations: list[_Operation]) -> list[list[_Operation]]:
-    """Cut at the operations that want a transaction of their own; inside a group, lock in key order.
+    """Split at the operations that need a separate transaction; sort each group by key.
 
     The sort is stable: each session's operations keep their order.
     """
@@ -182,13 +216,13 @@ def _commit(group: list[_Operation]) -> None:
             for operation in group:
                 _commit([operation])
             return
-        reported = _handle_fault(error) if isinstance(error, DatabaseError) else error
+        reported_error = _handle_fault(error) if isinstance(error, DatabaseError) else error
         for operation in group:
-            operation.error = reported
+            operation.error = reported_error
 
 
 def _notify_callers(group: list[_Operation]) -> None:
-    """Wake the callers, one hop per event loop."""
+    """Wake the callers with one call per event loop."""
     for loop in {operation.loop for operation in group}:
         mine = [operation for operation in group if operation.loop is loop]
         try:
@@ -208,6 +242,7 @@ def _resolve(operations: list[_Operation]) -> None:
 
 
 _start_lock = threading.Lock()
+_error_language: ContextVar[tuple[str, asyncio.Task[Any] | None]] = ContextVar("error_language", default=("", None))
 _thread_state = threading.local()  # when this thread last used its connection
 _reader_pool: ThreadPoolExecutor | None = None
 _writer_thread: _Writer | None = None

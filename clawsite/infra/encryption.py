@@ -1,7 +1,7 @@
 """Encrypt secrets that must be readable later, such as signing secrets, with the server's own secret.
 
-Whoever has the database alone cannot read them; whoever has the installation's secret too can. What only has to be compared,
-such as a token, is stored as a digest instead and not here.
+The database alone is not enough to read them; that also takes the server's secret key. Values that are only compared, such as
+tokens, are stored as digests instead.
 """
 
 import base64
@@ -9,10 +9,11 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import Unavailable
 
-if TYPE_CHECKING:  # loaded by its first use: it takes 50 ms, and most processes never need it
+if TYPE_CHECKING:  # imported on first use: it takes 50 ms, and most processes never need it
     from cryptography.fernet import Fernet
 
 
@@ -27,7 +28,7 @@ def decrypt(sealed: str, *, purpose: str) -> str:
     try:
         return _make_fernet(purpose).decrypt(sealed.encode()).decode()
     except InvalidToken:
-        raise Unavailable("a stored secret can't be decrypted with the server's current key; enter it again") from None
+        raise Unavailable(_("a stored secret can't be decrypted with the server's current key; enter it again")) from None
 
 
 def _make_fernet(purpose: str) -> "Fernet":

@@ -23,12 +23,12 @@ class ClawError(Exception):
 
     @property
     def retry_headers(self) -> dict[str, str]:
-        """`Retry-After` in whole seconds, rounded up; None if the time is unknown."""
+        """`Retry-After` in whole seconds, rounded up; empty if the time is unknown."""
         return {"Retry-After": str(-(-self.retry_after_ms // 1000))} if self.retry_after_ms else {}
 
 
 class InvalidRequest(ClawError):
-    """Wrong shape or wrong value."""
+    """The input has the wrong structure or an invalid value."""
 
 
 class NotFound(ClawError):
@@ -39,7 +39,7 @@ class NotFound(ClawError):
 
 
 class Conflict(ClawError):
-    """The same key with another body, or a row that has changed since it was read."""
+    """The same key was used with another body, or the row has changed since it was read."""
 
     code = "CONFLICT"
     http_status = 409
@@ -53,14 +53,14 @@ class Forbidden(ClawError):
 
 
 class QueueFull(ClawError):
-    """One owner has too many unfinished runs."""
+    """The owner has too many unfinished runs."""
 
     code = "QUEUE_FULL"
     http_status = 429
 
 
 class Unavailable(ClawError):
-    """It would work later: database read-only or gone, server draining, too many requests in flight."""
+    """Temporarily impossible: database read-only or unreachable, server draining, too many requests in flight."""
 
     code = "UNAVAILABLE"
     http_status = 503

@@ -1,8 +1,8 @@
-"""The audit log: entries, the seals that chain them, and how far the chain is.
+"""The audit log: entries, the seals that chain them, and the head of the chain.
 
-Entries are written by `audit.record` and seals by `audit_chain.seal`, nobody else, and neither is ever changed: not by these
-classes, and not in the database itself (`audit_guard`). So nothing here points at other tables: accounts, sessions and runs may
-go, what was done stays.
+Only `audit.log.record` writes entries and only `audit.chain.seal_entries` writes seals. Neither is ever changed: these classes
+and database triggers (`audit.triggers`) prevent it. The tables have no foreign keys, so that entries outlive the accounts,
+sessions and runs they mention.
 """
 
 from typing import Any, NoReturn
@@ -13,17 +13,17 @@ from django.utils.translation import gettext_lazy as _
 
 
 class AppendOnly(Exception):
-    """The audit log is written by its own functions only, and never changed."""
+    """Audit log rows can't be changed, and only the audit package writes them."""
 
     def __init__(self) -> None:
-        super().__init__("the audit log is append-only: entries are written by audit.record and never changed")
+        super().__init__("the audit log is append-only: add entries with clawsite.infra.audit.log.record")
 
 
 class AppendOnlyQuerySet(models.QuerySet[Any]):
-    def _refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+    def _reject(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise AppendOnly
 
-    update = delete = create = get_or_create = update_or_create = bulk_create = bulk_update = _refuse
+    update = delete = create = get_or_create = update_or_create = bulk_create = bulk_update = _reject
 
 
 class AppendOnlyModel(models.Model):
@@ -40,7 +40,7 @@ class AppendOnlyModel(models.Model):
 
 
 class AuditEntry(AppendOnlyModel):
-    """Something that was decided, done or changed. `digest` is over all of it but the id, which the seal binds."""
+    """A decision, action or change. `digest` covers everything except the id, which the seal covers."""
 
     class ActorKind(models.TextChoices):
         PERSON = "person", _("user")
@@ -50,7 +50,7 @@ class AuditEntry(AppendOnlyModel):
 
     id = models.BigAutoField(_("number"), primary_key=True)
     at = models.DateTimeField(_("time"), db_index=True)
-    action = models.CharField(_("action"), max_length=40)  # of audit_actions; no choices, or every new one were a migration
+    action = models.CharField(_("action"), max_length=40)  # no choices: each new action would need a migration
     actor_kind = models.CharField(_("actor type"), max_length=8, choices=ActorKind.choices)
     actor_id = models.CharField(_("actor ID"), max_length=64)
     actor_name = models.CharField(_("actor"), max_length=150)
@@ -64,7 +64,7 @@ class AuditEntry(AppendOnlyModel):
     class Meta:
         verbose_name = _("audit log entry")
         verbose_name_plural = _("audit log entries")
-        default_permissions = ("view",)  # nobody can be given what nobody may do
+        default_permissions = ("view",)  # the log can't be changed, so there are no other permissions
         indexes = [
             models.Index(fields=["action", "at"], name="audit_by_action"),
             models.Index(fields=["actor_id", "at"], name="audit_by_actor"),
@@ -76,7 +76,7 @@ class AuditEntry(AppendOnlyModel):
 
 
 class AuditSeal(AppendOnlyModel):
-    """One link of the chain. It repeats its neighbour's hash and its entry's digest, so that a gap is seen and not only felt."""
+    """One link of the chain. It repeats the previous hash and the entry's digest, so that a gap can be located."""
 
     position = models.BigIntegerField(_("position"), primary_key=True)
     entry_id = models.BigIntegerField(_("entry"), unique=True)
@@ -95,16 +95,16 @@ class AuditSeal(AppendOnlyModel):
 
 
 class AuditHead(models.Model):
-    """How far the chain is: the one row that a sealer locks. It is a note, not evidence; the seals are."""
+    """The end of the chain: a single row that is locked while sealing. Only the seals are evidence, not this row."""
 
     ONLY = 1
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=ONLY)
     position = models.BigIntegerField(default=0)
     hash = models.CharField(max_length=64)
-    newest = models.BigIntegerField(default=0)  # the highest id of an entry that is sealed
-    # Ids below it that were not there when it was sealed: [first, last, seconds since 1970]. On PostgreSQL such an entry may be
-    # on its way to its commit, so it is waited for; when its time is over, nothing honest can come there any more.
+    newest = models.BigIntegerField(default=0)  # the highest id of a sealed entry
+    # Lower ids that did not exist at the time: [first, last, seconds since 1970]. On PostgreSQL such an entry may not be
+    # committed yet, so the gap stays open for a while; after the timeout, an entry that appears there counts as inserted.
     gaps = models.JSONField(default=list)
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Tasks that every web process repeats. Apps register them in `AppConfig.ready()`; the runtime starts them without knowing them."""
+"""Periodic tasks of every web process. Apps register them in `AppConfig.ready()`, and the runtime runs them."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
     name: str
-    every: Callable[[], float]  # seconds between two calls; read when the process starts, so that settings apply
+    every: Callable[[], float]  # interval in seconds; called when the process starts, so that settings apply
     function: Callable[[], Awaitable[None]]
 
 
@@ -15,7 +15,7 @@ _tasks: dict[str, PeriodicTask] = {}
 
 
 def register(name: str, every: Callable[[], float], function: Callable[[], Awaitable[None]]) -> None:
-    """Register a task, or replace the task of this name."""
+    """Register a task, or replace the task with this name."""
     _tasks[name] = PeriodicTask(name, every, function)
 
 

@@ -1,7 +1,7 @@
-"""The body of an HTTP request, read when its view asks for it: once it is known who sends it, and no more than the operation takes.
+"""Read the body of an HTTP request when its view needs it: after authentication, and up to the limit of the operation.
 
-Django reads all of it first. What comes in here is for programs and files (`LATER`); forms are read as Django does it, within
-web.body_limit.
+Django would read all of it first. This applies to APIs and uploads (DEFERRED_PATHS); Django reads forms as usual, within the
+limit of `clawsite.web.middleware.body_limit`.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import IO, Any, BinaryIO, TypeVar, cast
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import ClawError
 
@@ -24,9 +25,9 @@ AsgiSend = Callable[[AsgiMessage], Awaitable[None]]
 
 DEFERRED_PATHS = ("/v1/", "/responses", "/tools/invoke", "/api/", "/hooks/", "/attachments/")
 READ_TIMEOUT_SECONDS = 300.0  # 20 MB at half a megabit
-MAX_INLINE_BYTES = 32 << 10  # bytes that are understood on the event loop: a millisecond
-MAX_UNREAD_BYTES = 64 << 10  # what the server throws away by itself, so that the connection can be used again
-LINGER_BYTES = 1 << 20  # what a refused body may still bring while its sender notices
+MAX_INLINE_BYTES = 32 << 10  # parsed on the event loop: takes a millisecond
+MAX_UNREAD_BYTES = 64 << 10  # discarded by the server itself, so that the connection can be reused
+LINGER_BYTES = 1 << 20  # read and discarded from a rejected body until its sender notices
 LINGER_SECONDS = 2.0
 METHODS_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
 SCOPE_KEY = "clawsite.body"
@@ -35,47 +36,47 @@ SCOPE_KEY = "clawsite.body"
 class BodyTooLarge(ClawError):
     http_status = 413
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"the request is longer than {_describe_limit(most)}, the most that is taken here")
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(_("the request exceeds the limit of %s") % _describe_limit(max_bytes))
 
 
 class BodyTooSlow(ClawError):
     http_status = 408
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"the body has not come within {seconds:g} s")
+        super().__init__(_("the request body did not arrive within %s s") % f"{seconds:g}")
 
 
 class ClientDisconnected(ClawError):
-    """The client has gone before all of it had come. Nobody reads this."""
+    """The client disconnected before the whole body arrived, so no one sees this error."""
 
 
 def announced_length(scope: AsgiMessage) -> int | None:
-    """The length that the request says it has."""
+    """Return the Content-Length of the request, or None."""
     length = dict(scope["headers"]).get(b"content-length", b"")
     return int(length) if length.isdigit() else None
 
 
 class DeferredBody:
-    """Stands between the server and Django: as what Django receives from, and with `send`. `read` is for the view."""
+    """Wraps the ASGI `receive` and `send` of the server for Django, and lets the view `read` the body."""
 
     def __init__(self, scope: dict[str, Any], receive: AsgiReceive, send: AsgiSend) -> None:
         self._length = announced_length(scope)
-        self._announced = bool(self._length) or any(name == b"transfer-encoding" for name, _ in scope["headers"])
+        self._announced = bool(self._length) or any(name == b"transfer-encoding" for name, _value in scope["headers"])
         self._receive, self._send = receive, send
-        self._over = asyncio.Event()  # nothing of the body is still to come
+        self._complete = asyncio.Event()  # the whole body was received
         if not self._announced and scope["method"] in METHODS_WITHOUT_BODY:
-            self._over.set()
+            self._complete.set()
         scope[SCOPE_KEY] = self
 
-    async def read(self, most: int, seconds: float) -> tuple[IO[bytes], int]:
-        """All of it, and how much that is; on disk where it is large. At most once."""
-        if self._length is not None and self._length > most:
-            raise BodyTooLarge(most)
+    async def read(self, max_bytes: int, seconds: float) -> tuple[IO[bytes], int]:
+        """Return the whole body as a file (on disk if it is large) and its size. Can only be called once."""
+        if self._length is not None and self._length > max_bytes:
+            raise BodyTooLarge(max_bytes)
         file = tempfile.SpooledTemporaryFile(max_size=settings.FILE_UPLOAD_MAX_MEMORY_SIZE)  # noqa: SIM115  # the request closes it
         try:
             async with asyncio.timeout(seconds):
-                size = await self._fill(file, most)
+                size = await self._fill(file, max_bytes)
         except BaseException as error:
             file.close()
             if isinstance(error, TimeoutError):
@@ -84,53 +85,53 @@ class DeferredBody:
         file.seek(0)
         return file, size
 
-    async def _fill(self, file: IO[bytes], most: int) -> int:
-        came = 0
+    async def _fill(self, file: IO[bytes], max_bytes: int) -> int:
+        size = 0
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                self._gone()
-                raise ClientDisconnected("the connection was closed before the body was whole")
-            piece = message.get("body", b"")
-            came += len(piece)
-            if came > most:
-                raise BodyTooLarge(most)
-            file.write(piece)
+                self._set_disconnected()
+                raise ClientDisconnected("the connection was closed before the body was complete")
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if size > max_bytes:
+                raise BodyTooLarge(max_bytes)
+            file.write(chunk)
             if not message.get("more_body", False):
-                self._over.set()
-                return came
+                self._complete.set()
+                return size
 
-    def _gone(self) -> None:
-        async def gone() -> AsgiMessage:
+    def _set_disconnected(self) -> None:
+        async def receive() -> AsgiMessage:
             return {"type": "http.disconnect"}
 
-        self._receive = gone
-        self._over.set()
+        self._receive = receive
+        self._complete.set()
 
     async def __call__(self) -> AsgiMessage:
-        """The end of the connection, which Django waits for while it answers. It is noticed once the body has come."""
-        await self._over.wait()
+        """Wait for the disconnect, as Django does while it responds. It is only detected after the whole body arrived."""
+        await self._complete.wait()
         while (message := await self._receive())["type"] == "http.request":
             pass
         return message
 
     async def send(self, message: AsgiMessage) -> None:
-        """What is left of a refused body is not kept: the connection ends soon after the answer."""
-        if self._is_refused and message["type"] == "http.response.start":
+        """Send the response. If the body was rejected, discard the rest of it and close the connection soon after."""
+        if self._is_rejected and message["type"] == "http.response.start":
             message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
-        elif self._is_refused and not message.get("more_body", False):
+        elif self._is_rejected and not message.get("more_body", False):
             await self._send({**message, "more_body": True})
             await self._linger()
             message = {"type": "http.response.body"}
         await self._send(message)
 
     @property
-    def _is_refused(self) -> bool:
-        long = self._announced and (self._length is None or self._length > MAX_UNREAD_BYTES)
-        return long and not self._over.is_set()
+    def _is_rejected(self) -> bool:
+        large = self._announced and (self._length is None or self._length > MAX_UNREAD_BYTES)
+        return large and not self._complete.is_set()
 
     async def _linger(self) -> None:
-        """Throw a little away: who is cut off while sending may never see the answer."""
+        """Read and discard a little more: a client that is disconnected while sending may never see the response."""
         left = LINGER_BYTES
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LINGER_SECONDS):
@@ -138,33 +139,33 @@ class DeferredBody:
                     left -= len(message["body"])
 
 
-async def read_body(request: HttpRequest, most: int, seconds: float = READ_TIMEOUT_SECONDS) -> int:
-    """Wait for the body, so that the request can be read as any other; -> its length. BodyTooLarge as soon as that is known."""
-    coming: DeferredBody | None = getattr(request, "scope", {}).get(SCOPE_KEY)
-    if coming is None:  # it has come already: Django's test client
+async def read_body(request: HttpRequest, max_bytes: int, seconds: float = READ_TIMEOUT_SECONDS) -> int:
+    """Wait for the body, so that `request` can be read as usual, and return its size. Raise BodyTooLarge as early as possible."""
+    deferred: DeferredBody | None = getattr(request, "scope", {}).get(SCOPE_KEY)
+    if deferred is None:  # Django's test client: the body is already there
         size = int(request.META.get("CONTENT_LENGTH") or 0)
-        if size > most:
-            raise BodyTooLarge(most)
+        if size > max_bytes:
+            raise BodyTooLarge(max_bytes)
         return size
-    file, size = await coming.read(most, seconds)
+    file, size = await deferred.read(max_bytes, seconds)
     request._stream = cast(BinaryIO, file)
-    request._read_started = False  # type: ignore[attr-defined]  # not in the stubs; see web.handlers
+    request._read_started = False  # type: ignore[attr-defined]  # not in the stubs; see web.middleware.asgi_handler
     return size
 
 
-async def parse_body(request: HttpRequest, most: int, understand: Callable[[bytes], T], seconds: float = READ_TIMEOUT_SECONDS) -> T:
-    """What a function makes of the body. A large one is read and understood on a thread: sockets of this process go on.
+async def parse_body(request: HttpRequest, max_bytes: int, parse: Callable[[bytes], T], seconds: float = READ_TIMEOUT_SECONDS) -> T:
+    """Read the body and parse it. A large one is parsed on a thread, so that the sockets of this process aren't blocked.
 
-    One at a time, since Python lets one work anyway; so as many as there are, they never need more memory than one and its values.
+    That thread parses one body at a time, because of the GIL, and so that memory is only needed for one body and its values.
     """
-    return await run_off_loop(await read_body(request, most, seconds), lambda: understand(request.read()))
+    return await run_off_loop(await read_body(request, max_bytes, seconds), lambda: parse(request.read()))
 
 
-async def run_off_loop(size: int, understand: Callable[[], T]) -> T:
-    """What a function makes of something from outside, on the thread for large things if it is one."""
+async def run_off_loop(size: int, parse: Callable[[], T]) -> T:
+    """Parse untrusted input: large input on the parser thread, small input directly."""
     if size <= MAX_INLINE_BYTES:
-        return understand()
-    return await asyncio.get_running_loop().run_in_executor(_parser_thread(), understand)
+        return parse()
+    return await asyncio.get_running_loop().run_in_executor(_parser_thread(), parse)
 
 
 @functools.cache
@@ -172,5 +173,5 @@ def _parser_thread() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="bodies")
 
 
-def _describe_limit(most: int) -> str:
-    return f"{most >> 20} MB" if most >= 1 << 20 else f"{most >> 10} KB"
+def _describe_limit(max_bytes: int) -> str:
+    return f"{max_bytes >> 20} MB" if max_bytes >= 1 << 20 else f"{max_bytes >> 10} KB"

@@ -1,4 +1,4 @@
-"""Helpers for SQL written by hand: what SQLite and PostgreSQL spell differently."""
+"""Helpers for handwritten SQL that differs between SQLite and PostgreSQL."""
 
 import datetime as dt
 import uuid
@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from django.db import connection
 
-# The lease is measured by the database's clock, so that no two hosts' clocks are compared.
+# Leases use the database's clock, so that clocks of different hosts are never compared.
 _NOW = {
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
     "postgresql": "extract(epoch from clock_timestamp())::float8",
@@ -23,8 +23,8 @@ def execute(text: str, values: Sequence[Any] = ()) -> None:
 def fetch_rows(text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(text, values)
-        found: list[tuple[Any, ...]] = cursor.fetchall()
-        return found
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
 
 
 def fetch_row(text: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
@@ -32,22 +32,22 @@ def fetch_row(text: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
 
 
 def now_expression() -> str:
-    """The expression for the database's clock, in seconds since 1970."""
+    """Return the SQL expression for the database's time, in seconds since 1970."""
     return _NOW[connection.vendor]
 
 
 def db_now() -> float:
-    """The database's clock, in seconds since 1970."""
+    """Return the database's time, in seconds since 1970."""
     return float(fetch_row(f"SELECT {now_expression()}")[0])
 
 
 def for_update() -> str:
-    """SQLite needs none: the transaction itself (BEGIN IMMEDIATE) is the lock."""
+    """Return the row locking clause. Empty on SQLite, where the transaction itself (BEGIN IMMEDIATE) is the lock."""
     return " FOR UPDATE" if connection.vendor == "postgresql" else ""
 
 
 def lock_advisory(number: int, *, shared: bool = False) -> None:
-    """Hold a number until the transaction ends, alone or with others who share it. On SQLite every writer is alone anyway."""
+    """Hold an advisory lock until the transaction ends. Not needed on SQLite, which has one writer at a time."""
     if connection.vendor == "postgresql":
         execute(f"SELECT pg_advisory_xact_lock{'_shared' if shared else ''}(%s)", [number])
 

@@ -1,10 +1,10 @@
-"""Text from outside, made storable. Needs no Django."""
+"""Clean untrusted text before storing it. Needs no Django."""
 
 from typing import Any
 
 
 def make_storable(value: Any) -> Any:
-    """The same JSON value without NUL (PostgreSQL stores none) and without half characters (no encoding has them)."""
+    """Return the JSON value without NUL (PostgreSQL can't store it) and with lone surrogates (not valid UTF-8) replaced."""
     match value:
         case str():
             return _make_text_storable(value)

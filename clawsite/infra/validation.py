@@ -1,4 +1,4 @@
-"""Validation errors of pydantic as text for clients."""
+"""Format pydantic's validation errors for clients."""
 
 from pydantic import ValidationError
 

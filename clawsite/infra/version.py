@@ -1,4 +1,4 @@
-"""Which release this is."""
+"""The installed version of Clawsite."""
 
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
@@ -7,5 +7,5 @@ from importlib.metadata import version as installed
 def version() -> str:
     try:
         return installed("clawsite")
-    except PackageNotFoundError:  # run from a checkout that was never installed
+    except PackageNotFoundError:  # running from a checkout without installation
         return "0+checkout"

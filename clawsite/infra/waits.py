@@ -1,4 +1,4 @@
-"""Wait for news about an object, by its key. News is a hint: waiters read the rows, even if no news arrives."""
+"""Wait for notifications about an object, by its key. A notification is only a hint: waiters also poll the database."""
 
 import asyncio
 from collections.abc import Hashable, Iterator
@@ -15,13 +15,13 @@ class Waiters(Generic[K]):
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def tell(self, key: K) -> None:
-        for waiting in self._waiting.get(key, ()):
-            waiting.set()
+    def notify(self, key: K) -> None:
+        for event in self._waiting.get(key, ()):
+            event.set()
 
     @contextmanager
     def of(self, *keys: K) -> Iterator[asyncio.Event]:
-        """Yield an event that is set when there may be news about one of the keys."""
+        """Yield an event that is set on a notification for one of the keys."""
         event = asyncio.Event()
         for key in keys:
             self._waiting.setdefault(key, set()).add(event)

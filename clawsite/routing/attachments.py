@@ -4,6 +4,8 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from django.utils.translation import gettext as _
+
 from clawsite.accounts.models import User
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
@@ -33,11 +35,11 @@ async def store_files(user: User, files: Sequence[str | InlineFile]) -> list[str
 
 
 def _store_file(user: User, file: InlineFile) -> attachments.StoredFile:
-    _, _, content = file.content.rpartition(",")  # some clients send a data: URL
+    content = file.content.rpartition(",")[2]  # some clients send a data: URL
     try:
         decoded = base64.b64decode(content, validate=True)
     except ValueError:  # non-ASCII characters don't raise binascii.Error
-        raise InvalidRequest(f"the content of {file.name!r} is not valid base64") from None
+        raise InvalidRequest(_("the content of %(name)r is not valid base64") % {"name": file.name}) from None
     if not attachments.has_uploaded(user, decoded):
         attachments.check_quota(user)
     return attachments.store_file([decoded], file.name, file.mime_type, largest=attachments.MAX_INLINE_BYTES)

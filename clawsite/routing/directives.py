@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra.errors import InvalidRequest
@@ -55,10 +56,10 @@ _BY_NAME = {name: command for command in COMMANDS for name in (command.name, *co
 
 @dataclass(frozen=True, slots=True)
 class CommandInvocation:
-    """A command with its arguments."""
+    """A command with the text of its arguments."""
 
     name: str
-    words: str
+    args: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +80,30 @@ def parse_directive(text: str) -> CommandInvocation | MessageOverrides | None:
     match = COMMAND_PATTERN.match(text)
     if match is None:
         return None
-    name, words = match[1].lower(), match[2].strip()
+    name, args = match[1].lower(), match[2].strip()
     command = _BY_NAME.get(name)
     if command is None:
         if near := difflib.get_close_matches(name, _BY_NAME, 1, cutoff=SIMILARITY_THRESHOLD):
             raise InvalidRequest(
-                f"unknown command /{name}; did you mean /{near[0]}? To send it as text, start with a space",
+                gettext("Unknown command /%(command)s. Did you mean /%(near)s? To send it as text, start with a space.")
+                % {"command": name, "near": near[0]},
                 details={"code": "UNKNOWN_COMMAND", "command": f"/{name}", "meant": f"/{near[0]}"},
             )
         return None
-    first, *behind = words.split(None, 1) or [""]
-    if behind and command.name == "model":
-        return MessageOverrides(behind[0], model=first)
-    if behind and command.name == "think":
-        return MessageOverrides(behind[0], thinking=parse_thinking_level(first))
-    return CommandInvocation(command.name, words)
+    first, *rest = args.split(None, 1) or [""]
+    if rest and command.name == "model":
+        return MessageOverrides(rest[0], model=first)
+    if rest and command.name == "think":
+        return MessageOverrides(rest[0], thinking=parse_thinking_level(first))
+    return CommandInvocation(command.name, args)
 
 
 def parse_thinking_level(word: str) -> str:
     level = LEVEL_ALIASES.get(word.lower(), word.lower())
     if level not in THINKING_LEVEL_CHOICES:
         raise InvalidRequest(
-            f"unknown thinking level {word!r}; use one of {', '.join(THINKING_LEVEL_CHOICES)}",
+            gettext("Unknown thinking level “%(level)s”. Use one of: %(levels)s.")
+            % {"level": word, "levels": ", ".join(THINKING_LEVEL_CHOICES)},
             details={"code": "UNKNOWN_LEVEL", "level": word, "levels": list(THINKING_LEVEL_CHOICES)},
         )
     return level

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from agents.prepare.model_choice import choose_model, find_model, is_provider
 from agents.selectors import check_agent, find_agent
 from clawsite.accounts.models import User
@@ -54,7 +56,7 @@ class Inbound:
     lane: str = lanes.MAIN
     timeout_seconds: float | None = None
     files: Sequence[str | InlineFile] = ()
-    verbatim: bool = False  # plain text: contains no commands or options
+    verbatim: bool = False  # don't parse commands and options
     past: Sequence[SuppliedMessage] = ()
     channel: str = ""
 
@@ -82,14 +84,14 @@ async def receive(inbound: Inbound) -> AcceptedRun:
     return await db.write(_accept, inbound, session, key=str(session.id))
 
 
-async def receive_in_new_session(inbound: Inbound, make: Callable[[], Session], *, key: str = "") -> tuple[Session, AcceptedRun]:
+async def receive_in_new_session(inbound: Inbound, create: Callable[[], Session], *, key: str = "") -> tuple[Session, AcceptedRun]:
     """Create a session and queue a run for its first message: both, or neither. `key` is passed to db.write."""
     _check_has_content(inbound)
-    return await db.write(_create_and_accept, _with_trace(inbound), make, key=key)
+    return await db.write(_create_and_accept, _with_trace(inbound), create, key=key)
 
 
-def _create_and_accept(inbound: Inbound, make: Callable[[], Session]) -> tuple[Session, AcceptedRun]:
-    session = make()
+def _create_and_accept(inbound: Inbound, create: Callable[[], Session]) -> tuple[Session, AcceptedRun]:
+    session = create()
     return session, _accept(inbound, session)
 
 
@@ -136,7 +138,7 @@ async def _apply_directive(inbound: Inbound) -> Inbound:
 
 
 def _resolve_model(typed: str, *, by_name: bool) -> str | None:
-    """Return the model's ID. `@word` may also start a sentence: return None unless it names a configured provider."""
+    """Return the model's ID. A sentence may also start with `@word`: return None unless it names a model or provider."""
     if by_name and find_model(typed) is None and not ("/" in typed and is_provider(typed.partition("/")[0])):
         return None
     return choose_model(typed)
@@ -149,9 +151,9 @@ def _with_trace(inbound: Inbound) -> Inbound:
 
 def _check_has_content(inbound: Inbound) -> None:
     if not inbound.text.strip() and not inbound.files and not tool_results_in(inbound.options):
-        raise InvalidRequest("the message is empty")
+        raise InvalidRequest(_("The message is empty."))
     if len(inbound.files) > attachments.MAX_PER_MESSAGE:
-        raise InvalidRequest(f"a message can have at most {attachments.MAX_PER_MESSAGE} attachments")
+        raise InvalidRequest(_("A message can have at most %(most)d attachments.") % {"most": attachments.MAX_PER_MESSAGE})
 
 
 async def _store_files(inbound: Inbound) -> Inbound:

@@ -1,9 +1,10 @@
-"""Direct tool calls by a person: queued as a run, so they are evaluated, recorded, parked and resumed like the model's."""
+"""Direct tool calls by users and programs. They are queued as a run, so they are checked and recorded like the model's calls."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from clawsite.infra.errors import InvalidRequest, NotFound
@@ -29,7 +30,7 @@ class ToolInvocation:
 async def invoke_tool(invocation: ToolInvocation) -> AcceptedRun:
     """Queue the call in its session, after the session's other runs."""
     if not TOOL_NAME.fullmatch(invocation.tool):  # it would appear in the transcript, where providers reject such a name
-        raise NotFound(f"tool {invocation.tool!r} not found")
+        raise NotFound(_("Tool not found: %(tool)s") % {"tool": invocation.tool})
     arguments = orjson.dumps(invocation.args).decode()
     if len(arguments) > MAX_ARGUMENT_BYTES:
         raise InvalidRequest(f"the arguments have {len(arguments)} bytes; the limit is {MAX_ARGUMENT_BYTES}")

@@ -71,11 +71,11 @@ def wake(
 
 @transaction.atomic
 def start_webhook_run(session_id: UUID, hook: str) -> None:
-    """Start the run that receives a webhook's pending events, unless one is queued or its owner can't have any."""
+    """Start the run that receives a webhook's pending events, unless one is queued or the session's owner is disabled."""
     tables.lock_sessions([sql.uuid_value(session_id)])
     session = Session.objects.select_related("owner").filter(pk=session_id, deleted_at__isnull=True).first()
-    waits = SystemEvent.objects.filter(session_id=session_id, hook=hook).exists()
-    if session and waits and session.owner.is_active and not system_events.has_queued_run(session, hook):
+    has_pending = SystemEvent.objects.filter(session_id=session_id, hook=hook).exists()
+    if session and has_pending and session.owner.is_active and not system_events.has_queued_run(session, hook):
         _start_run(session.owner, session, hook)
 
 

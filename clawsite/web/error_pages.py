@@ -1,8 +1,8 @@
-"""The pages for what cannot be answered.
+"""Error pages.
 
-The one for a fault of ours asks neither database nor session, because one of them may be the fault. The others have the
-menu of whoever asked, and give back the connection that this took: Django renders them on threads outside of the request,
-where nothing else would, and a dozen such threads would empty PostgreSQL's pool (16) for good.
+The 500 page uses neither the database nor the session, because either may be the cause. The others render the account menu
+and close the database connection this opens: Django renders them on threads outside of the request, where nothing else
+would close it, and a dozen such threads would permanently exhaust PostgreSQL's pool (16).
 """
 
 from contextlib import suppress
@@ -20,7 +20,7 @@ PLAIN_PAGE = "<!doctype html><title>Clawsite</title><h1>{}</h1><p>{}</p>"
 
 def server_error(request: HttpRequest) -> HttpResponse:
     page: str = PLAIN_PAGE.format(_("Something went wrong"), _("Server error. Details are in the log."))
-    with suppress(Exception):  # such as static files that were never collected; the first fault is in the log already
+    with suppress(Exception):  # such as uncollected static files; the original error is already logged
         page = render_to_string("500.html", {"theme": read_theme_cookie(request), "paper": THEME_COLORS})
     return HttpResponseServerError(page)
 

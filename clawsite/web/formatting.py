@@ -1,4 +1,4 @@
-"""Durations, tokens and money as the pages write them, where no script does."""
+"""Format durations, token counts and money for server-rendered pages."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ NO_VALUE = "–"
 
 
 def format_duration(ms: int | None) -> str:
-    """0.4 s, 12 s, 2 min 5 s, 3 h 20 min, as static/js/shared/formats.js says it."""
+    """Format as 0.4 s, 12 s, 2 min 5 s or 3 h 20 min, like static/js/shared/formats.js."""
     if ms is None:
         return NO_VALUE
     seconds = ms / 1000
@@ -27,7 +27,7 @@ def format_duration(ms: int | None) -> str:
 
 
 def format_money(usd: float) -> str:
-    """Cents of a cent matter: an answer costs less than one."""
+    """Show four decimals below $0.10, because one answer often costs less than a cent."""
     if 0 < usd < 0.0001:
         return "< $0.0001"
     return f"${number_format(usd, decimal_pos=4 if 0 < usd < 0.1 else 2, force_grouping=True)}"
@@ -42,7 +42,7 @@ def to_datetime(ms: int | None) -> datetime | None:
 
 
 def format_run_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of a run with its figures in words."""
+    """Add formatted figures to a run row."""
     return {
         **row,
         "took": format_duration(row["durationMs"]),

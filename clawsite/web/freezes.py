@@ -1,4 +1,4 @@
-"""What is stopped, the form to stop something and the form to resume it. For people who administer the gateway."""
+"""The freezes page, with the forms to freeze and resume work. For operators."""
 
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from agents.freezes import freeze as stop_by_name
+from agents.freezes import freeze as freeze_by_name
 from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError
 from sessions_app.models import Freeze
@@ -26,28 +26,28 @@ MAX_LISTED = 20
 @require_safe
 @login_required
 def list_freezes(request: HttpRequest) -> HttpResponse:
-    """What is stopped now, what was, and the button."""
+    """List active and recent freezes."""
     user = _require_operator(request)
     past = Freeze.objects.filter(lifted_at__isnull=False).order_by("-lifted_at")[:MAX_LISTED]
-    found = freezes.list_active()
-    context = {"stops": freeze_banners(user), "past": past, "working": freezes.count_still_running(found)}
-    context["everything"] = any(stop.scope == Freeze.Scope.ALL for stop in found)
-    return render(request, "stops/page.html", context)
+    active = freezes.list_active()
+    context = {"stops": freeze_banners(user), "past": past, "working": freezes.count_still_running(active)}
+    context["everything"] = any(each.scope == Freeze.Scope.ALL for each in active)
+    return render(request, "freezes/page.html", context)
 
 
 @require_POST
 @login_required
 def freeze(request: HttpRequest) -> HttpResponse:
-    """Everything, an agent or a run, with the reason that people will read."""
+    """Freeze everything, an agent or a run. The reason is shown to users."""
     user = _require_operator(request)
     scope, subject, reason = _parse_form(request)
     try:
-        made, created = stop_by_name(scope, subject, reason=reason, by=user)
-    except ClawError as refused:
-        messages.error(request, refused.message)
+        frozen, created = freeze_by_name(scope, subject, reason=reason, by=user)
+    except ClawError as error:
+        messages.error(request, error.message)
     else:
-        told = _("%(what)s is frozen.") if created else _("%(what)s is already frozen.")
-        messages.warning(request, told % {"what": freeze_label(made)})  # done as wished, and yet no good news: nothing goes on
+        text = _("%(what)s is frozen.") if created else _("%(what)s is already frozen.")
+        messages.warning(request, text % {"what": freeze_label(frozen)})  # a warning although it succeeded: work is on hold
     return _redirect_back(request)
 
 
@@ -58,38 +58,38 @@ def resume(request: HttpRequest) -> HttpResponse:
     scope, subject, reason = _parse_form(request)
     try:
         lifted = freezes.resume(scope, subject, reason=reason, by=user)
-    except ClawError as refused:
-        messages.error(request, refused.message)
+    except ClawError as error:
+        messages.error(request, error.message)
     else:
         messages.success(request, _("%(what)s has resumed.") % {"what": freeze_label(lifted)})
     return _redirect_back(request)
 
 
-def freeze_banners(user: User, found: list[Freeze] | None = None) -> list[dict[str, Any]]:
-    """Stops in words for banners, with the way to resume them for those who may."""
-    found = freezes.list_visible(user) if found is None else found
-    return [_freeze_row(stop, may=freezes.may_freeze(user)) for stop in found]
+def freeze_banners(user: User, active: list[Freeze] | None = None) -> list[dict[str, Any]]:
+    """Describe freezes for banners, with a link to resume them for users who may."""
+    active = freezes.list_visible(user) if active is None else active
+    return [_freeze_row(each, may_resume=freezes.may_freeze(user)) for each in active]
 
 
-def _freeze_row(stop: Freeze, *, may: bool) -> dict[str, Any]:
-    told = {"what": freeze_label(stop), "who": stop.by_name, "why": stop.reason}
+def _freeze_row(row: Freeze, *, may_resume: bool) -> dict[str, Any]:
+    params = {"what": freeze_label(row), "who": row.by_name, "why": row.reason}
     return {
-        "id": stop.pk,
-        "scope": stop.scope,
-        "subject": stop.subject,
-        "what": freeze_label(stop),
-        "words": _("%(what)s was frozen by %(who)s: %(why)s") % told,
-        "at": stop.at,
+        "id": row.pk,
+        "scope": row.scope,
+        "subject": row.subject,
+        "what": freeze_label(row),
+        "words": _("%(what)s was frozen by %(who)s: %(why)s") % params,
+        "at": row.at,
         "resume": _("Resume…"),
-        "href": f"{reverse('stops')}#stop-{stop.pk}" if may else "",
+        "href": f"{reverse('stops')}#stop-{row.pk}" if may_resume else "",
     }
 
 
-def freeze_label(stop: Freeze) -> str:
-    if stop.scope == Freeze.Scope.ALL:
+def freeze_label(row: Freeze) -> str:
+    if row.scope == Freeze.Scope.ALL:
         return _("Everything")
-    words = _("Agent %(name)s") if stop.scope == Freeze.Scope.AGENT else _("Run %(name)s")
-    return words % {"name": stop.subject}
+    label = _("Agent %(name)s") if row.scope == Freeze.Scope.AGENT else _("Run %(name)s")
+    return label % {"name": row.subject}
 
 
 def _require_operator(request: HttpRequest) -> User:
@@ -105,7 +105,7 @@ def _parse_form(request: HttpRequest) -> tuple[str, str, str]:
 
 
 def _redirect_back(request: HttpRequest) -> HttpResponse:
-    """To the page with the button, if it is one of ours."""
-    wanted = request.POST.get("next", "")
-    ours = url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure())
-    return redirect(wanted if ours else reverse("stops"))
+    """Return to the page the form was on, if it is on this site."""
+    target = request.POST.get("next", "")
+    is_local = url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()}, require_https=request.is_secure())
+    return redirect(target if is_local else reverse("stops"))

@@ -1,4 +1,4 @@
-"""Whether this process lives, and whether the installation can work. For supervisors and load balancers, without signing in."""
+"""Liveness and readiness probes for supervisors and load balancers. They need no sign-in."""
 
 from typing import Any
 
@@ -16,17 +16,17 @@ _seen_migrated = False
 
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
-    """This process answers. It touches nothing, so that a slow database does not get a living process killed."""
+    """Report that this process responds. It uses no database, so a slow one doesn't get a healthy process killed."""
     return _json_response({"ok": True, "status": "live"})
 
 
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """A message sent now would be answered; otherwise what is missing, in words that give nothing away."""
-    with translation.override(None):  # for programs: always in the same words
-        lacks = list_problems()
-    if lacks:
-        return _json_response({"ok": False, "status": "not ready", "missing": lacks}, status=503)
+    """Report whether a message sent now would be answered. The problems listed reveal nothing sensitive."""
+    with translation.override(None):  # programs get the same text in every language
+        problems = list_problems()
+    if problems:
+        return _json_response({"ok": False, "status": "not ready", "missing": problems}, status=503)
     return _json_response({"ok": True, "status": "ready"})
 
 
@@ -35,7 +35,7 @@ def _json_response(body: dict[str, Any], status: int = 200) -> JsonResponse:
 
 
 def list_problems() -> list[str]:
-    """What keeps a message sent now from being answered, in the language of the page; nothing when all is well."""
+    """List what prevents messages from being answered, in the active language. Empty when all is well."""
     try:
         if not _is_migrated():
             return [_("The database is not migrated. Run `claw prepare`.")]
@@ -45,7 +45,7 @@ def list_problems() -> list[str]:
 
 
 def _is_migrated() -> bool:
-    """Asked of the database until it is so: what is applied stays applied, and the question takes some 20 ms."""
+    """Check until it is true, then remember: migrations stay applied, and the check takes about 20 ms."""
     global _seen_migrated
     if not _seen_migrated:
         executor = MigrationExecutor(connection)

@@ -1,4 +1,4 @@
-"""The web app manifest: what a phone or desktop needs to keep Clawsite among its programs. It holds no data of anybody."""
+"""The web app manifest, which lets phones and desktops install Clawsite as an app. It contains no user data."""
 
 from django.http import HttpRequest, JsonResponse
 from django.templatetags.static import static
@@ -19,7 +19,7 @@ ICONS = (
 @require_safe
 @vary_on_headers("Cookie", "Accept-Language")
 def manifest(request: HttpRequest) -> JsonResponse:
-    paper = THEME_COLORS["dark" if theme_of(request) == "dark" else "light"]  # it can name one colour only
+    paper = THEME_COLORS["dark" if theme_of(request) == "dark" else "light"]  # a manifest has only one color
     body = {
         "id": "/",
         "name": gettext("Clawsite"),

@@ -1,7 +1,7 @@
-"""Language and colours as a person wants them: kept with the account, and in cookies for the pages before signing in.
+"""A user's language and theme: stored with the account, and in cookies for the pages before sign-in.
 
-The server writes both into the page it sends, so nothing flashes. Which words and colours there are is said elsewhere:
-settings.LANGUAGES, static/css/tokens.css.
+The server renders both into the page, so nothing flashes on load. The languages are in settings.LANGUAGES, the colors in
+static/css/tokens.css.
 """
 
 from typing import Any
@@ -17,12 +17,12 @@ from clawsite.web.redirects import safe_redirect_url
 
 THEME_COOKIE = "clawsite_theme"
 COOKIE_MAX_AGE = 365 * 24 * 3600
-# --paper by day and by night, for what the browser paints around the page.
+# --paper in the light and dark theme, for the browser UI around the page.
 THEME_COLORS = {"light": "#f9f6f0", "dark": "#191714"}
 
 
 def preferences(request: HttpRequest) -> dict[str, Any]:
-    """For every template: the theme that <html> carries, and the languages one can choose from."""
+    """Context processor: the theme set on <html> and the available languages."""
     return {
         "theme": theme_of(request),
         "language_wanted": chosen_language(request),
@@ -37,33 +37,33 @@ def theme_of(request: HttpRequest) -> str:
 
 
 def read_theme_cookie(request: HttpRequest) -> str:
-    wanted = request.COOKIES.get(THEME_COOKIE, "")
-    return wanted if wanted in User.Theme.values else User.Theme.SYSTEM.value
+    theme = request.COOKIES.get(THEME_COOKIE, "")
+    return theme if theme in User.Theme.values else User.Theme.SYSTEM.value
 
 
 def chosen_language(request: HttpRequest) -> str:
-    """The language somebody chose; empty when it is left to the browser."""
+    """Return the language the user chose, or an empty string for the browser default."""
     user = _signed_in_user(request)
-    wanted = (user.language if user else "") or request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME, "")
-    return wanted if _is_language(wanted) else ""
+    language = (user.language if user else "") or request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME, "")
+    return language if _is_language(language) else ""
 
 
 @require_POST
 def change_preferences(request: HttpRequest) -> HttpResponse:
-    """Take what the form names and leave the rest. A script asks for no page in return."""
-    wanted = {name: request.POST[name] for name in ("theme", "language") if name in request.POST}
-    if not _are_valid(wanted):
+    """Save the submitted preferences and keep the others. Scripts get an empty response instead of a redirect."""
+    changes = {name: request.POST[name] for name in ("theme", "language") if name in request.POST}
+    if not _are_valid(changes):
         return HttpResponse(status=400)
-    if request.user.is_authenticated and wanted:
-        User.objects.filter(pk=request.user.pk).update(**wanted)  # no rights change, so no socket needs to know
+    if request.user.is_authenticated and changes:
+        User.objects.filter(pk=request.user.pk).update(**changes)  # permissions don't change, so sockets need no notice
     from_script = "application/json" in request.headers.get("Accept", "")
     response = HttpResponse(status=204) if from_script else redirect(safe_redirect_url(request, request.POST.get("next")))
-    set_preference_cookies(response, **wanted)
+    set_preference_cookies(response, **changes)
     return response
 
 
 def set_preference_cookies(response: HttpResponseBase, *, theme: str | None = None, language: str | None = None) -> None:
-    """Put choices into this browser's cookies: the page after signing out should look like the one before."""
+    """Store preferences in cookies, so that pages look the same after sign-out."""
     if theme is not None:
         _set_cookie(response, THEME_COOKIE, theme if theme != User.Theme.SYSTEM else "")
     if language is not None:
@@ -71,7 +71,7 @@ def set_preference_cookies(response: HttpResponseBase, *, theme: str | None = No
 
 
 def _signed_in_user(request: HttpRequest) -> User | None:
-    user = getattr(request, "user", None)  # a request that was refused early has none
+    user = getattr(request, "user", None)  # requests rejected early have none
     return user if user is not None and user.is_authenticated else None
 
 
@@ -82,8 +82,8 @@ def _set_cookie(response: HttpResponseBase, name: str, value: str) -> None:
     response.set_cookie(name, value, max_age=COOKIE_MAX_AGE, httponly=True, samesite="Lax", secure=settings.SESSION_COOKIE_SECURE)
 
 
-def _are_valid(wanted: dict[str, str]) -> bool:
-    theme, language = wanted.get("theme", User.Theme.SYSTEM), wanted.get("language", "")
+def _are_valid(changes: dict[str, str]) -> bool:
+    theme, language = changes.get("theme", User.Theme.SYSTEM), changes.get("language", "")
     return theme in User.Theme.values and (not language or _is_language(language))
 
 

@@ -1,13 +1,13 @@
-"""Text that somebody decides by, as HTML in which every character can be seen. Nothing of it is markup, nothing is left out.
+"""Render text that approvers rely on as HTML in which every character is visible. All of it is escaped, none is omitted.
 
-A character without a shape, or one that changes the order in which others are read, becomes its number: ⟨U+202E⟩. A command is
-also coloured by what its parts are.
+Characters that are invisible or change the reading order are shown as their code point: ⟨U+202E⟩. Commands are also
+highlighted by the kind of their parts.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape  # plain strings; a page has thousands of parts
+from html import escape  # not Django's escape: plain strings are faster, and a page has thousands of parts
 from itertools import groupby
 from typing import Any
 
@@ -19,10 +19,10 @@ from tools_app.core.hidden_characters import INVISIBLE_IN_NAME
 
 PLAIN_TEXT = re.compile(r"[ -~]*")
 INLINE_CODE = re.compile(r"`([^`\n]+)`")
-LINE_BREAK_HTML = '<span class="newline">\n</span>'  # its arrow is drawn by the stylesheet
+LINE_BREAK_HTML = '<span class="newline">\n</span>'  # the stylesheet adds an arrow
 TAB_HTML = '<span class="tab">\t</span>'
 INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
-MAX_NAMED = 3  # of the letters that are not ASCII: their names, so that a Cyrillic one does not pass for a Latin one
+MAX_NAMED = 3  # non-ASCII letters named in a tooltip, so that a Cyrillic letter can't pass for a Latin one
 
 KIND_LABELS: dict[str, str | Promise] = {
     "program": gettext_lazy("program"),
@@ -37,40 +37,40 @@ KIND_LABELS: dict[str, str | Promise] = {
 
 
 def to_visible_html(text: str) -> SafeString:
-    """Words of people and programs: line breaks stay line breaks."""
+    """Render text from people or programs. Line breaks stay line breaks."""
     if PLAIN_TEXT.fullmatch(text):
         return mark_safe(escape(text))  # noqa: S308  # escaped
     return mark_safe("".join(run if kind == "break" else _run_html(kind, run) for kind, run in _split_runs(text)))  # noqa: S308  # each escaped
 
 
 def agent_text_html(text: str) -> SafeString:
-    """The same for an agent's words, in which `code` looks like code. Nothing else of its marks counts."""
-    pieces = INLINE_CODE.split(text)  # what stands between two backticks is every second one
-    shown = (
+    """Render an agent's text. `code` is the only markup that is interpreted."""
+    pieces = INLINE_CODE.split(text)  # every second piece was between backticks
+    rendered = (
         f"<code>{to_visible_html(piece)}</code>" if number % 2 else to_visible_html(piece) for number, piece in enumerate(pieces)
     )
-    return mark_safe("".join(shown))  # noqa: S308  # each escaped
+    return mark_safe("".join(rendered))  # noqa: S308  # each escaped
 
 
 def command_html(line: str, parts: Sequence[Mapping[str, Any]]) -> SafeString:
-    """A command line, each part marked. Where parts lie within each other, the inner one counts."""
+    """Render a command line with each part marked. Where parts are nested, the innermost one applies."""
     owners: list[int] = [-1] * len(line)
     known = [part for part in parts if 0 <= part["begin"] < part["end"] <= len(line)]
     for index, part in sorted(enumerate(known), key=lambda each: each[1]["begin"] - each[1]["end"]):
         owners[part["begin"] : part["end"]] = [index] * (part["end"] - part["begin"])
-    pieces, place = [], 0
+    pieces, start = [], 0
     for owner, run in groupby(owners):
-        end = place + sum(1 for _ in run)
-        text = _literal_html(line[place:end])
-        pieces.append(_part_html(text, known[owner]) if owner >= 0 else text)
-        place = end
+        end = start + sum(1 for _ in run)
+        html = _literal_html(line[start:end])
+        pieces.append(_part_html(html, known[owner]) if owner >= 0 else html)
+        start = end
     return mark_safe("".join(pieces))  # noqa: S308  # each escaped
 
 
-def _part_html(shown: str, part: Mapping[str, Any]) -> str:
+def _part_html(html: str, part: Mapping[str, Any]) -> str:
     kind = part["kind"] if part["kind"] in KIND_LABELS else "text"
     title = f"{KIND_LABELS[kind]}: {part['note']}" if part.get("note") else str(KIND_LABELS[kind])
-    return f'<span class="part {kind}" title="{escape(_tooltip_text(title))}">{shown}</span>'
+    return f'<span class="part {kind}" title="{escape(_tooltip_text(title))}">{html}</span>'
 
 
 def _literal_html(text: str) -> str:
@@ -80,10 +80,10 @@ def _literal_html(text: str) -> str:
 
 
 def _split_runs(text: str) -> Iterator[tuple[str, str]]:
-    """Stretches of characters that are shown in the same way."""
-    kinds = [_classify(character, text[place - 1] if place else " ") for place, character in enumerate(text)]
-    for kind, places in groupby(range(len(text)), key=kinds.__getitem__):
-        yield kind, "".join(text[place] for place in places)
+    """Yield runs of characters that are displayed the same way."""
+    kinds = [_classify(character, text[index - 1] if index else " ") for index, character in enumerate(text)]
+    for kind, indexes in groupby(range(len(text)), key=kinds.__getitem__):
+        yield kind, "".join(text[index] for index in indexes)
 
 
 def _classify(character: str, before: str) -> str:
@@ -94,7 +94,7 @@ def _classify(character: str, before: str) -> str:
     category = unicodedata.category(character)
     if category in INVISIBLE_CATEGORIES or INVISIBLE_IN_NAME.match(character):
         return "odd"
-    # An accent on top of another, or on an ASCII letter, can cover what it stands on.
+    # A combining mark on another one, or on an ASCII letter, can cover its base character.
     if category.startswith("M") and (before.isascii() or unicodedata.category(before).startswith("M")):
         return "odd"
     return "foreign"
@@ -116,7 +116,7 @@ def _run_html(kind: str, run: str) -> str:
 
 
 def _tooltip_text(text: str) -> str:
-    """For a tooltip, which has no marks of its own."""
+    """Make text visible without markup, for tooltips."""
     if PLAIN_TEXT.fullmatch(text):
         return text
     return "".join(

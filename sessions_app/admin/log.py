@@ -44,7 +44,7 @@ class TranscriptEntryAdmin(ReadOnlyAdmin):
     def said(self, entry: TranscriptEntry) -> str:
         return _excerpt(entry.text)
 
-    def around(self, row: TranscriptEntry) -> Iterable[RelatedRows]:
+    def related_links(self, row: TranscriptEntry) -> Iterable[RelatedRows]:
         yield RelatedRows(_("Full transcript"), TranscriptEntry, {"session": str(row.session_id)})
         if row.run_id:
             yield RelatedRows(_("Tool calls in this run"), ToolCall, {"run": row.run_id})
@@ -89,7 +89,7 @@ class EventAdmin(ReadOnlyAdmin):
     def when(self, event: Event) -> str:
         return format_db_time(event.ts / 1000)
 
-    def around(self, row: Event) -> Iterable[RelatedRows]:
+    def related_links(self, row: Event) -> Iterable[RelatedRows]:
         yield RelatedRows(_("Session events"), Event, {"session": str(row.session_id)})
         if row.run_id:
             yield RelatedRows(_("Run events"), Event, {"run": row.run_id})
@@ -119,7 +119,7 @@ class AttachmentAdmin(ReadOnlyAdmin):
     def bytes(self, attachment: Attachment) -> str:
         return filesizeformat(attachment.size)
 
-    def around(self, row: Attachment) -> Iterable[RelatedRows | PageLink]:
+    def related_links(self, row: Attachment) -> Iterable[RelatedRows | PageLink]:
         yield PageLink(_("File"), "attachment", row.pk)
         if row.session_id:
             yield RelatedRows(_("Transcript"), TranscriptEntry, {"session": str(row.session_id)})
@@ -159,7 +159,7 @@ class WorkerAdmin(ReadOnlyAdmin):
     def seen_at(self, worker: Worker) -> str:
         return format_db_time(worker.heartbeat_at)
 
-    def around(self, row: Worker) -> Iterable[RelatedRows]:
+    def related_links(self, row: Worker) -> Iterable[RelatedRows]:
         yield RelatedRows(_("Running now"), Run, {"worker": row.pk, "status": Run.Status.RUNNING.value})
         yield RelatedRows(_("All runs"), Run, {"worker": row.pk})
 
@@ -198,7 +198,7 @@ class LaneAdmin(ClawAdmin):
     def queued(self, lane: Any) -> int:
         return int(lane.queued_now)
 
-    def around(self, row: Lane) -> Iterable[RelatedRows]:
+    def related_links(self, row: Lane) -> Iterable[RelatedRows]:
         yield RelatedRows(_("Running now"), Run, {"lane": row.pk, "status": Run.Status.RUNNING.value})
         yield RelatedRows(_("Queued"), Run, {"lane": row.pk, "status": Run.Status.ACCEPTED.value})
 

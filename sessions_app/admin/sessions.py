@@ -54,7 +54,7 @@ def _preview_archiving(request: HttpRequest, session: Session) -> ActionPreview:
 
 @admin.register(Session)
 class SessionAdmin(ReadOnlyAdmin):
-    words = ("title", "label", "origin", "settings")
+    private_fields = ("title", "label", "origin", "settings")
     list_display = ["key", OWNER, "title", "agent_link", "channel", "tokens", "cost", "updated_at", "state"]
     list_filter = ["agent", "channel", ("deleted_at", admin.EmptyFieldListFilter), ("owner", OneOfMany)]
     list_filter_submit = True
@@ -91,7 +91,7 @@ class SessionAdmin(ReadOnlyAdmin):
     def cost(self, session: Session) -> str:
         return format_usd(session.cost_microusd)
 
-    def around(self, row: Session) -> Iterable[RelatedRows]:
+    def related_links(self, row: Session) -> Iterable[RelatedRows]:
         own = {"session": str(row.pk)}
         yield RelatedRows(_("Runs"), Run, own)
         yield RelatedRows(_("Tool calls"), ToolCall, own)
@@ -109,7 +109,7 @@ class SessionAdmin(ReadOnlyAdmin):
         label=_("Archive sessions"),
         warning=_("These sessions will move to their owners’ archives. No runs are stopped."),
         permission="operate",
-        outlook=_preview_archiving,
+        preview=_preview_archiving,
     )
     def archive_sessions(self, request: HttpRequest, rows: list[Session]) -> str:
         for session in rows:
@@ -121,7 +121,7 @@ class SessionAdmin(ReadOnlyAdmin):
         label=_("Delete sessions"),
         warning=_("These sessions will be removed from their owners’ lists. Their data is kept until it is purged."),
         permission="operate",
-        outlook=_preview_deletion,
+        preview=_preview_deletion,
     )
     def delete_sessions(self, request: HttpRequest, rows: list[Session]) -> str:
         for session in rows:
@@ -145,7 +145,7 @@ def _preview_stop(request: HttpRequest, run: Run) -> ActionPreview:
 
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
-    words = ("prompt", "options", "error")
+    private_fields = ("prompt", "options", "error")
     list_display = ["id", "run_id", SESSION, OWNER, RUN_STATUS, "reason", "model", "duration", "cost", "accepted_at"]
     list_filter = ["status", "lane", "reason", ("owner", OneOfMany)]
     list_filter_submit = True
@@ -198,7 +198,7 @@ class RunAdmin(ReadOnlyAdmin):
         lines = ((change_link(call, call.name), call.get_status_display(), format_decision(call)) for call in calls_shown)
         return format_html("<ul>{}</ul>", listed) if (listed := format_html_join("", "<li>{} · {} · {}</li>", lines)) else EMPTY
 
-    def around(self, row: Run) -> Iterator[RelatedRows | PageLink]:
+    def related_links(self, row: Run) -> Iterator[RelatedRows | PageLink]:
         yield PageLink(_("Run page"), "run", row.pk)
         own = {"run": row.pk}
         yield RelatedRows(_("Tool calls"), ToolCall, own)
@@ -214,7 +214,7 @@ class RunAdmin(ReadOnlyAdmin):
         label=_("Stop runs"),
         warning=_("Completed steps are kept; pending steps won’t run."),
         permission="operate",
-        outlook=_preview_stop,
+        preview=_preview_stop,
     )
     def abort_runs(self, request: HttpRequest, rows: list[Run]) -> str:
         ended = 0
@@ -231,7 +231,7 @@ class RunAdmin(ReadOnlyAdmin):
 class ToolCallAdmin(ReadOnlyAdmin):
     """Explain why a call was allowed or denied: the query, every layer's result and the policy version."""
 
-    words = ("arguments", "result")
+    private_fields = ("arguments", "result")
     list_display = ["name", CALL_STATUS, "refused_by", "why", "version", SESSION, RUN, "duration", "created_at"]
     list_filter = ["status", "name", "refused_by", "is_error"]
     search_fields = ["call_id", "name", "run__run_id", "session__key"]
@@ -266,7 +266,7 @@ class ToolCallAdmin(ReadOnlyAdmin):
     def run_page(self, call: ToolCall) -> str:
         return page_link("run", call.run_id, _("open")) or EMPTY
 
-    def around(self, row: ToolCall) -> Iterable[RelatedRows | PageLink]:
+    def related_links(self, row: ToolCall) -> Iterable[RelatedRows | PageLink]:
         yield PageLink(_("Explain this decision"), "policy-call", row.pk)
         yield RelatedRows(_("Run events"), Event, {"run": row.run_id})
         yield RelatedRows(_("Other calls in this run"), ToolCall, {"run": row.run_id})

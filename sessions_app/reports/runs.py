@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 from django.db.models import Min
+from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
@@ -50,7 +51,7 @@ def find_viewable_run(user: User, *, pk: int | None = None, run_id: str = "", op
         return RunAccess(run, user.pk, may_read_text=True)
     if operating and user.has_perm(VIEW_RUNS_PERMISSION) and (run := runs.first()):
         return RunAccess(run, user.pk, may_read_text=user.has_perm(VIEW_ANY_SESSION_PERMISSION))
-    raise NotFound(f"run {run_id or pk!r} not found")
+    raise NotFound(_("Run not found: %(run)s") % {"run": run_id or pk})
 
 
 def list_runs(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
+from django.utils.translation import gettext as _
 
 from clawsite.infra import clock, sql
 from clawsite.infra.errors import Conflict, InvalidRequest
@@ -46,7 +47,11 @@ MAX_CALLS = 200  # in one answer; the same limit applies to results
 def accept_results(session: Session, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options with each result's tool name added. The caller has locked the session."""
     if Run.objects.filter(session=session, status__in=Run.UNFINISHED).exists():
-        raise Conflict("the session has an unfinished run; wait until it ends", retryable=True, details={"code": "RUN_UNFINISHED"})
+        raise Conflict(
+            _("This session has an unfinished run. Wait until it ends."),
+            retryable=True,
+            details={"code": "RUN_UNFINISHED"},
+        )
     waiting = _open_calls(session)
     named = []
     for result in tool_results_in(options):

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from clawsite.accounts.models import User
 from clawsite.infra.errors import Forbidden
 from sessions_app.models import Run, Session, TranscriptEntry
@@ -32,7 +34,7 @@ def request_compaction(user: User, session: Session, *, run_id: str, words: str 
     Only for the owner, like a reset: otherwise a guest could decide which of the owner's messages the model still sees.
     """
     if session.owner_id != user.pk:
-        raise Forbidden("only the owner can compact this session")
+        raise Forbidden(_("Only the owner can compact this session."))
     request: dict[str, Any] = {"words": words[:MAX_INSTRUCTIONS_LENGTH], **({"maxLines": max_lines} if max_lines else {})}
     prompt = " ".join(filter(None, ("/compact", words[:MAX_INSTRUCTIONS_LENGTH])))
     return lifecycle.accept_run(user=user, session=session, run_id=run_id, prompt=prompt, options={COMPACT: request})

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from clawsite.infra import clock, sql
 from clawsite.infra.errors import NotFound
 from clawsite.infra.fulltext.tokenizer import tokenize_title
@@ -53,7 +55,7 @@ def insert_run(run: NewRun) -> tuple[int, EventBatch] | None:
         [moment, run.title, tokenize_title(run.title), session_id],
     )
     if not session:
-        raise NotFound("the session was deleted")
+        raise NotFound(_("The session was deleted."))
     cursor, generation = session[0]
     values = [session_id, run.owner_id, generation, run.run_id, run.request_hash, run.lane, run.prompt]
     inserted = sql.fetch_rows(

@@ -10,6 +10,7 @@ import orjson
 from django.conf import settings
 from django.db import transaction
 from django.dispatch import Signal
+from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
@@ -78,7 +79,7 @@ def accept_run(
     queued = sql.fetch_row(f"SELECT count(*) FROM {tables.RUN} WHERE status = 'accepted' AND owner_id = %s", [user.pk])[0]
     if queued >= settings.MAX_QUEUED_PER_USER:
         raise QueueFull(
-            f"{queued} of your runs are queued; wait for some to finish or stop them",
+            _("You have %(count)d queued runs. Wait for some to finish, or stop them.") % {"count": queued},
             retryable=True,
             retry_after_ms=1000,
         )
@@ -109,7 +110,7 @@ def accept_run(
     if inserted is None:  # another process was first with this run ID
         raced = _find_accepted(user, run_id, digest)
         if raced is None:
-            raise Conflict("a request with this idempotencyKey is in progress; retry", retryable=True)
+            raise Conflict(_("A request with this idempotencyKey is in progress. Try again."), retryable=True)
         return raced
     pk, batch = inserted
     events.announce(
@@ -194,7 +195,7 @@ def check_may_write(user: User, session: Session) -> None:
     if session.owner_id == user.pk:
         return
     if not SessionMember.objects.filter(session=session, user=user, role=SessionMember.Role.WRITER).exists():
-        raise Forbidden("you have read-only access to this session; ask its owner for write access")
+        raise Forbidden(_("You have read-only access to this session. Ask its owner for write access."))
 
 
 @transaction.atomic
@@ -220,7 +221,7 @@ def _find_accepted(user: User, run_id: str, digest: str) -> AcceptedRun | None:
         return None
     pk, session_id, owner_id, key, status, accepted_at, first_digest = rows[0]
     if first_digest != digest:
-        raise Conflict("this idempotencyKey was used for a different request; use a new one", details={"runId": run_id})
+        raise Conflict(_("This idempotencyKey was used for a different request. Use a new one."), details={"runId": run_id})
     key = Session(id=sql.as_uuid(session_id), owner_id=owner_id, key=key).key_for(user.pk)
     return AcceptedRun(pk, run_id, sql.as_uuid(session_id), key, status, False, clock.to_ms(sql.as_datetime(accepted_at)))
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from clawsite.accounts.models import User
 from clawsite.infra.errors import NotFound
 from sessions_app.models import Run, ToolCall, TranscriptEntry
@@ -13,7 +15,7 @@ from sessions_app.runs.types import RunState
 def find_own_run(user: User, run_id: str) -> Run:
     run = Run.objects.for_user(user).filter(owner=user, run_id=run_id).select_related("session").first()
     if run is None:
-        raise NotFound(f"run {run_id!r} not found")
+        raise NotFound(_("Run not found: %(run)s") % {"run": run_id})
     return run
 
 

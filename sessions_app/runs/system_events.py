@@ -15,6 +15,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Left
+from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
@@ -41,10 +42,10 @@ EnqueueOutcome = Literal["queued", "coalesced"]
 def enqueue(session_id: UUID, text: str, *, source: str, hook: str = "") -> EnqueueOutcome:
     """Queue text for the session's next run, or the next one for this webhook. Repeating the last text adds no event."""
     if not text.strip() or len(text) > MAX_TEXT_LENGTH:
-        raise InvalidRequest(f"the event text must have 1 to {MAX_TEXT_LENGTH} characters")
+        raise InvalidRequest(_("The event text must have 1 to %(most)d characters.") % {"most": MAX_TEXT_LENGTH})
     tables.lock_sessions([sql.uuid_value(session_id)])  # before any run is claimed or accepted there, in the usual lock order
     if not Session.objects.filter(pk=session_id, deleted_at__isnull=True).exists():
-        raise NotFound("the session was deleted")
+        raise NotFound(_("The session was deleted."))
     waiting = SystemEvent.objects.filter(session_id=session_id, hook=hook).order_by("pk")
     last = waiting.last()
     if last is not None and last.text == text:

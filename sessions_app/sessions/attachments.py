@@ -129,10 +129,10 @@ def list_visible(user: User, ids: Sequence[str]) -> list[Attachment]:
     try:
         pks = [uuid.UUID(one) for one in ids]
     except ValueError:
-        raise NotFound("attachment not found") from None
+        raise NotFound(_("Attachment not found.")) from None
     attachments = Attachment.objects.for_user(user).in_bulk(pks)
     if missing := [one for one in pks if one not in attachments]:
-        raise NotFound(f"attachment {missing[0]} not found; unsent files are deleted after a day")
+        raise NotFound(_("Attachment not found: %(id)s. Unsent files are deleted after a day.") % {"id": missing[0]})
     return [attachments[one] for one in pks]
 
 
@@ -143,7 +143,7 @@ def claim_attachments(user: User, session: Session, ids: Sequence[str]) -> list[
     One already sent in another session stays there and its row is copied, so its ID isn't exposed to other people.
     """
     if len(ids) > MAX_PER_MESSAGE:
-        raise InvalidRequest(f"a message can have at most {MAX_PER_MESSAGE} attachments")
+        raise InvalidRequest(_("A message can have at most %(most)d attachments.") % {"most": MAX_PER_MESSAGE})
     blocks = []
     for attachment in list_visible(user, list(dict.fromkeys(ids))):
         if attachment.session_id is None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
+from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from clawsite.infra.errors import Conflict
@@ -30,5 +31,7 @@ def find_or_create_session(
     existing = Session.objects.filter(owner=user, key__endswith=f":{name}", deleted_at__isnull=True).first()
     session = existing or make(key=f"agent:{agent}:{name}", origin={REQUEST_KEY: digest})
     if session.origin.get(REQUEST_KEY) != digest:
-        raise Conflict("this idempotencyKey was used for a different request; use a new one", details={"sessionKey": session.key})
+        raise Conflict(
+            _("This idempotencyKey was used for a different request. Use a new one."), details={"sessionKey": session.key}
+        )
     return session

@@ -59,7 +59,7 @@ def share(user: User, session: Session, username: str, role: str | None) -> None
             announce.notify_session_changed(session, "members")
         return
     if person is None:
-        raise NotFound(_("User “%(username)s” not found.") % {"username": username})
+        raise NotFound(_("User not found: %(username)s") % {"username": username})
     if person.pk == session.owner_id:
         raise InvalidRequest(_("You already own this chat."))
     if not existing.exists() and SessionMember.objects.filter(session=session).count() >= MAX_MEMBERS:

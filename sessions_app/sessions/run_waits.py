@@ -16,11 +16,11 @@ class RunWaiters(Waiters[int]):
     def runs(self) -> list[int]:
         return list(self._waiting)
 
-    def hear(self, events: Iterable[dict[str, Any]]) -> None:
+    def handle_events(self, events: Iterable[dict[str, Any]]) -> None:
         if self._waiting:
             for event in events:
                 if event["run"] in self._waiting and is_last_event(event):
-                    self.tell(event["run"])
+                    self.notify(event["run"])
 
 
 _find_waiters: Callable[[], Awaitable[RunWaiters]] | None = None

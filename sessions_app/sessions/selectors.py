@@ -7,6 +7,7 @@ from uuid import UUID
 
 import orjson
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
@@ -260,7 +261,7 @@ def read_run_state(user: User, run_id: str) -> RunState:
     own = runs.filter(owner=user, session__in=members.filter_shared_with(user, Session.objects.all()))
     run = own.first() or runs.for_user(user).first()
     if run is None:
-        raise NotFound(f"run {run_id!r} not found")
+        raise NotFound(_("Run not found: %(run)s") % {"run": run_id})
     answer = (
         TranscriptEntry.objects.filter(run=run, role="assistant").order_by("-position").values_list("text", flat=True).first()
         if run.status == Run.Status.COMPLETED

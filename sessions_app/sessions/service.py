@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
@@ -42,7 +43,7 @@ def find_session(user: User, *, key: str | None = None, session_id: str | None =
     else:
         session = find_session_by_id(visible, session_id or "")
     if session is None:
-        raise NotFound(f"session {key or session_id!r} not found")
+        raise NotFound(_("Session not found: %(session)s") % {"session": key or session_id})
     return session
 
 
@@ -134,7 +135,7 @@ def delete_session(user: User, session: Session) -> bool:
     """Hide a session and stop its runs. Its rows stay until purged; the key becomes available again."""
     session = _lock_own_session(user, session)
     if parse_key(session.key).kind == "main":
-        raise InvalidRequest("the main session can't be deleted; reset it instead")
+        raise InvalidRequest(_("The main session can’t be deleted. Reset it instead."))
     lifecycle.request_abort(user=user, session=session, reason="session-delete")
     Session.objects.filter(pk=session.pk).update(deleted_at=clock.now())
     events.notify_session_changed(session, "deleted")
@@ -150,16 +151,16 @@ def restore_session(user: User, session_id: str) -> tuple[Session, bool]:
     try:
         session_pk = uuid.UUID(session_id)
     except ValueError:
-        raise NotFound(f"session {session_id!r} not found") from None
+        raise NotFound(_("Session not found: %(session)s") % {"session": session_id}) from None
     mine = Session.objects.select_for_update().filter(Q(pk=session_pk) | Q(generation_id=session_pk), owner=user)
     session = mine.first()
     if session is None or (session.deleted_at and session.deleted_at < clock.now() - RESTORE_PERIOD):
-        raise NotFound(f"session {session_id!r} can't be restored")
+        raise NotFound(_("Session %(session)s can’t be restored.") % {"session": session_id})
     if session.deleted_at is None:
         return session, False
     others = Session.objects.filter(owner=user, deleted_at__isnull=True)
     if others.filter(key=session.key).exists():
-        raise Conflict(f"session {session.key!r} already exists; delete it before restoring")
+        raise Conflict(_("Session %(session)s already exists. Delete it before restoring.") % {"session": session.key})
     if session.label and others.filter(label=session.label).exists():
         session.label = ""
     session.deleted_at = None
@@ -167,7 +168,7 @@ def restore_session(user: User, session_id: str) -> tuple[Session, bool]:
         with transaction.atomic():
             session.save(update_fields=["deleted_at", "label"])
     except IntegrityError:  # created concurrently by another process
-        raise Conflict(f"session {session.key!r} already exists; delete it before restoring") from None
+        raise Conflict(_("Session %(session)s already exists. Delete it before restoring.") % {"session": session.key}) from None
     events.notify_session_changed(session, "restored")
     return session, True
 
@@ -201,16 +202,16 @@ def _check_label(session: Session) -> None:
     """Check that the label is unique: `sessions.resolve` finds a session by it."""
     taken = Session.objects.filter(owner=session.owner_id, label=session.label, deleted_at__isnull=True).exclude(pk=session.pk)
     if session.label and taken.exists():
-        raise InvalidRequest(f"label {session.label!r} is already used by another of your sessions")
+        raise InvalidRequest(_("The label “%(label)s” is already used by another of your sessions.") % {"label": session.label})
 
 
 def _lock_own_session(user: User, session: Session) -> Session:
     """Lock the session; only its owner can change it."""
     if session.owner_id != user.pk:
-        raise Forbidden("only the owner can change this session")
+        raise Forbidden(_("Only the owner can change this session."))
     locked = Session.objects.select_for_update().filter(pk=session.pk, deleted_at__isnull=True).first()
     if locked is None:
-        raise NotFound(f"session {session.key!r} was deleted")
+        raise NotFound(_("Session %(session)s was deleted.") % {"session": session.key})
     return locked
 
 

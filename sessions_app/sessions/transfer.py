@@ -11,6 +11,7 @@ from typing import IO
 
 import orjson
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
@@ -63,7 +64,7 @@ def _read_entries(session: Session, *, oldest_generation: int) -> Iterator[Jsonl
             """,
             [sql.uuid_value(session.pk), last, session.entry_count, oldest_generation, session.generation, PAGE_SIZE],
         )
-        for _, kind, message_id, moment, role, content, text, meta, generation, run_id in rows:
+        for _position, kind, message_id, moment, role, content, text, meta, generation, run_id in rows:
             blocks, facts = orjson.loads(content), orjson.loads(meta)
             yield JsonlEntry(kind, message_id, sql.as_datetime(moment), role, blocks, text, facts, generation, run_id)
         if len(rows) < PAGE_SIZE:
@@ -116,7 +117,7 @@ def _find_unused_session(user: User, key: str) -> Session:
     session = Session.objects.select_for_update().filter(pk=made.pk, deleted_at__isnull=True, entry_count=0).first()
     # Checked while holding the lock, so concurrently accepted prompts are seen.
     if session is None or Run.objects.filter(session=session).exists():
-        raise Conflict(f"session {made.key!r} is already in use; import into a new key")
+        raise Conflict(_("Session %(session)s is already in use. Import into a new key.") % {"session": made.key})
     return session
 
 

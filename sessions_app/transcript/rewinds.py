@@ -48,7 +48,7 @@ def find_message_position(session: Session, message_id: str) -> MessagePosition:
         [sql.uuid_value(session.pk), session.generation, message_id],
     )
     if not rows:
-        raise NotFound(_("Message %(id)r not found in this chat.") % {"id": message_id})
+        raise NotFound(_("Message not found in this chat: %(id)s") % {"id": message_id})
     return MessagePosition(*rows[0])
 
 

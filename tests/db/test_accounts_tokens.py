@@ -130,7 +130,7 @@ def test_use_is_noted_at_most_once_a_minute() -> None:
 
     def is_due() -> bool:
         principal = tokens.find_principal(secret)
-        return principal is not None and principal.unnoted
+        return principal is not None and principal.use_unrecorded
 
     assert is_due()
     first = used_at()

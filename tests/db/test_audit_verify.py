@@ -200,7 +200,7 @@ def test_a_chain_that_was_written_anew_is_found_by_an_anchor_only(ids, tmp_path)
 
 def test_a_head_that_says_something_else_is_found(ids):
     tamper(f"UPDATE {HEAD_TABLE} SET hash = %s", ["f" * 64])
-    assert [each.words for each in verify().findings] == ["the noted head is not the hash of position 10"]
+    assert [each.words for each in verify().findings] == ["the recorded head does not match the hash of position 10"]
 
 
 def test_many_findings_are_counted_and_the_first_ones_listed(ids, monkeypatch):

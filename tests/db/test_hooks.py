@@ -256,7 +256,7 @@ def test_deliveries_of_the_same_kind_meet_in_one_conversation_and_others_do_not(
 
 def test_a_caller_chooses_the_session_only_where_it_may_and_only_among_webhooks(operator):
     closed = create_webhook(operator, "agent")
-    with pytest.raises(InvalidRequest, match="omit sessionKey"):
+    with pytest.raises(InvalidRequest, match="Omit sessionKey"):
         closed.send({"message": "hi", "sessionKey": "hook:mine"})
     Hook.objects.update(allow_request_session_key=True)
     for key in ("main", "agent:main:main", "agent:other:hook:x", "session:" + str(uuid.uuid4())):
@@ -287,7 +287,7 @@ def test_the_general_one_starts_a_run_as_it_is_told(operator):
     ):
         with pytest.raises(InvalidRequest):
             made.send(wrong)
-    with pytest.raises(InvalidRequest, match="unknown model"):
+    with pytest.raises(InvalidRequest, match="Unknown model"):
         made.send({"message": "x", "model": "no/such"})
     with pytest.raises(InvalidRequest, match="at /to: cannot be used: results only go to the main session"):
         made.send({"message": "x", "to": "+441234"})

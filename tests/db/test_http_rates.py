@@ -39,7 +39,7 @@ async def test_an_account_that_asks_too_often_is_told_when_to_come_again(ask, pa
     refused = await ask(path)
     assert (refused.status_code, refused["Retry-After"]) == (429, "100")
     told = json.loads(refused.content)
-    words = "too many requests of this account; slow down"
+    words = "too many requests from this account; slow down"
     if path == V1:
         shape = {"message": words, "type": "rate_limit_error", "param": None, "code": "rate_limit_exceeded"}
         assert told == {"error": shape}
@@ -54,7 +54,7 @@ async def test_all_doors_and_sockets_count_together(ask):
     client = await InProcessClient.open(ask.token)
     assert (await client.request("health"))["ok"]
     assert (await ask(API)).status_code == 200
-    assert (await client.request("health"))["error"]["message"] == "too many requests from this account; slow down"
+    assert (await client.request("health"))["error"]["message"] == "Too many requests from this account. Slow down."
     assert (await ask(V1)).status_code == 429
     client.disconnect()
 

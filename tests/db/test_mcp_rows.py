@@ -250,7 +250,7 @@ def test_an_operator_adds_a_server(client_of):
         ({"timeout_seconds": "0"}, "greater than or equal to 0.1"),
     ],
 )
-def test_the_form_says_what_is_wrong(client_of, change, words):
+def test_form_shows_errors(client_of, change, words):
     said = client_of("Operator").post(f"{ADDRESS}add/", FORM | change, secure=True).content.decode()
     assert words in said
     assert not McpServer.objects.exists()
@@ -265,7 +265,7 @@ def test_changing_keeps_the_name_and_what_workers_saw(client_of):
     assert after.tools == row.tools
 
 
-def test_two_people_at_once_the_second_is_told_and_loses_nothing(client_of):
+def test_concurrent_edit_is_reported_and_input_is_kept(client_of):
     row, client = server(), client_of("Operator")
     address = f"{ADDRESS}{row.pk}/change/"
     page = client.get(address, secure=True).content.decode()

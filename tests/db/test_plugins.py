@@ -243,7 +243,7 @@ def test_an_allow_list_of_a_plugin_that_is_off_is_warned_about_too(add_plugin):
     Plugin.objects.create(name="later", enabled=False, tools=["later_tool"])
     rule = normalize_row(scope="agent", subject="main", allow=["later"])
     assert not list(find_errors(rule))
-    assert "names only plugins" in next(find_warnings(rule, current_rules())).words
+    assert "names only plugins" in next(find_warnings(rule, current_rules())).message
 
 
 def test_a_plugin_that_was_removed_says_so(add_plugin):
@@ -269,7 +269,7 @@ async def test_a_worker_lists_what_is_installed(add_plugin):
     install_plugin(add_plugin.folder, "later", ECHO_PLUGIN.format(tool="later_word"))
     keeper = SourceRefresher()
     try:
-        await keeper.look()
+        await keeper.refresh()
     finally:
         await keeper.close()
     assert Plugin.objects.get().name == "later"
@@ -299,7 +299,7 @@ class Acme:
     name = "acme"
 
     async def search(self, query):
-        return [WebSearchResult("About " + query.words, "https://acme.example/", "found by acme")]
+        return [WebSearchResult("About " + query.text, "https://acme.example/", "found by acme")]
 
 
 search_providers = {"acme": Acme, "unset": lambda: None}

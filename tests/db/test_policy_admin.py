@@ -1,4 +1,4 @@
-"""Policies, their tests and versions in the admin: every scope, mistakes beside their field, two people at once."""
+"""Policies, their tests and versions in the admin: every scope, errors at their field, concurrent edits."""
 
 import re
 from html import unescape
@@ -72,7 +72,7 @@ def messages_of(client: Client, response) -> str:
         ({"scope": "subagent", "deny": "group:web"}, "subagent"),
     ],
 )
-def test_a_row_of_every_scope_is_made(operator, row, key):
+def test_row_of_every_scope_can_be_created(operator, row, key):
     assert operator.post(ADD, EMPTY | row | {"seen_version": 1}, secure=True).status_code == 302
     assert key in {each.key for each in policies.current_rules().rows}
     newest = PolicyVersion.objects.first()
@@ -80,7 +80,7 @@ def test_a_row_of_every_scope_is_made(operator, row, key):
     assert key in operator.get("/admin/tools_app/toolpolicy/", secure=True).content.decode()
 
 
-def test_a_mistake_is_told_beside_its_field_and_the_rest_is_kept(operator):
+def test_error_is_shown_at_field_and_input_is_kept(operator):
     page = said(
         operator.post(ADD, EMPTY | {"scope": "group", "channel": "telegram", "deny": "wriet", "allow": "read"}, secure=True)
     )
@@ -89,7 +89,7 @@ def test_a_mistake_is_told_beside_its_field_and_the_rest_is_kept(operator):
     assert re.search(r'<textarea[^>]*name="allow"[^>]*>\s*read</textarea>', page)
 
 
-def test_what_looks_effective_and_is_not_is_a_warning_after_saving(operator):
+def test_ineffective_rule_is_saved_with_warning(operator):
     saved = operator.post(
         change(main_policy()),
         {"profile": "coding", "deny": "exec", "allow": "exec\nread", "also_allow": "", "seen_version": 1},
@@ -98,7 +98,7 @@ def test_what_looks_effective_and_is_not_is_a_warning_after_saving(operator):
     assert "“exec” has no effect" in messages_of(operator, saved)
 
 
-def test_two_people_at_once_the_second_is_told_and_loses_nothing(operator):
+def test_concurrent_edit_is_reported_and_input_is_kept(operator):
     policy = main_policy()
     form = {"profile": "coding", "deny": "write", "allow": "", "also_allow": "", "seen_version": 1}
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
@@ -112,7 +112,7 @@ def test_two_people_at_once_the_second_is_told_and_loses_nothing(operator):
     assert policies.current_rules().row("agent", "main").deny == ("write",)
 
 
-def test_a_change_between_the_look_and_the_save_is_told_too(operator, monkeypatch):
+def test_change_between_validation_and_save_is_reported(operator, monkeypatch):
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
     real, looks = policy_forms.check_version, []
 
@@ -129,7 +129,7 @@ def test_a_change_between_the_look_and_the_save_is_told_too(operator, monkeypatc
     assert policies.current_rules().row("agent", "main").deny == ("grep",)
 
 
-def test_a_row_that_breaks_a_test_is_refused_with_its_name(operator):
+def test_row_that_breaks_policy_test_is_rejected(operator):
     save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
     form = {"profile": "full", "deny": "", "allow": "", "also_allow": "", "seen_version": 2}
     assert "Policy test “main never fetches” would fail" in said(operator.post(change(main_policy()), form, secure=True))
@@ -139,12 +139,12 @@ def test_a_row_that_breaks_a_test_is_refused_with_its_name(operator):
     assert main_policy()
 
 
-def test_a_row_is_deleted_as_a_version(operator):
+def test_deleting_row_records_version(operator):
     assert operator.post(f"/admin/tools_app/toolpolicy/{main_policy().pk}/delete/", {"post": "yes"}, secure=True).status_code == 302
     assert PolicyVersion.objects.first().change == "deleted agent:main"
 
 
-def test_a_row_that_was_changed_meanwhile_is_not_deleted_unseen(operator):
+def test_changed_row_is_not_deleted(operator):
     address = f"/admin/tools_app/toolpolicy/{main_policy().pk}/delete/"
     asked = operator.get(address, secure=True)["Location"]
     assert asked == f"{address}?seen=1"
@@ -158,7 +158,7 @@ def test_a_row_that_was_changed_meanwhile_is_not_deleted_unseen(operator):
     assert PolicyVersion.objects.first().change == "deleted agent:main"
 
 
-def test_the_form_is_told_what_is_wrong_while_somebody_types(operator):
+def test_findings_are_returned_while_typing(operator):
     def findings(**fields):
         return operator.get(FINDINGS, fields, secure=True).json()["findings"]
 
@@ -170,7 +170,7 @@ def test_the_form_is_told_what_is_wrong_while_somebody_types(operator):
     assert findings(scope="agent", subject="main", profile="coding", deny="exec") == []
 
 
-def test_only_those_who_may_look_at_policies_are_told(make_user):
+def test_findings_require_view_permission(make_user):
     answer = staff(make_user("User")).get(FINDINGS, {"scope": "global"}, secure=True)
     assert answer.status_code == 403
     assert Client().get(FINDINGS, {"scope": "global"}, secure=True).status_code == 302
@@ -182,7 +182,7 @@ def test_tools_groups_and_plugins_are_suggested(operator):
     assert '<option value="web_fetch" label="web"></option>' in page
 
 
-def test_a_test_that_holds_is_saved_and_one_that_does_not_is_refused(operator):
+def test_passing_test_is_saved_and_failing_test_is_rejected(operator):
     add = "/admin/tools_app/policytest/add/"
     fields = {"name": "main never fetches", "expected": "never", "tool": "web_fetch", "agent": "main"}
     assert operator.post(add, fields, secure=True).status_code == 302
@@ -195,7 +195,7 @@ def test_a_test_that_holds_is_saved_and_one_that_does_not_is_refused(operator):
     assert len(re.findall(r">\s*(passes|fails)\s*<", listed)) == 2
 
 
-def test_a_test_that_was_changed_meanwhile_is_neither_overwritten_nor_deleted_unseen(operator):
+def test_changed_policy_test_is_neither_overwritten_nor_deleted(operator):
     test = save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
     address = f"/admin/tools_app/policytest/{test.pk}/"
     fields = {"name": test.name, "expected": "never", "tool": "web_search", "agent": "main", "seen_version": 2}
@@ -211,7 +211,7 @@ def test_a_test_that_was_changed_meanwhile_is_neither_overwritten_nor_deleted_un
     assert (newest.number, newest.changed_by.username, newest.tests[0]["tool"]) == (4, "olga", "web_search")
 
 
-def test_restoring_from_the_list_shows_first_what_would_change(operator, make_user):
+def test_restore_action_shows_changes_first(operator, make_user):
     policies.save_policy(scope="agent", subject="main", profile="full")
     old = PolicyVersion.objects.get(number=1)
     chosen = {"action": "restore", "_selected_action": [old.pk]}
@@ -224,6 +224,6 @@ def test_restoring_from_the_list_shows_first_what_would_change(operator, make_us
     assert b'value="restore"' not in auditor.get("/admin/tools_app/policyversion/", secure=True).content
 
 
-def test_the_admins_of_a_policy_tell_nothing_by_conditions_that_no_page_offers(operator):
+def test_policy_admin_rejects_unknown_lookups(operator):
     assert operator.get("/admin/tools_app/toolpolicy/?scope=agent&subject=main", secure=True).status_code == 200
     assert operator.get("/admin/tools_app/policyversion/?changed_by__password__startswith=p", secure=True).status_code == 400

@@ -1,4 +1,4 @@
-"""The policy as a file: out and in again, what would change, and words for whatever is not right with it."""
+"""The policy as a file: export, import, diff and errors."""
 
 import threading
 
@@ -23,12 +23,12 @@ TESTS = (
 )
 
 
-def test_what_was_written_is_read_as_the_same():
-    file = PolicyFile(tuple(sorted(EVERY_KIND, key=lambda row: row.place)), TESTS)
+def test_file_round_trips():
+    file = PolicyFile(tuple(sorted(EVERY_KIND, key=lambda row: row.scope_values)), TESTS)
     assert parse_file(file.to_yaml()) == file
 
 
-def test_out_and_in_again_changes_nothing_but_the_version():
+def test_export_and_import_only_changes_version():
     replace_policies(EVERY_KIND)
     PolicyTest.objects.create(name="no gateway", expected="never", tool="gateway")
     before = build_current_file()
@@ -38,19 +38,19 @@ def test_out_and_in_again_changes_nothing_but_the_version():
     assert build_current_file() == before
 
 
-def test_a_file_has_only_what_says_something():
+def test_file_omits_empty_fields():
     assert build_current_file().to_yaml().splitlines()[1:] == [
         *("policies:", "- scope: agent", "  subject: main", "  profile: coding"),
         *("- scope: global", "  profile: minimal", "tests: []"),
     ]
 
 
-def test_an_earlier_version_can_be_written_too():
+def test_earlier_version_can_be_exported():
     save_policy(scope="global", profile="full")
     assert "profile: minimal" in build_current_file(rules_at(1)).to_yaml()
 
 
-def test_the_difference_shows_what_would_go_and_what_would_come():
+def test_diff_shows_removed_and_added_lines():
     file = parse_file("policies: [{scope: global, profile: minimal}, {scope: agent, subject: main, profile: coding, deny: [exec]}]")
     told = diff_with_current(file).splitlines()
     assert told[:2] == ["--- in force", "+++ file"]
@@ -59,7 +59,7 @@ def test_the_difference_shows_what_would_go_and_what_would_come():
 
 
 def test_ids_and_names_stay_as_they_are_written():
-    """YAML would read a number, a truth value or a day in each of these."""
+    """YAML would read each of these as a number, a boolean or a date."""
     text = """
 policies:
 - {scope: group, channel: telegram, group: -100123456, deny: [exec]}
@@ -75,10 +75,10 @@ tests:
         *(("-100123456", ""), ("007", ""), ("-1", "+4915112"), ("2026-01-01", "no"), ("1_000", "12:30")),
     ]
     assert file.tests == (Expectation("1", "never", "exec", channel="telegram", group="-1", sandboxed=True),)
-    assert parse_file(file.to_yaml()).rows == tuple(sorted(file.rows, key=lambda row: row.place))
+    assert parse_file(file.to_yaml()).rows == tuple(sorted(file.rows, key=lambda row: row.scope_values))
 
 
-def test_a_field_without_a_value_says_nothing():
+def test_field_without_value_is_empty():
     file = parse_file("policies: [{scope: global, subject: , provider: null, profile: ~, allow: , deny: null}]\ntests:")
     assert file == PolicyFile((RuleRow("global"),), ())
 
@@ -86,32 +86,32 @@ def test_a_field_without_a_value_says_nothing():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("policies: [", "this is not YAML: "),
-        ("policies: !!python/object/apply:os.getcwd []", "this is not YAML: "),
-        ("just words", "a policy file has the keys `policies` and `tests`, each a list"),
-        ("", "a policy file has the keys"),
-        ("rules: []", "a policy file has the keys"),
-        ("policies: {scope: global}", "`policies` is a list"),
+        ("policies: [", "not valid YAML: "),
+        ("policies: !!python/object/apply:os.getcwd []", "not valid YAML: "),
+        ("just words", "a policy file must be a mapping with the keys `policies` and `tests`"),
+        ("", "a policy file must be a mapping"),
+        ("rules: []", "a policy file must be a mapping"),
+        ("policies: {scope: global}", "`policies` must be a list"),
         ("policies: [global]", "policy 1 is not a mapping"),
         ("policies: [{scope: global}, {scope: agent, alow: [read]}]", "policy 2 has unknown fields: alow"),
-        ("policies: [{scope: global, deny: exec}]", "policy 1: `deny` is a list"),
-        ("policies: [{scope: global, deny: [[exec]]}]", "policy 1: `deny` is a list of words"),
-        ("policies: [{scope: [global]}]", "policy 1: `scope` is one word, not a list"),
-        ("tests: [{name: x}]", "test 1 lacks expected, tool"),
-        ("tests: [{name: x, expected: sometimes, tool: exec}]", "test 1: `expected` is one of never, allowed"),
-        ("tests: [{name: x, expected: never, tool: exec, sandboxed: perhaps}]", "test 1: `sandboxed` is true or false"),
-        (f"tests: [{{name: {'x' * 121}, expected: never, tool: exec}}]", "test 1: `name` has more than 120 characters"),
-        ("tests: [{name: x, expected: never, tool: a}, {name: x, expected: never, tool: b}]", "these tests stand there twice: x"),
+        ("policies: [{scope: global, deny: exec}]", "policy 1: `deny` must be a list"),
+        ("policies: [{scope: global, deny: [[exec]]}]", "policy 1: `deny` must be a list of strings"),
+        ("policies: [{scope: [global]}]", "policy 1: `scope` must be a string"),
+        ("tests: [{name: x}]", "test 1: missing expected, tool"),
+        ("tests: [{name: x, expected: sometimes, tool: exec}]", "test 1: `expected` must be one of never, allowed"),
+        ("tests: [{name: x, expected: never, tool: exec, sandboxed: perhaps}]", "test 1: `sandboxed` must be true or false"),
+        (f"tests: [{{name: {'x' * 121}, expected: never, tool: exec}}]", "test 1: `name` exceeds 120 characters"),
+        ("tests: [{name: x, expected: never, tool: a}, {name: x, expected: never, tool: b}]", "duplicate test names: x"),
     ],
 )
-def test_what_is_not_a_policy_file_is_told_in_words(text, words):
+def test_invalid_policy_file_is_explained(text, words):
     with pytest.raises(InvalidRequest) as refusal:
         parse_file(text)
     assert str(refusal.value).startswith(words)
 
 
 def test_the_lengths_are_those_of_the_columns():
-    assert {name: PolicyTest._meta.get_field(name).max_length for name in Expectation.WORDS} == files.MAX_LENGTHS
+    assert {name: PolicyTest._meta.get_field(name).max_length for name in Expectation.TEXT_FIELDS} == files.MAX_LENGTHS
 
 
 @pytest.mark.parametrize(
@@ -132,15 +132,15 @@ def test_an_import_that_fails_changes_neither_rows_nor_tests_nor_versions(text):
     assert [test.name for test in PolicyTest.objects.all()] == ["kept"]
 
 
-def test_an_import_by_somebody_who_has_not_seen_the_newest_version_is_refused():
+def test_import_based_on_old_version_is_rejected():
     save_policy(scope="global", deny=["exec"])
     with pytest.raises(Conflict):
         import_file(parse_file("policies: []"), expected_version=1)
     assert current_rules().row("global").deny == ("exec",)
 
 
-def test_a_test_made_meanwhile_is_not_lost_to_an_import():
-    """A file that was compared before the test was written knows nothing of it."""
+def test_import_does_not_delete_test_added_since():
+    """A file that was compared before the test was added doesn't contain it."""
     save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
     with pytest.raises(Conflict):
         import_file(parse_file("policies: []"), expected_version=1)
@@ -149,15 +149,15 @@ def test_a_test_made_meanwhile_is_not_lost_to_an_import():
     assert [test["name"] for test in PolicyVersion.objects.first().tests] == ["t"]
 
 
-def test_a_files_tests_are_the_ones_that_count():
-    """Those that were there go with the rows they were written for."""
+def test_imported_tests_replace_existing_tests():
+    """The existing tests are removed together with the rows they were written for."""
     PolicyTest.objects.create(name="old", expected="never", tool="exec", agent="main", subagent=True)
     file = parse_file("policies: [{scope: global, profile: full}]\ntests: [{name: new, expected: allowed, tool: exec}]")
     assert import_file(file) == 2
     assert [test.as_expectation() for test in PolicyTest.objects.all()] == list(file.tests)
 
 
-def test_two_imports_at_once_come_one_after_the_other():
+def test_concurrent_imports_are_serialized():
     file = parse_file("policies: [{scope: global, profile: full}]\ntests: [{name: t, expected: allowed, tool: exec}]")
     ready, outcomes = threading.Barrier(4), []
 

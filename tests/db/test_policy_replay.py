@@ -1,4 +1,4 @@
-"""Other rules, put to the calls of the last days: what they would have blocked and released."""
+"""Replaying recent calls under other rules: what they would have blocked and released."""
 
 import datetime as dt
 import itertools
@@ -24,7 +24,7 @@ FACTS = {facts.name: facts for facts in load_installed().nameable}
 
 @pytest.fixture
 def called(user, make_session):
-    """Store a call as it was judged under THEN: called("read", days=2, agent="main")."""
+    """Store a call as it was evaluated under THEN: called("read", days=2, agent="main")."""
     session, numbers = make_session(user), itertools.count()
     run = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi").pk
 
@@ -59,14 +59,14 @@ def test_the_same_rules_change_nothing(called):
     assert found.samples_blocked == found.samples_released == []
 
 
-def test_other_rules_block_some_and_release_others(called):
+def test_other_rules_block_and_release_calls(called):
     for name in ("exec", "exec", "read", "write", "browser"):
         called(name)
     found = replay_calls(PolicyRules(2, (RuleRow("global", profile="coding", deny=("group:runtime",)),)))
     assert (found.total, found.blocked, found.released) == (5, 2, 1)
 
 
-def test_a_sample_says_what_would_refuse_or_what_refused(called):
+def test_sample_names_denying_step(called):
     blocked, released = called("exec"), called("write")
     found = replay_calls(PolicyRules(2, (RuleRow("global", profile="coding", deny=("group:runtime",)),)))
     (one,), (other,) = found.samples_blocked, found.samples_released
@@ -89,19 +89,19 @@ def test_calls_of_tools_that_were_not_offered_are_left_out(called):
     assert replay_calls(PolicyRules(2, (RuleRow("global", profile="full"),))).total == 1
 
 
-def test_a_call_that_was_never_judged_is_left_out(called):
+def test_call_without_query_is_excluded(called):
     ToolCall.objects.filter(pk=called("read").pk).update(query={}, verdict={})
     assert replay_calls(THEN).total == 0
 
 
-def test_a_call_that_something_else_stopped_is_not_released_by_rules(called):
-    """A person said no, or a hook: the policy had let it through, and would again."""
+def test_call_denied_outside_policy_is_not_released(called):
+    """An approver or a plugin hook denied it; the policy allowed it, and would again."""
     ToolCall.objects.filter(pk=called("exec").pk).update(status=ToolCall.Status.REFUSED, refused_by="hook")
     found = replay_calls(PolicyRules(2, (RuleRow("global", profile="full"),)))
     assert (found.total, found.released) == (1, 0)
 
 
-def test_only_the_days_asked_for_are_looked_at(called):
+def test_only_requested_days_are_replayed(called):
     for days in (40, 8, 6, 1):
         called("exec", days=days)
     deny = PolicyRules(2, (RuleRow("global", deny=("*",)),))
@@ -109,16 +109,16 @@ def test_only_the_days_asked_for_are_looked_at(called):
     assert replay_calls(deny).days == 7
 
 
-def test_where_there_are_too_many_the_newest_are_looked_at_and_it_says_so(called):
+def test_newest_calls_are_replayed_up_to_limit(called):
     called("browser")
     for _ in range(3):
         called("exec")
-    found = replay_calls(PolicyRules(2, (RuleRow("global", deny=("*",)),)), most=3)
+    found = replay_calls(PolicyRules(2, (RuleRow("global", deny=("*",)),)), max_calls=3)
     assert (found.total, found.blocked, found.cut) == (3, 3, True)
-    assert replay_calls(THEN, most=4).cut is False
+    assert replay_calls(THEN, max_calls=4).cut is False
 
 
-def test_the_question_is_put_as_it_was_with_its_model_group_and_person(called):
+def test_replay_uses_recorded_model_group_and_sender(called):
     called("exec", provider="openai", model="gpt-5")
     called("exec", channel="telegram", group="-1", sender=Sender(username="anna"))
     called("exec", sandboxed=True)

@@ -1,4 +1,4 @@
-"""Versions of the tool policy: every change leaves one, none is lost when two people save, and a test that would break stops it."""
+"""Versions of the tool policy: one per change, none lost in concurrent saves, and none that breaks a policy test."""
 
 import threading
 
@@ -52,14 +52,14 @@ def test_rows_of_every_kind_are_stored_and_read_again():
     assert current_rules() == rules_at(len(EVERY_KIND) + 1)
 
 
-def test_saving_a_place_again_replaces_its_row():
+def test_saving_same_scope_replaces_row():
     save_policy(scope="group", channel="Telegram", group="-100", sender="@Anna", deny=["exec"])
     save_policy(scope="group", channel="telegram", group="-100", sender="anna", deny=["cron"])
     assert current_rules().group_row("telegram", "-100", "anna").deny == ("cron",)
     assert ToolPolicy.objects.filter(scope="group").count() == 1
 
 
-def test_a_version_says_what_was_done_and_by_whom(make_user):
+def test_version_records_change_and_author(make_user):
     operator = make_user("Operator")
     save_policy(scope="agent", subject="scout", profile="coding", changed_by=operator)
     delete_policy(scope="agent", subject="scout", changed_by=operator)
@@ -77,13 +77,13 @@ def test_a_version_outlives_the_account_that_made_it(make_user):
     assert PolicyVersion.objects.get(number=2).changed_by is None
 
 
-def test_versions_number_on_without_a_hole():
+def test_version_numbers_have_no_gaps():
     for deny in (["exec"], ["cron"], []):
         save_policy(scope="global", deny=deny)
     assert numbers() == [1, 2, 3, 4]
 
 
-def test_an_earlier_version_comes_back_as_a_new_one_and_nothing_in_between_is_lost():
+def test_restoring_version_creates_new_version():
     save_policy(scope="group", channel="telegram", group="*", deny=["exec"])
     save_policy(scope="agent", subject="main", profile="minimal")
     assert restore_version(1) == 4
@@ -93,20 +93,20 @@ def test_an_earlier_version_comes_back_as_a_new_one_and_nothing_in_between_is_lo
     assert set(current_rules().rows) == stored_rows() == set(rules_at(3).rows)
 
 
-def test_a_version_that_never_was_cannot_come_back():
+def test_missing_version_cannot_be_restored():
     with pytest.raises(NotFound, match="99"):
         restore_version(99)
     assert numbers() == [1]
 
 
-def test_restoring_is_refused_to_somebody_who_has_not_seen_the_newest_version():
+def test_restore_based_on_old_version_is_rejected():
     save_policy(scope="global", deny=["exec"])
     with pytest.raises(Conflict):
         restore_version(1, expected_version=1)
     assert current_rules().row("global").deny == ("exec",)
 
 
-def test_rows_of_a_snapshot_from_before_there_were_models_and_groups_still_load():
+def test_snapshot_without_model_and_group_fields_loads():
     old = {"scope": "agent", "subject": "main", "profile": "coding", "allow": [], "deny": ["write"], "also_allow": []}
     PolicyVersion.objects.create(number=2, created_at=PolicyVersion.objects.get().created_at, snapshot=[old])
     assert current_rules() == PolicyRules(2, (RuleRow("agent", "main", profile="coding", deny=("write",)),))
@@ -114,7 +114,7 @@ def test_rows_of_a_snapshot_from_before_there_were_models_and_groups_still_load(
     assert stored_rows() == {RuleRow("agent", "main", profile="coding", deny=("write",))}
 
 
-def test_all_rows_at_once_replace_all_there_were():
+def test_replace_policies_replaces_all_rows():
     assert replace_policies(EVERY_KIND, expected_version=1) == 2
     assert stored_rows() == set(current_rules().rows) == set(EVERY_KIND)
 
@@ -127,22 +127,22 @@ def test_all_rows_at_once_replace_all_there_were():
         ([RuleRow("group", channel="telegram", group="x" * 201)], "200"),
     ],
 )
-def test_all_or_nothing(rows, words):
+def test_failed_replacement_changes_nothing(rows, words):
     with pytest.raises(InvalidRequest, match=words):
         replace_policies(rows)
     assert (stored_rows(), numbers()) == (set(DEFAULT_RULES), [1])
 
 
-def test_the_longest_place_there_can_be_is_saved():
+def test_longest_scope_can_be_saved():
     save_policy(scope="group", channel="c" * 64, group="g" * 200, sender="s" * 200, deny=["exec"])
     assert current_rules().group_row("c" * 64, "g" * 200, "s" * 200).deny == ("exec",)
 
 
-# Two at once.
+# Concurrent changes.
 
 
 def at_once(*changes):
-    """Run each in a thread and a connection of its own, all set off together; -> what each returned or raised."""
+    """Run each in its own thread and connection, all at the same time. Return what each returned or raised."""
     ready, outcomes = threading.Barrier(len(changes)), []
 
     def run(change):
@@ -163,7 +163,7 @@ def at_once(*changes):
     return outcomes
 
 
-def test_of_several_operators_who_saw_the_same_version_one_saves_and_the_others_are_told():
+def test_one_of_several_concurrent_saves_wins():
     def save(agent):
         return lambda: save_policy(scope="agent", subject=agent, profile="coding", expected_version=1).subject
 
@@ -176,7 +176,7 @@ def test_of_several_operators_who_saw_the_same_version_one_saves_and_the_others_
     assert stored_rows() == set(current_rules().rows) == {*DEFAULT_RULES, RuleRow("agent", saved, profile="coding")}
 
 
-def test_changes_of_different_kinds_at_once_are_told_of_each_other_too():
+def test_concurrent_changes_of_different_kinds_conflict():
     save_policy(scope="agent", subject="scout", profile="coding")
     outcomes = at_once(
         lambda: save_policy(scope="global", deny=["exec"], expected_version=2),
@@ -189,7 +189,7 @@ def test_changes_of_different_kinds_at_once_are_told_of_each_other_too():
     assert stored_rows() == set(current_rules().rows)
 
 
-def test_without_looking_first_nobodys_change_is_lost():
+def test_saves_without_expected_version_are_serialized():
     agents = [f"agent-{number}" for number in range(6)]
     outcomes = at_once(*(lambda agent=agent: save_policy(scope="agent", subject=agent, profile="coding") for agent in agents))
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)]
@@ -199,7 +199,7 @@ def test_without_looking_first_nobodys_change_is_lost():
         == set(current_rules().rows)
         == {*DEFAULT_RULES, *(RuleRow("agent", each, profile="coding") for each in agents)}
     )
-    for number in range(2, 8):  # each version has all of the one before, and one row more
+    for number in range(2, 8):  # each version has all rows of the previous one and one more
         assert set(rules_at(number - 1).rows) < set(rules_at(number).rows)
 
 
@@ -211,7 +211,7 @@ def never_exec():
     return PolicyTest.objects.create(name="support never gets exec", expected="never", agent="support", tool="exec")
 
 
-def test_what_breaks_a_policy_test_is_not_published_and_leaves_nothing(never_exec):
+def test_change_that_breaks_policy_test_is_rolled_back(never_exec):
     with pytest.raises(InvalidRequest) as refusal:
         save_policy(scope="agent", subject="support", profile="coding")
     assert str(refusal.value) == (
@@ -229,7 +229,7 @@ def test_what_breaks_a_policy_test_is_not_published_and_leaves_nothing(never_exe
     ],
     ids=["import", "restore", "delete"],
 )
-def test_every_way_of_changing_goes_through_the_tests(change):
+def test_every_kind_of_change_runs_policy_tests(change):
     save_policy(scope="global", profile="full")
     save_policy(scope="agent", subject="support", profile="messaging")
     PolicyTest.objects.create(name="no commands", expected="never", agent="support", tool="group:runtime")
@@ -240,12 +240,12 @@ def test_every_way_of_changing_goes_through_the_tests(change):
     assert stored_rows() == set(before.rows)
 
 
-def test_what_keeps_the_tests_is_published(never_exec):
+def test_change_that_passes_tests_is_published(never_exec):
     save_policy(scope="agent", subject="support", profile="coding", deny=["group:runtime"])
     assert find_broken_tests(current_rules()) == []
 
 
-def test_a_test_names_the_model_and_the_person_that_would_break_it():
+def test_failing_test_names_model_and_sender():
     PolicyTest.objects.create(
         name="no exec in the group", expected="never", tool="exec", agent="main", provider="openai", channel="telegram", group="*"
     )
@@ -261,7 +261,7 @@ def test_a_test_names_the_model_and_the_person_that_would_break_it():
     assert replace_policies(rows[:-1]) == 2
 
 
-def test_a_test_of_a_tool_that_is_gone_is_told_in_words():
+def test_policy_test_of_missing_tool_is_explained():
     PolicyTest.objects.create(name="old", expected="never", tool="gone_tool")
     with pytest.raises(InvalidRequest, match="gone_tool for any-other-agent is not there: no tool has such a name"):
         save_policy(scope="global", deny=["exec"])
@@ -270,20 +270,20 @@ def test_a_test_of_a_tool_that_is_gone_is_told_in_words():
 # The first version.
 
 
-def test_an_installation_gets_its_first_version_once():
+def test_first_version_is_installed_once():
     save_policy(scope="global", profile="full")
     install_policies()
     assert numbers() == [1, 2]
 
 
-def test_the_first_rows_name_no_column_that_an_earlier_state_lacks():
-    """Migrated to the first state only, a receiver that named newer columns would stop the migration."""
+def test_default_rows_fit_earlier_migration_states():
+    """When migrating to the first state only, a receiver that used newer columns would fail."""
     earlier = MigrationLoader(connection).project_state(("tools_app", "0001_initial")).apps.get_model("tools_app", "ToolPolicy")
     with pytest.raises(TypeError, match="provider"):
         earlier(provider="")
 
     class Earlier:
-        """The models of that state over tables that are not there in this test."""
+        """The models of that state, for tables that don't exist in this test."""
 
         def get_model(self, app, name):
             return self

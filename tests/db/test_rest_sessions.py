@@ -47,7 +47,7 @@ async def test_without_a_key_the_same_idempotency_key_again_is_the_same_session(
     other = await me.post("/sessions", {**asked, "label": "bills"})
     assert (other.status_code, other.data["detail"]) == (
         409,
-        "this idempotencyKey was used for a different request; use a new one",
+        "This idempotencyKey was used for a different request. Use a new one.",
     )
     assert Session.objects.filter(owner=user).count() == 1
 
@@ -108,7 +108,7 @@ async def test_a_wrong_body_is_told_field_by_field(me):
     answer = await me.post("/sessions", {"label": 1, "colour": "red"})
     assert answer.status_code == 400
     assert {fault["field"] for fault in answer.data["errors"]} == {"body/label", "body/colour"}
-    assert (await me.ask("POST", "/sessions", raw=b"{")).data["detail"] == "the body is not JSON"
+    assert (await me.ask("POST", "/sessions", raw=b"{")).data["detail"] == "the body is not valid JSON"
     assert (await me.ask("POST", "/sessions", raw=b"[]")).status_code == 400
     assert (await me.post("/sessions", {"agentId": "nobody"})).status_code == 404
 

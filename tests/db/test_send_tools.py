@@ -106,7 +106,7 @@ async def test_a_session_one_may_only_read_is_not_written_to(user, make_user, ma
     members.share(friend, theirs, user.username, "viewer")
     env = running(make_session(user))
     result = await call_tool(env, "sessions_send", session_key=f"session:{theirs.pk}", message="x", timeout_seconds=0)
-    assert (result.is_error, result.text) == (True, "you have read-only access to this session; ask its owner for write access")
+    assert (result.is_error, result.text) == (True, "You have read-only access to this session. Ask its owner for write access.")
     members.share(friend, theirs, user.username, "writer")
     await call_tool(env, "sessions_send", session_key=f"session:{theirs.pk}", message="x", timeout_seconds=0)
     assert [run.owner for run in sent_to(theirs)] == [user]
@@ -130,7 +130,7 @@ async def test_a_full_queue_is_told(user, make_session, running, settings):
     settings.MAX_QUEUED_PER_USER = 0
     result = await call_tool(env, "sessions_send", session_key=make_session(user).key, message="x", timeout_seconds=0)
     assert result.is_error
-    assert "are queued" in result.text
+    assert "queued runs" in result.text
 
 
 async def test_no_answer_in_time_is_told_and_the_other_run_goes_on(user, make_session, running):

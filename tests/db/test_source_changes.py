@@ -1,4 +1,4 @@
-"""Switching, saving and deleting plugins and MCP servers: nothing of it breaks a policy test, whichever way it is done."""
+"""Changing plugins and MCP servers can't break a policy test, whichever way it is done."""
 
 import pytest
 from django.test import Client
@@ -22,7 +22,7 @@ def expect(name: str, expected: str, tool: str, agent: str = "main") -> PolicyTe
 
 
 def main_has_only(source: str) -> None:
-    """A list that is ignored while its one entry is on, and takes every other tool away while it is off."""
+    """An allowlist that is ignored while its only entry is enabled, and removes every other tool while it is disabled."""
     save_policy(scope="agent", subject="main", profile="coding", also_allow=[source], allow=[source])
     expect("main reads", "allowed", "read")
 
@@ -31,10 +31,10 @@ def states() -> dict[str, str]:
     return {each.test.name: each.state for each in policy_tests.check_all_tests()}
 
 
-# Refused, whoever does it.
+# Rejected for everyone.
 
 
-def test_switching_a_plugin_off_is_refused_where_it_breaks_a_test(echo):
+def test_disabling_plugin_is_rejected_if_it_breaks_test(echo):
     main_has_only("echo")
     with pytest.raises(InvalidRequest) as refused:
         source_changes.switch_plugins([echo], on=False)
@@ -43,7 +43,7 @@ def test_switching_a_plugin_off_is_refused_where_it_breaks_a_test(echo):
     assert "echo_word" in source_tools.load_tools().tools
 
 
-def test_switching_a_plugin_on_is_refused_where_it_breaks_a_test(add_plugin):
+def test_enabling_plugin_is_rejected_if_it_breaks_test(add_plugin):
     echo = add_plugin("echo", ECHO_PLUGIN.format(tool="echo_word"), enabled=False)
     save_policy(scope="agent", subject="support", profile="full", allow=["echo"])
     expect("support never gets exec", "never", "exec", "support")
@@ -67,7 +67,7 @@ def off(row: McpServer) -> McpServer:
     ],
     ids=["switch", "delete", "save"],
 )
-def test_no_way_of_changing_a_server_breaks_a_test(weather, change):
+def test_server_change_that_breaks_test_is_rejected(weather, change):
     main_has_only("weather")
     with pytest.raises(InvalidRequest) as refused:
         change(weather)
@@ -76,7 +76,7 @@ def test_no_way_of_changing_a_server_breaks_a_test(weather, change):
     assert "weather__forecast" in source_tools.load_tools().tools
 
 
-def test_a_server_whose_tests_were_about_it_is_deleted_after_them(weather):
+def test_server_can_be_deleted_after_its_tests(weather):
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["weather"])
     test = expect("main may ask", "allowed", "weather__forecast")
     with pytest.raises(InvalidRequest, match="main may ask.* is not there"):
@@ -86,8 +86,8 @@ def test_a_server_whose_tests_were_about_it_is_deleted_after_them(weather):
     assert not McpServer.objects.exists()
 
 
-def test_what_was_not_made_is_not_remembered(weather):
-    """The next change gets the same revision, and must not be taken for the one that was only tried."""
+def test_dry_run_is_not_cached(weather):
+    """The next change gets the same revision and must not be confused with the dry run."""
     record_server_tools(weather, "get_a", "get_b")
     tried, made = McpServer.objects.get(), McpServer.objects.get()
     tried.include, made.include = ["get_a"], ["get_b"]
@@ -110,7 +110,7 @@ NO_DROP = "Policy test “nobody drops” would fail: {tool} for any-other-agent
         ("group:plugins", "weather__*"),
     ],
 )
-def test_a_server_that_may_bring_what_nobody_shall_have_is_not_added(echo, entry, tool):
+def test_server_that_may_provide_forbidden_tool_is_not_added(echo, entry, tool):
     save_policy(scope="global", profile="full", deny=["echo"])
     expect("nobody drops", "never", entry, agent="")
     with pytest.raises(InvalidRequest) as refused:
@@ -124,7 +124,7 @@ def test_a_server_that_may_bring_what_nobody_shall_have_is_not_added(echo, entry
     assert states() == {"nobody drops": "holds"}
 
 
-def test_a_policy_that_would_give_what_a_server_may_yet_bring_is_not_published(weather):
+def test_policy_that_would_allow_future_forbidden_tool_is_not_published(weather):
     save_policy(scope="agent", subject="main", profile="coding")
     expect("main never drops", "never", "weather__drop")
     assert states() == {"main never drops": "holds"}
@@ -137,10 +137,10 @@ def test_a_policy_that_would_give_what_a_server_may_yet_bring_is_not_published(w
     assert states() == {"main never drops": "holds"}
 
 
-# Possible all the same.
+# Still possible.
 
 
-def test_a_test_that_was_broken_before_stops_no_change(weather):
+def test_already_failing_test_does_not_block_change(weather):
     save_policy(scope="agent", subject="main", profile="coding")
     expect("broken by a worker's news", "allowed", "gone_tool")
     source_changes.switch_servers([weather], on=False)
@@ -148,16 +148,16 @@ def test_a_test_that_was_broken_before_stops_no_change(weather):
     assert states() == {"broken by a worker's news": "broken"}
 
 
-def test_a_change_that_breaks_nothing_is_made(echo):
+def test_change_that_breaks_nothing_is_saved(echo):
     expect("main reads", "allowed", "read")
     source_changes.switch_plugins([echo], on=False)
     assert not Plugin.objects.get().enabled
 
 
-# Tests about tools that are not there.
+# Policy tests of unavailable tools.
 
 
-def test_a_test_about_a_plugin_that_is_off_neither_fails_nor_stops_a_publication(echo):
+def test_disabled_plugin_does_not_fail_tests_or_block_publishing(echo):
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo"])
     expect("main echoes", "allowed", "echo_word")
     expect("support never echoes", "never", "echo_word", "support")
@@ -167,7 +167,7 @@ def test_a_test_about_a_plugin_that_is_off_neither_fails_nor_stops_a_publication
     save_policy(scope="global", deny=["cron"])
 
 
-def test_what_is_off_is_asked_about_when_it_comes_back(echo):
+def test_test_runs_again_when_plugin_is_enabled(echo):
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo"])
     expect("main echoes", "allowed", "echo_word")
     source_changes.switch_plugins([echo], on=False)
@@ -177,7 +177,7 @@ def test_what_is_off_is_asked_about_when_it_comes_back(echo):
 
 
 @pytest.mark.parametrize("entry", ["weather__forecast", "weather__*", "weather", "group:plugins", "weat*"])
-def test_a_server_that_moves_may_do_so_while_nobody_knows_its_tools(weather, entry):
+def test_server_can_change_while_its_tools_are_unknown(weather, entry):
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["weather"])
     expect("main may ask", "allowed", entry)
     weather.command = "false"
@@ -188,7 +188,7 @@ def test_a_server_that_moves_may_do_so_while_nobody_knows_its_tools(weather, ent
     assert states() == {"main may ask": "holds"}
 
 
-def test_a_plugin_that_cannot_be_loaded_stops_no_publication(echo, add_plugin):
+def test_broken_plugin_does_not_block_publishing(echo, add_plugin):
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo"])
     expect("main echoes", "allowed", "echo_word")
     (add_plugin.folder / "echo_plugin.py").write_text("raise RuntimeError('broken')")
@@ -199,7 +199,7 @@ def test_a_plugin_that_cannot_be_loaded_stops_no_publication(echo, add_plugin):
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo_word"])
 
 
-def test_a_test_about_nothing_we_know_is_broken():
+def test_test_of_unknown_tool_fails():
     PolicyTest.objects.create(name="typo", expected="allowed", tool="wether__forecast")
     assert states() == {"typo": "broken"}
 
@@ -223,7 +223,7 @@ def form_of(row: McpServer, **changes: str) -> dict[str, str]:
     return {"transport": "stdio", "command": row.command, "timeout_seconds": "30", "enabled": "on"} | changes
 
 
-def test_the_form_of_a_server_names_the_tests_it_would_break(operator, weather):
+def test_server_form_names_tests_it_would_break(operator, weather):
     main_has_only("weather")
     said = operator.post(f"{SERVERS}{weather.pk}/change/", form_of(weather, enabled=""), secure=True)
     assert MAIN_READS in said.content.decode()
@@ -232,7 +232,7 @@ def test_the_form_of_a_server_names_the_tests_it_would_break(operator, weather):
     assert McpServer.objects.get().exclude == ["x"]
 
 
-def test_the_form_of_a_plugin_names_the_tests_it_would_break(operator, echo):
+def test_plugin_form_names_tests_it_would_break(operator, echo):
     main_has_only("echo")
     said = operator.post(f"{PLUGINS}{echo.pk}/change/", {}, secure=True)
     assert MAIN_READS in said.content.decode()
@@ -242,12 +242,12 @@ def test_the_form_of_a_plugin_names_the_tests_it_would_break(operator, echo):
     assert not Plugin.objects.get().enabled
 
 
-def test_the_form_of_a_plugin_that_there_is_not_leads_back_to_the_list(operator):
+def test_form_of_missing_plugin_redirects_to_list(operator):
     assert operator.post(f"{PLUGINS}abc/change/", {"enabled": "on"}, secure=True).status_code == 302
 
 
 @pytest.mark.parametrize(("address", "name"), [(SERVERS, "weather"), (PLUGINS, "echo")])
-def test_an_action_names_the_tests_it_would_break(operator, weather, echo, address, name):
+def test_action_names_tests_it_would_break(operator, weather, echo, address, name):
     main_has_only(name)
     row = {"weather": weather, "echo": echo}[name]
     chosen = {"action": "disable", "_selected_action": [str(row.pk)], "confirmed": "yes"}
@@ -256,14 +256,14 @@ def test_an_action_names_the_tests_it_would_break(operator, weather, echo, addre
     assert row.enabled
 
 
-def test_deleting_names_the_tests_it_would_break(operator, weather):
+def test_deletion_names_tests_it_would_break(operator, weather):
     main_has_only("weather")
     said = operator.post(f"{SERVERS}{weather.pk}/delete/", {"post": "yes"}, secure=True, follow=True).content.decode()
     assert MAIN_READS in said
     assert McpServer.objects.exists()
 
 
-def test_a_tool_whose_source_is_off_is_found_and_says_so(operator, echo):
+def test_tool_of_disabled_source_is_listed_with_reason(operator, echo):
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo"])
     source_changes.switch_plugins([echo], on=False)
     page = operator.get("/policies/", {"agent": "main", "tool": "echo_word"}, secure=True).content.decode()
@@ -272,7 +272,7 @@ def test_a_tool_whose_source_is_off_is_found_and_says_so(operator, echo):
     assert "No matching tools" not in page
 
 
-def test_the_list_of_tests_tells_which_are_idle(operator, echo):
+def test_test_list_shows_idle_tests(operator, echo):
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo"])
     expect("main echoes", "allowed", "echo_word")
     source_changes.switch_plugins([echo], on=False)

@@ -229,7 +229,7 @@ def test_a_line_that_cannot_be_imported_again_is_told(user, make_session, capsys
     ("arguments", "words"),
     [
         (["export", "--user", "nobody", "--session", "main"], "there is no account named 'nobody'"),
-        (["export", "--user", "ada", "--session", "main"], "session 'main' not found"),
+        (["export", "--user", "ada", "--session", "main"], "Session not found: main"),
         (["import_", "--user", "ada", "--session", "main", "/nonexistent"], "cannot read /nonexistent: No such file"),
         (["import_", "--user", "ada", "--session", "a b", "/dev/null"], "nothing was imported: line 1: "),
     ],

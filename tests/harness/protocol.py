@@ -155,7 +155,7 @@ class InProcessClient(ProtocolClient):
 
     def disconnect(self) -> None:
         if self._handler:
-            self._handler.lost()
+            self._handler.handle_disconnect()
 
     async def _send(self, data: Any) -> None:
         assert self._handler

@@ -118,7 +118,7 @@ def in_group(query: PolicyQuery, rules: PolicyRules) -> RuleRow:
     for group in (query.group, "*"):
         for sender in [*filter(None, known), "*", ""]:
             for row in rules.rows:
-                if row.place == ("group", "", "", query.channel.lower(), group, sender):
+                if row.scope_values == ("group", "", "", query.channel.lower(), group, sender):
                     return row
     return NOTHING
 

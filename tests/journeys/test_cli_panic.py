@@ -42,7 +42,7 @@ def test_it_stops_lists_and_resumes_without_a_server(env):
         ([], 2, "--reason is required"),
         (["--resume"], 2, "--reason is required"),
         (["--resume", "--reason", "x"], 1, "This is not frozen."),
-        (["--agent", "mian", "--reason", "x"], 1, "there is no agent 'mian'"),
+        (["--agent", "mian", "--reason", "x"], 1, "Agent not found: mian"),
         (["--run", "0", "--reason", "x"], 1, "Run not found."),
         (["--run", "1", "--agent", "main", "--reason", "x"], 2, "not allowed with"),
     ],

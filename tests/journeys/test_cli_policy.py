@@ -142,4 +142,4 @@ def test_tests_versions_and_the_way_back(env: Mapping[str, str]) -> None:
     restored = policy("restore", "1", "--yes", env=env)
     assert restored.out == "Version 1 is restored, as policy version 4.\n"
     assert current_rules().row("agent", "main").profile == "coding"
-    assert "there is no policy version 99" in policy("restore", "99", "--yes", env=env).err
+    assert "Policy version 99 does not exist" in policy("restore", "99", "--yes", env=env).err

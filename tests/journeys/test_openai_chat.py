@@ -223,7 +223,7 @@ async def test_a_call_that_cannot_be_read_goes_back_to_the_model(sdk):
 async def test_a_header_chooses_another_model_of_those_there_are(sdk):
     await sdk.chat.completions.create(**asks("hi"), extra_headers={"x-openclaw-model": "demo/clawsite"})
     assert Run.objects.get(owner=sdk.user).model == "demo/clawsite"
-    with pytest.raises(openai.BadRequestError, match="unknown model 'nothing/at-all'"):
+    with pytest.raises(openai.BadRequestError, match="Unknown model “nothing/at-all”"):
         await sdk.chat.completions.create(**asks("hi"), extra_headers={"x-clawsite-model": "nothing/at-all"})
 
 

@@ -103,5 +103,5 @@ async def test_a_gateway_that_ends_tells_its_callers_and_leaves_their_runs_alone
     async with asyncio.timeout(20):
         rest = await reader.read()
     writer.close()
-    assert b"the gateway is restarting" in rest
+    assert b"The gateway is restarting" in rest
     assert Run.objects.get(owner=harness.user).status == "running"

@@ -80,7 +80,7 @@ async def test_a_stream_ends_with_its_credential_and_its_run_with_the_stream(
     await eventually(lambda: b"w0 " in asked.told)
     end(asked)
     told = await asked.ended()
-    assert "is no longer good" in told
+    assert "are no longer valid" in told
     assert '"code":"invalid_api_key"' in told
     run = await harness.ended(Run.objects.get(owner=harness.user).pk)
     assert (run.status, run.reason) == ("aborted", "credential-ended")
@@ -90,7 +90,7 @@ async def test_so_does_a_response_and_an_answer_in_one_piece(harness: WorkerHarn
     whole = chat(server, harness.user, stream=False)
     await eventually(lambda: Run.objects.filter(status="running").exists())
     revoked(whole)
-    assert (whole.status, "is no longer good" in await whole.ended(), whole.status) == (0, True, 401)
+    assert (whole.status, "are no longer valid" in await whole.ended(), whole.status) == (0, True, 401)
     response = Asked(server, harness.user, "/v1/responses", {"model": "clawsite", "input": HANGS, "stream": True})
     await eventually(lambda: b"w0 " in response.told)
     revoked(response)
@@ -102,7 +102,7 @@ async def test_a_run_that_its_caller_may_fetch_later_goes_on(harness: WorkerHarn
     asked = chat(server, harness.user, **{"Idempotency-Key": "mine"})
     await eventually(lambda: b"w0 " in asked.told)
     revoked(asked)
-    assert "is no longer good" in await asked.ended()
+    assert "are no longer valid" in await asked.ended()
     assert Run.objects.get(run_id="mine").status == "running"
 
 
@@ -126,7 +126,7 @@ async def test_a_guest_hears_nothing_more_once_the_share_is_taken_back(harness: 
     SessionMember.objects.filter(user=guest).delete()  # and not by `share`, which also stops the run: either may be told first
     with transaction.atomic():
         announce.notify_session_changed(harness.session, "members")
-    assert "is not shared with you any more" in await asked.ended()
+    assert "is no longer shared with you" in await asked.ended()
 
 
 async def test_a_tool_call_by_hand_is_not_answered_to_a_credential_that_has_ended(harness: WorkerHarness, server, eventually):

@@ -87,7 +87,7 @@ async def used(harness: WorkerHarness, name: str, **arguments):
 GOOD = {
     "read": ({"path": "a.txt"}, "one"),
     "write": ({"path": "new.txt", "content": ""}, "created `new.txt` (0 bytes)"),
-    "edit": ({"path": "a.txt", "old_text": "one", "new_text": ""}, "changed 1 place in `a.txt`"),
+    "edit": ({"path": "a.txt", "old_text": "one", "new_text": ""}, "replaced 1 occurrence in `a.txt`"),
     "glob": ({"pattern": "*.txt"}, "a.txt\nlong.txt"),
     "grep": ({"pattern": "^on"}, "a.txt:1: one"),
     "apply_patch": ({"input": PATCH}, "updated `a.txt`"),
@@ -108,7 +108,7 @@ async def test_each_tool_does_its_work(harness: WorkerHarness, files, name):
     [
         ("read", {"file_path": "a.txt"}, "one"),
         ("write", {"filePath": "b.txt", "content": "x"}, "created `b.txt`"),
-        ("edit", {"file_path": "a.txt", "old_string": "one", "newText": "two"}, "changed 1 place"),
+        ("edit", {"file_path": "a.txt", "old_string": "one", "newText": "two"}, "replaced 1 occurrence"),
         ("image", {"image": "dot.png"}, "dot.png: image/png"),
     ],
 )
@@ -142,13 +142,13 @@ async def test_bad_parameters_are_told_in_words_and_nothing_runs(harness: Worker
     ("name", "arguments", "words"),
     [
         ("read", {"path": "../../secret"}, "outside the workspace"),
-        ("write", {"path": "a.txt/b", "content": "x"}, "a part of the path is a file"),
-        ("edit", {"path": "a.txt", "old_text": "two", "new_text": "x"}, "does not stand in `a.txt`"),
+        ("write", {"path": "a.txt/b", "content": "x"}, "part of the path is a file"),
+        ("edit", {"path": "a.txt", "old_text": "two", "new_text": "x"}, "was not found in `a.txt`"),
         ("glob", {"pattern": "../*"}, "`..` is not allowed"),
         ("grep", {"pattern": "("}, "unterminated subpattern"),
         ("apply_patch", {"input": PATCH.replace("-one", "-two")}, "nothing was changed: `a.txt` does not have these lines"),
         ("image", {"path": "a.txt"}, "`a.txt` is not a PNG, JPEG, GIF or WebP image"),
-        ("image", {"path": "none.png"}, "neither a file of the workspace nor the name of an image"),
+        ("image", {"path": "none.png"}, "neither a file in the workspace nor an image attached"),
     ],
 )
 async def test_failures_are_told_in_words(harness: WorkerHarness, files, name, arguments, words):

@@ -76,7 +76,7 @@ async def test_the_notes_of_one_person_are_never_anothers(harness: WorkerHarness
     path = str(workspace(stranger) / "MEMORY.md")
     found, shown = await results(harness, asks("memory_search", query="launch code", min_score=0) + asks("memory_get", path=path))
     assert found["details"]["results"] == []
-    assert shown["content"][0]["text"].endswith("lies outside the workspace: use a path relative to it")
+    assert shown["content"][0]["text"].endswith("is outside the workspace: use a path relative to it")
 
 
 async def test_a_search_that_is_aborted_half_way_leaves_the_index_whole(harness: WorkerHarness, eventually, monkeypatch):

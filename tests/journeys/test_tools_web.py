@@ -97,7 +97,7 @@ async def test_a_server_that_is_silent_is_given_up_in_words(harness: WorkerHarne
         run = await harness.answer(asks("web_fetch", f'"url":"{there.url}"'))
         await asyncio.wait_for(there.left.wait(), 20)
     assert (calls_of(run)[0].is_error, run.status) == (True, "completed")
-    assert seen_by_the_model(harness) == "not fetched: no complete response within 0.3 s"
+    assert seen_by_the_model(harness) == "fetching failed: no complete response within 0.3 s"
 
 
 @pytest.mark.parametrize("tool", ["web_fetch", "web_search"])
@@ -140,4 +140,4 @@ async def test_the_inside_stays_closed_to_a_run(harness: WorkerHarness, settings
         run = await harness.answer(asks("web_fetch", f'"url":"{there.url}"'))
         assert there.requests == []
     assert calls_of(run)[0].is_error
-    assert "only public addresses are fetched" in seen_by_the_model(harness)
+    assert "only public addresses can be fetched" in seen_by_the_model(harness)

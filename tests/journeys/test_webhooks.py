@@ -181,7 +181,7 @@ async def test_an_old_signature_is_refused(hook, post, monkeypatch):
 async def test_what_is_wrong_with_a_request_is_said(hook, post, live, make_user):
     made = hook()
     ok = bearer(made)
-    assert (await post("news", b"{", **ok)).json() == {"ok": False, "error": "the body is not JSON; send it as application/json"}
+    assert (await post("news", b"{", **ok)).json() == {"ok": False, "error": "The body is not JSON. Send it as application/json."}
     assert (await post("news", b"{}" + b" " * 300_000, **ok)).status_code == 413
     assert (await post(f"news?token={made.token}", {}, **ok)).status_code == 400
     assert (await post("news", {}, **ok)).status_code == 202

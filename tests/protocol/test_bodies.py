@@ -181,7 +181,7 @@ async def test_each_operation_takes_what_it_needs(dial, token, kept, operation, 
     line = await dial()
     line.head(operation, f"Content-Length: {most + 1}", f"Authorization: Bearer {token}")
     status, _, told = await line.answer()
-    assert (status, b"the most that is taken here" in told, kept) == (413, True, [])
+    assert (status, b"the request exceeds the limit" in told, kept) == (413, True, [])
     assert (b"request_too_large" in told) == ("/v1/" in operation)
     line = await dial()
     line.head(operation, "Transfer-Encoding: chunked", f"Authorization: Bearer {token}")

@@ -79,7 +79,7 @@ async def test_many_sockets_are_no_way_around_the_rate_of_an_account(sockets, se
     for socket in (one, two):
         refused = await socket.request("health")
         assert (refused["error"]["code"], refused["error"]["retryable"]) == ("UNAVAILABLE", True)
-        assert refused["error"]["message"] == "too many requests from this account; slow down"
+        assert refused["error"]["message"] == "Too many requests from this account. Slow down."
     assert await other.call("health"), "another account has its own"
 
 

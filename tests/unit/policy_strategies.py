@@ -13,7 +13,7 @@ from tools_app.sources.registry import ToolRegistry
 PLUGINS = {"acme": ("acme_post", "acme_read"), "weather": ("weather_today",)}
 PLUGIN_NAMES = tuple(sorted({*PLUGINS, *(name for names in PLUGINS.values() for name in names)}))
 TOOLS = (
-    *ToolRegistry.of([]).nameable,
+    *ToolRegistry.build([]).nameable,
     *(ToolFacts(name, ("plugins",), plugin) for plugin, names in PLUGINS.items() for name in names),
 )
 
@@ -51,7 +51,7 @@ group_rows = st.builds(
 sandbox_rows = st.builds(RuleRow, st.just("sandbox"), st.just("") | agents, allow=lists, deny=lists)
 subagent_rows = st.builds(RuleRow, st.just("subagent"), allow=lists, deny=lists)
 rows = global_rows | agent_rows | group_rows | sandbox_rows | subagent_rows
-row_sets = st.lists(rows, max_size=6, unique_by=lambda row: row.place).map(tuple)
+row_sets = st.lists(rows, max_size=6, unique_by=lambda row: row.scope_values).map(tuple)
 # Mostly with a profile that leaves decisions to the other layers.
 rule_sets = st.builds(
     lambda version, found, head: PolicyRules(version, found).with_row(head) if head else PolicyRules(version, found),

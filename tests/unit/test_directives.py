@@ -57,13 +57,13 @@ def test_everything_else_is_a_message(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "meant"), [("/modle x", "/model"), ("/rest", "/reset"), ("/stpo", "/stop"), ("/thnik", "/think")])
 def test_a_typing_error_is_told_with_what_was_meant(text: str, meant: str) -> None:
-    with pytest.raises(InvalidRequest, match=f"did you mean {meant}\\?"):
+    with pytest.raises(InvalidRequest, match=f"Did you mean {meant}\\?"):
         parse_directive(text)
 
 
 def test_levels_have_other_names_and_wrong_ones_are_told() -> None:
     assert [parse_thinking_level(word) for word in ("HIGH", "on", "max")] == ["high", "low", "high"]
-    with pytest.raises(InvalidRequest, match="use one of off, minimal"):
+    with pytest.raises(InvalidRequest, match="Use one of: off, minimal"):
         parse_thinking_level("hard")
     with pytest.raises(InvalidRequest):
         parse_directive("/think hard about it")

@@ -24,7 +24,7 @@ import asyncio, sys
 from pathlib import Path
 from django.conf import settings
 settings.configure(USE_I18N=False)
-from tests.commands import Shell
+from tests.harness.sandbox import Shell
 from tools_app.exec.processes.spawn import start_process
 from tools_app.exec.sandbox.types import SandboxLevel
 {fault}

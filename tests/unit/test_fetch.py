@@ -62,7 +62,7 @@ async def test_nor_under_an_odd_spelling_even_if_it_is_open(host):
 )
 async def test_a_name_that_leads_inside_is_refused_without_saying_where(names, address):
     names(evil__test=address)
-    with pytest.raises(FetchDenied, match=r"evil\.test leads to .*only public addresses") as refused:
+    with pytest.raises(FetchDenied, match=r"evil\.test resolves to .*only public addresses") as refused:
         await fetch("http://evil.test./latest/meta-data/", allow=NOWHERE)
     assert address not in str(refused.value)
 

@@ -46,8 +46,8 @@ INTERNAL = {
     "ff02::1": "multicast",
     "255.255.255.255": "reserved",
     "240.0.0.1": "reserved",
-    "::ffff:127.0.0.1": "IPv4 address in IPv6",
-    "::ffff:8.8.8.8": "IPv4 address in IPv6",
+    "::ffff:127.0.0.1": "an IPv4-mapped address",
+    "::ffff:8.8.8.8": "an IPv4-mapped address",
     "::127.0.0.1": "reserved",
     "64:ff9b::7f00:1": "NAT64",
     "64:ff9b:1::1": "NAT64",
@@ -177,17 +177,17 @@ def test_a_target_has_no_fragment_and_its_port():
 def test_a_list_opens_exactly_what_it_names():
     allow = Allowlist.parse("Searx.LAN.:8888, wiki.lan, 127.0.0.1:8888, [::1]:9000, 10.0.5.0/24")
     inside, outside = ip_address("10.0.5.9"), ip_address("10.0.6.9")
-    assert allow.opens("searx.lan", 8888, outside)
-    assert not allow.opens("searx.lan", 8889, outside)
-    assert not allow.opens("sub.searx.lan", 8888, outside)
-    assert allow.opens("wiki.lan", 80, outside)
-    assert allow.opens("wiki.lan", 4430, outside)
-    assert allow.opens("::1", 9000, ip_address("::1"))
-    assert allow.opens("anything.example", 80, inside)
-    assert not allow.opens("anything.example", 80, outside)
-    assert not allow.opens("localhost", 8888, ip_address("127.0.0.1"))
-    assert not allow.opens("::ffff:a00:509", 80, ip_address("::ffff:10.0.5.9"))
-    assert not Allowlist().opens("127.0.0.1", 80, ip_address("127.0.0.1"))
+    assert allow.allows("searx.lan", 8888, outside)
+    assert not allow.allows("searx.lan", 8889, outside)
+    assert not allow.allows("sub.searx.lan", 8888, outside)
+    assert allow.allows("wiki.lan", 80, outside)
+    assert allow.allows("wiki.lan", 4430, outside)
+    assert allow.allows("::1", 9000, ip_address("::1"))
+    assert allow.allows("anything.example", 80, inside)
+    assert not allow.allows("anything.example", 80, outside)
+    assert not allow.allows("localhost", 8888, ip_address("127.0.0.1"))
+    assert not allow.allows("::ffff:a00:509", 80, ip_address("::ffff:10.0.5.9"))
+    assert not Allowlist().allows("127.0.0.1", 80, ip_address("127.0.0.1"))
 
 
 @pytest.mark.parametrize("entry", ["10.0.0.1/8", "host:0", "host:70000", "::1", "http://host", "a b", "127.1", "host:x", "*"])

@@ -1,4 +1,4 @@
-"""A model that goes in circles is told so, then stopped; one that makes progress is left alone."""
+"""A model that repeats itself is warned, then denied; one that makes progress is not affected."""
 
 import pytest
 
@@ -23,14 +23,14 @@ def read(arguments, text="same", **more):
 
 def verdict(steps, arguments=A, **options):
     opinion = check_repetition("read", arguments, steps, **options)
-    return "refuse" if opinion.refuse else "warn" if opinion.note else "go"
+    return "refuse" if opinion.deny else "warn" if opinion.note else "go"
 
 
 @pytest.mark.parametrize(
     ("times", "expected"),
     [(0, "go"), (2, "go"), (WARN_AFTER_REPEATS, "warn"), (4, "warn"), (DENY_AFTER_REPEATS, "refuse"), (50, "refuse")],
 )
-def test_the_same_call_with_the_same_result_is_warned_about_then_refused(times, expected):
+def test_repeated_call_is_warned_then_denied(times, expected):
     assert verdict([read(A)] * times) == expected
 
 
@@ -41,44 +41,44 @@ def test_the_order_of_arguments_does_not_matter():
 @pytest.mark.parametrize(
     "steps",
     [
-        [read(A, str(n)) for n in range(9)],  # another result each time
-        [read({"path": str(n)}) for n in range(9)],  # another call each time
+        [read(A, str(n)) for n in range(9)],  # a different result each time
+        [read({"path": str(n)}) for n in range(9)],  # a different call each time
         [CompletedCall("write", A, "same")] * 9,
-        [step for n in range(9) for step in (read(A), CompletedCall("edit", {"n": n}, "changed"))],  # something is done in between
-        [read(A)] * 5 + [read(B), read({"path": "c"})],  # it has gone on to other things
-        [read(A, "one")] * 5 + [read(A, "two")],  # something came of it at last
+        [step for n in range(9) for step in (read(A), CompletedCall("edit", {"n": n}, "changed"))],  # progress in between
+        [read(A)] * 5 + [read(B), read({"path": "c"})],  # it moved on to other calls
+        [read(A, "one")] * 5 + [read(A, "two")],  # the result changed
     ],
     ids=["results", "calls", "tools", "progress", "elsewhere", "news"],
 )
-def test_progress_is_no_loop(steps):
+def test_progress_is_not_a_loop(steps):
     assert verdict(steps) == "go"
 
 
 @pytest.mark.parametrize(("rounds", "expected"), [(2, "go"), (3, "warn"), (5, "refuse")])
-def test_two_calls_in_turn_are_a_loop(rounds, expected):
+def test_alternating_calls_are_a_loop(rounds, expected):
     assert verdict([read(A), read(B)] * rounds) == expected
     assert verdict([read(A), read(B)] * rounds, B) == expected
 
 
-def test_the_guards_own_words_do_not_hide_the_loop():
+def test_guard_notes_do_not_hide_loop():
     warned = [read(A, f"same\n{NOTE_PREFIX}the {n} calls before …]") for n in (3, 4)]
     refused = read(A, f"{CODE}: …", is_error=True)
     assert verdict([read(A)] * 3 + warned) == "refuse"
     assert verdict([read(A)] * 3 + warned + [refused] * 4) == "refuse"
 
 
-def test_a_failure_and_a_result_in_the_same_words_are_different():
+def test_failure_and_result_with_same_text_differ():
     assert verdict([read(A), read(A, is_error=True)] * 2 + [read(A)]) == "warn"
     assert verdict([read(A)] * 4 + [read(A, is_error=True)]) == "go"
 
 
-def test_tools_that_poll_have_more_patience():
+def test_polling_tools_allow_more_repeats():
     assert verdict([read(A)] * DENY_AFTER_REPEATS, polls=True) == "go"
     assert verdict([read(A)] * WARN_AFTER_REPEATS * POLLING_FACTOR, polls=True) == "warn"
     assert verdict([read(A)] * DENY_AFTER_REPEATS * POLLING_FACTOR, polls=True) == "refuse"
 
 
-def test_the_refusal_says_what_to_do():
+def test_denial_says_what_to_do():
     result = build_loop_denial("read", check_repetition("read", A, [read(A)] * 6))
     assert result.is_error
     assert result.details == {"code": "loop_detected", "repeats": 6}
@@ -86,14 +86,14 @@ def test_the_refusal_says_what_to_do():
 
 
 @pytest.mark.parametrize("before", [[], [read(A)], [read(A, "it failed", is_error=True)]], ids=["first", "again", "failed before"])
-def test_the_calls_of_one_turn_count_before_their_results_are_there(before):
+def test_calls_of_one_turn_count_before_results(before):
     steps = list(before)
     while verdict(steps) != "refuse":
         steps.append(to_pending_call("read", A, steps))
     assert len(steps) == DENY_AFTER_REPEATS
 
 
-def test_calls_of_one_turn_that_differ_are_no_loop():
+def test_different_calls_of_one_turn_are_not_a_loop():
     steps = []
     for number in range(9):
         for arguments in (A, {"path": str(number)}):
@@ -101,5 +101,5 @@ def test_calls_of_one_turn_that_differ_are_no_loop():
             steps.append(to_pending_call("read", arguments, steps))
 
 
-def test_our_own_refusal_is_not_taken_for_the_result_of_a_call():
+def test_loop_denial_is_not_counted_as_result():
     assert to_pending_call("read", A, [read(A), read(A, f"{CODE}: …", is_error=True)]) == read(A)

@@ -35,8 +35,8 @@ def phase(name, **data):
 
 
 def told(*events):
-    telling = RunUpdateBuilder()
-    return [happening for event in events for happening in telling.take(event)]
+    builder = RunUpdateBuilder()
+    return [update for event in events for update in builder.take(event)]
 
 
 END = phase("end", aborted=False, stopReason="stop")
@@ -167,7 +167,7 @@ def test_a_choice_is_about_the_callers_tools():
 
 def test_images_are_counted():
     part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    with pytest.raises(RequestRejected, match="at most 8"):
+    with pytest.raises(RequestRejected, match="exceed the limit of 8"):
         parse_chat_request({"messages": [{"role": "user", "content": [part] * 9}]})
 
 
@@ -187,5 +187,5 @@ def test_values_in_the_arguments_of_calls_are_counted_together(read):
 
 
 def test_calls_that_are_no_list_are_told_so():
-    with pytest.raises(RequestRejected, match=r"messages\[0\].tool_calls: write a list"):
+    with pytest.raises(RequestRejected, match=r"messages\[0\].tool_calls: must be a list"):
         parse_chat_request({"messages": [{"role": "assistant", "tool_calls": 5}]})

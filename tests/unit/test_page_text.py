@@ -1,4 +1,4 @@
-"""Which answers are text, and in which character set."""
+"""Detect the kind and character set of responses."""
 
 import codecs
 
@@ -31,7 +31,7 @@ def answer(body: bytes, content_type: str = "") -> FetchResponse:
         ("application/zip", ""),
     ],
 )
-def test_the_kind_goes_by_what_the_server_says(content_type, kind):
+def test_kind_follows_content_type(content_type, kind):
     assert detect_kind(answer(b"x", content_type)) == kind
 
 
@@ -39,7 +39,7 @@ def test_the_kind_goes_by_what_the_server_says(content_type, kind):
     ("body", "kind"),
     [(b" <!DOCTYPE html><p>", "html"), (b"<!-- x --><html>", "html"), (b"plain <b>", "text"), (b"\x7fELF\0\0", ""), (b"", "text")],
 )
-def test_or_by_the_body_when_it_says_nothing(body, kind):
+def test_kind_follows_body_without_content_type(body, kind):
     assert detect_kind(answer(body)) == kind
 
 
@@ -72,7 +72,7 @@ def test_the_character_set_is_found(body, content_type, text):
     assert decode_text(answer(body, content_type)) == text
 
 
-def test_json_is_laid_out_and_what_is_none_is_left():
+def test_json_is_indented_and_other_text_unchanged():
     assert indent_json('{"ä":[1,123456789012345678901]}') == '{\n  "ä": [\n    1,\n    123456789012345678901\n  ]\n}'
     for text in ('{"a":', "[" * 100_000, "1" * 5000, "NaN of sorts"):
         assert indent_json(text) == text

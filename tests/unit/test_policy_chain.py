@@ -1,4 +1,4 @@
-"""Nine layers, asked about every tool: what is kept, who refused the rest, and that history replays."""
+"""The nine layers: which tools are allowed, which layer denies the others, and replay from JSON."""
 
 import json
 
@@ -36,7 +36,7 @@ def kept(*rows, agent="main", **who):
     return set(evaluate(PolicyQuery(agent, tools=EVERYTHING, **who), PolicyRules(1, rows)).kept)
 
 
-def test_the_nine_layers_stand_in_the_order_of_the_manual():
+def test_layers_are_in_documented_order():
     assert [layer.name for layer in LAYERS] == NINE
 
 
@@ -89,7 +89,7 @@ def test_every_layer_must_agree():
     }
 
 
-def test_an_unknown_profile_refuses_everything_and_says_so():
+def test_unknown_profile_denies_everything():
     verdict = evaluate(
         PolicyQuery("main", tools=EVERYTHING), PolicyRules(1, (RuleRow("global", profile="codng", also_allow=("*",)),))
     )
@@ -97,26 +97,26 @@ def test_an_unknown_profile_refuses_everything_and_says_so():
     assert verdict.explain("read") == "refused by layer profile: unknown profile `codng`: deny entry `*`"
 
 
-def test_a_refusal_names_the_layer_and_the_entry():
+def test_denial_names_layer_and_entry():
     verdict = evaluate(PolicyQuery("main", tools=EVERYTHING), PolicyRules(1, (FULL, RuleRow("agent", "main", deny=("write",)))))
     assert verdict.explain("write") == "refused by layer agent: deny entry `write`"
     assert verdict.explain("read") == "allowed: no layer refuses it"
 
 
-def test_layers_after_the_refusing_one_are_asked_too():
+def test_layers_after_denial_are_evaluated():
     rows = RuleRow("global", profile="minimal", deny=("exec",)), RuleRow("agent", "main", deny=("group:runtime",))
     steps = evaluate(PolicyQuery("main", tools=EVERYTHING), PolicyRules(1, rows)).trace["exec"]
     assert [step.layer for step in steps if step.effect == "deny"] == ["profile", "global", "agent"]
 
 
-def test_owner_only_tools_are_closed_to_others_before_any_layer_is_asked():
+def test_owner_gate_is_checked_before_layers():
     assert "whatsapp_login" in kept(FULL, is_owner=True)
     verdict = evaluate(PolicyQuery("main", tools=EVERYTHING), PolicyRules(1, (FULL,)))
     assert verdict.explain("whatsapp_login") == "refused by layer owner: only for the owner"
     assert len(verdict.trace["whatsapp_login"]) == 10
 
 
-def test_subagents_do_not_get_what_their_parent_coordinates():
+def test_subagents_do_not_get_coordination_tools():
     assert kept(FULL, is_owner=True, is_subagent=True) == NATIVE_NAMES - set(SUBAGENT_DENY)
 
 
@@ -132,7 +132,7 @@ def test_every_tool_has_the_gate_and_nine_layers_in_its_trace(query, rules):
 
 @settings(deadline=None)
 @given(queries, rule_sets)
-def test_kept_is_what_no_step_refuses(query, rules):
+def test_kept_tools_are_those_no_step_denies(query, rules):
     verdict = evaluate(query, rules)
     for name, steps in verdict.trace.items():
         refused = any(step.effect == "deny" for step in steps)
@@ -151,7 +151,7 @@ def test_a_deny_entry_anywhere_never_adds_a_tool(query, everyone, agent, entry, 
 
 @settings(deadline=None)
 @given(queries, rule_sets)
-def test_question_answer_and_rules_survive_json_and_replay_the_same(query, rules):
+def test_query_verdict_and_rules_round_trip_through_json(query, rules):
     def stored(value):
         return json.loads(json.dumps(value))
 
@@ -165,7 +165,7 @@ def test_question_answer_and_rules_survive_json_and_replay_the_same(query, rules
 @pytest.mark.parametrize(
     "name", ["fs", "runtime", "memory", "web", "sessions", "messaging", "ui", "automation", "nodes", "openclaw"]
 )
-def test_every_group_of_the_manual_can_be_refused_at_once(name):
+def test_every_documented_group_can_be_denied(name):
     members = {tool.name for tool in EVERYTHING if name in tool.groups}
     assert members
     assert kept(FULL, RuleRow("agent", "main", deny=(f"group:{name}",)), is_owner=True) == NATIVE_NAMES - members
@@ -176,11 +176,11 @@ group_places = st.builds(RuleRow, st.just("group"), channel=st.just("irc"), grou
 
 
 @given(group_places, group_places)
-def test_two_places_never_have_the_same_key(one, other):
-    assert (one.key == other.key) == (one.place == other.place)
+def test_different_scopes_have_different_keys(one, other):
+    assert (one.key == other.key) == (one.scope_values == other.scope_values)
 
 
-def test_an_id_that_looks_like_a_sender_stays_the_id_of_a_group():
+def test_group_id_that_looks_like_sender_is_escaped():
     assert RuleRow("group", channel="irc", group="#go").key == "group:irc/%23go"
     assert RuleRow("group", channel="telegram", group="-100", sender="anna").key == "group:telegram/-100#anna"
 
@@ -220,7 +220,7 @@ def test_an_id_that_looks_like_a_sender_stays_the_id_of_a_group():
         ),
     ],
 )
-def test_a_row_that_takes_the_place_of_another_is_named_where_it_does_not_limit(rows, asked, layer, named):
+def test_replacing_row_without_limits_is_named_in_trace(rows, asked, layer, named):
     query = PolicyQuery("main", tools=EVERYTHING, **asked)
     step = next(step for step in evaluate(query, PolicyRules(1, (FULL, *rows))).trace["exec"] if step.layer == layer)
     assert (step.effect, step.rule, step.row) == ("none", "no limit", named)

@@ -1,4 +1,4 @@
-"""What is said about a row before it is saved: faults that stop it, warnings that it will not do what it looks like."""
+"""Errors that prevent saving a row, and warnings about a row that won't do what it looks like."""
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -17,24 +17,24 @@ NOTHING = PolicyRules(1)
 
 @pytest.fixture(autouse=True)
 def agents(monkeypatch):
-    """There is every agent but one."""
+    """Every agent exists except one."""
     monkeypatch.setattr(known_agents, "_agent_exists", lambda slug: slug != "mian")
 
 
-def test_a_rule_for_an_agent_that_is_not_there_says_so():
+def test_rule_for_missing_agent_has_warning():
     assert warnings(scope="agent", subject="mian", deny=["exec"]) == [("subject", "Agent “mian” does not exist.")]
     assert warnings(scope="agent", subject="main", deny=["exec"]) == []
 
 
 @pytest.fixture(autouse=True)
 def with_plugins(monkeypatch):
-    """All tools of ours, and the plugins acme and weather."""
+    """All native tools, and the plugins acme and weather."""
     monkeypatch.setattr(checks, "load_tools", lambda: EVERY_TOOL)
     assert set(PLUGINS) < set(EVERY_TOOL.plugin_names)
 
 
 def faults(**fields):
-    return [(fault.field, fault.words) for fault in find_errors(normalize_row(**fields))]
+    return [(fault.field, fault.message) for fault in find_errors(normalize_row(**fields))]
 
 
 def warnings(rules=NOTHING, **fields):
@@ -42,7 +42,7 @@ def warnings(rules=NOTHING, **fields):
     assert faults(**fields) == []
     found = list(find_warnings(rule, rules))
     assert all(each.level == "warning" for each in found)
-    return [(each.field, each.words) for each in found]
+    return [(each.field, each.message) for each in found]
 
 
 NO_ENTRY = "Entry “{}” is not a tool, group or plugin. Write a group as `group:fs` and a family of tools as `sessions_*`."
@@ -122,14 +122,14 @@ IN_GROUP = {"scope": "group", "channel": "telegram", "group": "-1"}
         ),
     ],
 )
-def test_a_fault_is_told_at_its_field(fields, field, words):
+def test_error_is_reported_at_its_field(fields, field, words):
     assert faults(**fields) == [(field, words)]
     with pytest.raises(InvalidRequest) as refusal:
         validate_row(**fields)
     assert str(refusal.value) == words
 
 
-def test_several_faults_are_told_at_once():
+def test_all_errors_are_reported_together():
     found = faults(scope="agent", subject="", profile="codng", deny=["reed", ""])
     assert [field for field, _words in found] == ["subject", "profile", "deny", "deny"]
 
@@ -156,11 +156,11 @@ def test_the_lengths_are_those_of_the_columns():
         {"scope": "global", "deny": ["not_there_yet_*"]},
     ],
 )
-def test_every_place_can_have_its_row(fields):
+def test_every_scope_is_valid(fields):
     assert faults(**fields) == []
 
 
-def test_the_normal_form_of_a_row():
+def test_row_is_normalized():
     given = {
         "scope": " Group ",
         "channel": " Telegram",
@@ -275,7 +275,7 @@ FULL = PolicyRules(1, (RuleRow("global", profile="full"),))
         ),
     ],
 )
-def test_a_row_that_does_not_do_what_it_looks_like_is_saved_with_a_warning(rules, fields, field, words):
+def test_misleading_row_has_warning(rules, fields, field, words):
     assert warnings(rules, **fields) == [(field, words)]
 
 
@@ -286,9 +286,9 @@ def test_a_row_that_does_not_do_what_it_looks_like_is_saved_with_a_warning(rules
         (CODING, {"scope": "agent", "subject": "main", "profile": "coding", "also_allow": ["group:web", "acme"]}),
         (FULL, {**IN_GROUP, "allow": ["acme", "message"]}),
         (FULL, {"scope": "global", "provider": "openai", "profile": "coding", "also_allow": ["web_fetch"]}),
-        # For agents that have no row of their own it does have an effect.
+        # It has an effect for agents without rules.
         (PolicyRules(1, (RuleRow("agent", "main", also_allow=("read",)),)), {"scope": "global", "also_allow": ["web_fetch"]}),
-        # It opens nothing for main, which may not have it, but for the agent scout.
+        # Without effect for main, which can't have it, but not for the agent scout.
         (
             PolicyRules(1, (RuleRow("agent", "main", profile="minimal"), RuleRow("agent", "scout", profile="coding"))),
             {**IN_GROUP, "allow": ["read"]},
@@ -304,26 +304,26 @@ def test_a_row_that_does_not_do_what_it_looks_like_is_saved_with_a_warning(rules
         ),
     ],
 )
-def test_a_row_that_does_what_it_says_has_no_warning(rules, fields):
+def test_effective_row_has_no_warning(rules, fields):
     assert warnings(rules, **fields) == []
 
 
-# Names that a plugin cannot take, and tools that nothing offers yet.
+# Names that plugins can't use, and tools that are not offered yet.
 
 
-def test_a_plugins_id_is_known_however_it_is_written():
-    known = ToolRegistry.of([(factory("acme_post"), "Acme")])
+def test_plugin_id_is_case_insensitive():
+    known = ToolRegistry.build([(factory("acme_post"), "Acme")])
     assert known.plugin_names == ("acme", "acme_post")
     assert known.knows("ACME")
 
 
 @pytest.mark.parametrize(("name", "plugin"), [("bash", "acme"), ("acme_post", "bash"), ("exec", "acme"), ("acme_post", "Exec")])
-def test_a_plugin_cannot_take_a_name_that_entries_use_for_a_tool_of_ours(name, plugin):
-    """An entry `bash` means exec, so that nothing could refuse a plugin's tool of that name."""
+def test_plugin_cannot_use_name_of_native_tool(name, plugin):
+    """The entry `bash` means exec, so no entry could deny a plugin's tool of that name."""
     with pytest.raises(ImproperlyConfigured, match="native tool"):
-        ToolRegistry.of([(factory(name), plugin)])
+        ToolRegistry.build([(factory(name), plugin)])
 
 
-def test_a_tool_for_the_owner_is_one_before_anything_offers_it():
-    (facts,) = [facts for facts in ToolRegistry.of([]).nameable if facts.name == "whatsapp_login"]
+def test_owner_only_tool_is_owner_only_before_it_is_offered():
+    (facts,) = [facts for facts in ToolRegistry.build([]).nameable if facts.name == "whatsapp_login"]
     assert facts.owner_only

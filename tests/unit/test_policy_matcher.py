@@ -1,4 +1,4 @@
-"""One allow list and one deny list against one tool."""
+"""Matching tools against an allowlist and a deny list."""
 
 import pytest
 from hypothesis import given, settings
@@ -73,11 +73,11 @@ def test_an_entry_names_a_tool(entry, tool):
         (f"group:{OPENCLAW_GROUP}", POST),
     ],
 )
-def test_anything_else_matches_nothing(entry, tool):
+def test_other_entries_match_nothing(entry, tool):
     assert not matches(entry, tool)
 
 
-def test_deny_is_asked_before_allow():
+def test_deny_is_checked_before_allow():
     assert judged(LayerPolicy(allow=("*", "read"), deny=("read",)), READ)[:2] == ("deny", "deny entry `read`")
 
 
@@ -85,13 +85,13 @@ def test_an_empty_allow_list_does_not_limit():
     assert judged(LayerPolicy(deny=("exec",)), READ)[:2] == ("none", "no limit")
 
 
-def test_an_allow_list_lets_through_what_it_names_and_nothing_else():
+def test_allowlist_allows_only_what_it_names():
     assert judged(LayerPolicy(allow=("group:fs",)), READ)[:2] == ("allow", "allow entry `group:fs`")
     assert judged(LayerPolicy(allow=("group:fs",)), EXEC)[:2] == ("deny", "no allow entry matches")
 
 
 @pytest.mark.parametrize("entry", ["", "reed", "group:nope", "r*d", "no-such-plugin"])
-def test_an_allow_list_of_entries_that_match_nothing_opens_nothing(entry):
+def test_allowlist_without_matches_allows_nothing(entry):
     assert judged(LayerPolicy(allow=(entry,)), READ)[0] == "deny"
 
 
@@ -104,7 +104,7 @@ def test_deny_always_wins(tool, allow, deny):
 
 @settings(deadline=None)
 @given(tools, lists, lists, entries)
-def test_one_more_deny_entry_never_opens_anything(tool, allow, deny, more):
+def test_additional_deny_entry_never_allows_more(tool, allow, deny, more):
     before, after = LayerPolicy(allow=allow, deny=deny), LayerPolicy(allow=allow, deny=(*deny, more))
     if judged(before, tool)[0] == "deny":
         assert judged(after, tool)[0] == "deny"
@@ -121,7 +121,7 @@ def test_the_order_of_entries_does_not_matter(tool, allow, deny, random):
 
 
 @pytest.mark.parametrize("entries", [("*", "group:fs", "read"), ("read", "*", "group:fs"), ("group:fs", "read", "*")])
-def test_the_most_precise_entry_is_named_whatever_the_order(entries):
+def test_most_specific_entry_is_named_regardless_of_order(entries):
     assert judged(LayerPolicy(allow=entries), READ)[1] == "allow entry `read`"
     assert judged(LayerPolicy(allow=entries), EXEC)[1] == "allow entry `*`"
 
@@ -136,10 +136,10 @@ PLUGIN_NAMES = ("acme", "acme_post", "weather", "weather__today")
         ("BASH", "core"),
         ("*", "core"),
         ("sessions_*", "core"),
-        ("w*", "core"),  # web_fetch, although it fits weather__today too
+        ("w*", "core"),  # matches web_fetch, although it also matches weather__today
         ("group:fs", "core"),
         ("group:openclaw", "core"),
-        ("canvas", "core"),  # native, though nothing offers it yet
+        ("canvas", "core"),  # native, although it is not offered yet
         ("acme", "plugin"),
         ("acme_post", "plugin"),
         ("weather__*", "plugin"),
@@ -150,7 +150,7 @@ PLUGIN_NAMES = ("acme", "acme_post", "weather", "weather__today")
         ("", "unknown"),
     ],
 )
-def test_an_entry_is_about_native_tools_about_plugins_or_about_nothing(entry, kind):
+def test_entry_is_classified_as_core_plugin_or_unknown(entry, kind):
     assert classify_entry(entry, frozenset(PLUGIN_NAMES)) == kind
 
 
@@ -159,12 +159,12 @@ def test_an_entry_is_about_native_tools_about_plugins_or_about_nothing(entry, ki
     [
         (("acme",), True),
         (("acme", "weather__*", "group:plugins"), True),
-        (("acme", "acne"), False),  # a typo never opens a layer
+        (("acme", "acne"), False),  # a typo never lifts a limit
         (("acme", ""), False),
         (("acme", "read"), False),
         (("nothing_such",), False),
         ((), False),
     ],
 )
-def test_a_list_is_about_plugins_only_if_every_entry_is(entries, answer):
+def test_list_has_only_plugins_if_every_entry_is_a_plugin(entries, answer):
     assert has_only_plugins(entries, PLUGIN_NAMES) is answer

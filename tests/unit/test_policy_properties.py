@@ -1,4 +1,4 @@
-"""What holds for all rows and all questions, and that each of these properties can see a fault: one is put in, and it turns red."""
+"""Properties that hold for all rows and queries, and for each property a mutation that it must detect."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,7 @@ def kept(query, rules):
     return set(evaluate(query, rules).kept)
 
 
-# The properties, each a function of what hypothesis finds for it.
+# The properties: functions of values that hypothesis generates.
 
 
 def agrees_with_the_plain_version(query, rules):
@@ -36,7 +36,7 @@ def agrees_with_the_plain_version(query, rules):
 
 
 def deny_always_wins(query, rules):
-    """A tool that a deny entry names, in any row that is asked, is refused, whatever is allowed anywhere."""
+    """A tool that a deny entry names, in any rule that applies, is denied, whatever is allowed elsewhere."""
     passed = kept(query, rules)
     for row in reference_policy.applicable_rows(query, rules):
         for facts in query.tools:
@@ -45,13 +45,13 @@ def deny_always_wins(query, rules):
 
 
 def a_new_layer_never_adds_a_tool(query, rules, row):
-    """A row with lists, in a layer that had no say in the question before, takes away or changes nothing.
+    """A row with lists, in a layer that had no rule before, only removes tools or changes nothing.
 
-    Not so for rows that take the place of something: a profile or also-allow (of the default or the global one), a row for one
-    model (of its provider's), for a sender or a group (of a wider one), of a sandbox (of the fixed list).
+    This excludes rows that replace something: a profile or also-allow (the default or global one), a model's row (its
+    provider's), a sender's or group's row (a more general one), a sandbox row (the fixed list).
     """
     row = replace(row, profile="", also_allow=())
-    assume(all(each.place != row.place for each in rules.rows))
+    assume(all(each.scope_values != row.scope_values for each in rules.rows))
     if row.scope == "sandbox":
         assume(not query.sandboxed)
     if row.scope == "group":
@@ -62,7 +62,7 @@ def a_new_layer_never_adds_a_tool(query, rules, row):
 
 
 def being_somewhere_narrower_never_adds_a_tool(query, rules):
-    """In a sandbox, as a subagent, as somebody else than the owner, in a group: each has at most what is there without it."""
+    """An isolated workspace, a subagent, a guest and a group each have at most the tools there are without it."""
     at_most = kept(replace(query, sandboxed=False, is_subagent=False, is_owner=True, group=""), rules)
     for narrower in (
         replace(query, sandboxed=True),
@@ -87,7 +87,7 @@ def order_does_not_matter(query, rules, random):
 
 
 def explanation_agrees_with_enforcement(query, rules):
-    """What the model is shown, what the door lets through and what the stored verdict says are one and the same."""
+    """The tools shown to the model, the authorized calls and the stored verdict agree."""
     toolset = build_toolset(ToolEnv(None, query.agent, 1, "s", "k"), query, rules, EVERY_TOOL)
     verdict = evaluate(toolset.query, rules)
     assert tuple(toolset.tools) == verdict.kept
@@ -101,7 +101,7 @@ def explanation_agrees_with_enforcement(query, rules):
 
 
 def groups_are_the_same_everywhere(group, facts):
-    """A group's members in the list of names, in the layers, in policy tests and in the question whether an entry is known."""
+    """A group has the same members in the list of names, the layers, policy tests and the check for known entries."""
     member = group in facts.groups
     if not facts.plugin:
         assert member == (group == "openclaw" or GROUP_BY_TOOL[facts.name] == group)
@@ -127,7 +127,7 @@ def all_survives_json(query, rules):
 
 
 def a_kept_promise_of_never_is_kept(expectation, rules, query):
-    """If a test `never gets` does not fail, no question that its words fit is answered with yes."""
+    """If a `never` test passes, no query it covers allows the tool."""
     promise = replace(expectation, expected="never")
     if find_broken([promise], rules, TOOLS, PLUGIN_NAMES):
         return
@@ -137,7 +137,7 @@ def a_kept_promise_of_never_is_kept(expectation, rules, query):
 
 
 def a_kept_promise_of_allowed_is_kept(expectation, rules, query):
-    """If a test `gets` does not fail, the owner's questions that its words fit are answered with yes, right there."""
+    """If an `allowed` test passes, every query of the owner that it covers allows the tool."""
     promise = replace(expectation, expected="allowed")
     if find_broken([promise], rules, TOOLS, PLUGIN_NAMES):
         return
@@ -153,7 +153,7 @@ def a_kept_promise_of_allowed_is_kept(expectation, rules, query):
 
 
 def fitting(expectation, query):
-    """The question, with whatever the expectation names put in."""
+    """The query with the fields that the expectation names."""
     provider, _, model = expectation.provider.partition("/")
     if not expectation.provider:
         provider, model = query.provider, query.model
@@ -188,7 +188,7 @@ def factory(name):
     return make
 
 
-EVERY_TOOL = ToolRegistry.of(
+EVERY_TOOL = ToolRegistry.build(
     [(factory(name), "") for name in sorted(NATIVE_NAMES)]
     + [(factory(name), plugin) for plugin, names in PLUGINS.items() for name in names]
 )
@@ -206,7 +206,7 @@ expectation_words = st.builds(
     sandboxed=st.booleans(),
     subagent=st.booleans(),
 )
-# Rules about the tools that the promises are about, or few would be kept and there would be nothing to look at.
+# Rules about the tools in the expectations; otherwise few expectations would pass and there would be little to check.
 PLACES = [
     *(RuleRow("global", provider=key) for key in ("openai", "openai/gpt-5")),
     *(RuleRow("agent", "main", provider=key) for key in ("", "openai", "openai/gpt-5")),
@@ -232,17 +232,17 @@ GIVEN = {
 
 
 def look(check, **options):
-    """Let hypothesis look for a case against it."""
+    """Let hypothesis search for a counterexample."""
     found = settings(deadline=None, report_multiple_bugs=False, database=None, **options)
     found(given(*GIVEN[check])(check))()
 
 
 @pytest.mark.parametrize("check", GIVEN, ids=lambda check: check.__name__)
-def test_it_holds_for_all(check):
+def test_property_holds(check):
     look(check, max_examples=100)
 
 
-# One deliberate fault for each.
+# One mutation per property.
 
 
 def allow_is_asked_before_deny(monkeypatch):
@@ -288,7 +288,7 @@ def the_door_knows_no_subagents(monkeypatch):
 
 
 def groups_are_patterns(monkeypatch):
-    """`group:sessions` as everything that begins with `sessions`: right for nearly all of them."""
+    """`group:sessions` as everything that begins with `sessions`: almost right."""
     find = matcher.EntryMatcher.find
 
     def by_name(self, facts):
@@ -343,8 +343,8 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "check"), FAULTS, ids=lambda value: value.__name__)
-def test_a_deliberate_fault_is_seen(monkeypatch, fault, check):
+def test_mutation_breaks_property(monkeypatch, fault, check):
     fault(monkeypatch)
     with pytest.raises(AssertionError):
-        # Always the same cases, and no looking for the smallest one: that it is seen is all that matters here.
+        # Always the same cases and no shrinking: it only matters that the mutation is detected.
         look(check, max_examples=10_000, derandomize=True, phases=[Phase.generate])

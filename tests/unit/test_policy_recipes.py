@@ -1,4 +1,4 @@
-"""docs/policy.md: its recipes do what they say, and its tables are those of the code."""
+"""docs/policy.md: its recipes do what they say, and its tables match the code."""
 
 import re
 from pathlib import Path
@@ -39,23 +39,23 @@ def telegram(group: str, **sender: str):
     return {"channel": "telegram", "group": group, "sender": Sender(**sender)}
 
 
-def test_there_are_six():
+def test_docs_have_six_recipes():
     assert len(RECIPES) == 6
 
 
 @pytest.mark.parametrize("title", RECIPES)
-def test_its_rows_can_be_saved_as_they_are(title):
+def test_recipe_rows_can_be_saved(title):
     assert [validated_row(**row.to_json()) for row in RECIPES[title].rows] == list(RECIPES[title].rows)
 
 
 @pytest.mark.parametrize("title", RECIPES)
-def test_its_tests_hold(title):
+def test_recipe_tests_pass(title):
     file = RECIPES[title]
     assert find_broken(file.tests, PolicyRules(1, file.rows), TOOLS, ()) == []
 
 
-@pytest.mark.parametrize(("title", "place"), [(title, row.place) for title, file in RECIPES.items() for row in file.rows])
-def test_without_any_one_of_its_rows_they_do_not(title, place):
+@pytest.mark.parametrize(("title", "place"), [(title, row.scope_values) for title, file in RECIPES.items() for row in file.rows])
+def test_recipe_tests_fail_without_any_one_row(title, place):
     file = RECIPES[title]
     assert find_broken(file.tests, PolicyRules(1, file.rows).without(place), TOOLS, ())
 
@@ -89,7 +89,7 @@ def test_a_recipe_does_what_it_says(title, ask, kept, refused):
     assert not set(refused) & passed
 
 
-# The tables and lists of the page.
+# Tables and lists in the document.
 
 
 def table(heading: str) -> dict[str, str]:
@@ -104,28 +104,28 @@ def names(text: str) -> list[str]:
 
 
 def after(words: str) -> list[str]:
-    """The names between these words and the next full stop or colon."""
+    """The names between this text and the next period or colon."""
     return names(re.split(r"[.:](?:\s|$)", " ".join(PAGE.split()).split(words, 1)[1], maxsplit=1)[0])
 
 
-def test_the_layers_stand_on_the_page_in_their_order():
+def test_documented_layers_match_code():
     found = [name for step in table("How decisions are made") for name in names(step)]
     assert found == ["owner", *(layer.name for layer in LAYERS)]
 
 
-def test_the_groups_on_the_page_are_those_of_the_code():
+def test_documented_groups_match_code():
     told = {names(entry)[0]: names(meaning) for entry, meaning in table("Entries").items() if "group:" in entry}
     assert told.keys() == {f"group:{group}" for group in GROUPS}
     for group in GROUPS - {OPENCLAW_GROUP, PLUGINS_GROUP}:
         assert told[f"group:{group}"] == list(NATIVE_TOOLS[group])
 
 
-def test_the_profiles_on_the_page_are_those_of_the_code():
+def test_documented_profiles_match_code():
     told = {names(profile)[0]: names(meaning) for profile, meaning in table("Tool profiles and also allow").items()}
     assert told == {profile: list(allow) for profile, allow in PROFILES.items()}
 
 
-def test_the_fixed_lists_on_the_page_are_those_of_the_code():
+def test_documented_fixed_lists_match_code():
     assert after("**Subagents** never get") == list(SUBAGENT_DENY)
     assert after("else the one for all agents, else this list:") == list(SANDBOX_ALLOW)
     assert after("**Owner-only tools**") == list(OWNER_ONLY)

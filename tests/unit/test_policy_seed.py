@@ -1,4 +1,4 @@
-"""The manual of the tool policy, sentence by sentence: each case says the sentence and shows that it is so.
+"""The manual of the tool policy, sentence by sentence: each case quotes a sentence and checks it.
 
 Chapters 2.2 groups, 2.3 lists of plugins only, 3.1 to 3.3 one policy and nine layers, 5 the order.
 The rest is in test_policy_seed_layers.py and test_policy_seed_groups.py.
@@ -130,7 +130,7 @@ def test_2_3_an_allow_list_of_plugin_tools_only_would_disable_every_core_tool_an
         "2.3 decided: nor does a plugin that is not enabled",
         (global_row(allow=("msteams",)),),
         exactly=(),
-        ask={"plugins": (), "tools": ToolRegistry.of([]).nameable},
+        ask={"plugins": (), "tools": ToolRegistry.build([]).nameable},
     ),
 )
 def test_2_3_lists_of_plugins_only(case):
@@ -256,7 +256,7 @@ def factory(name, **options):
     return make
 
 
-KNOWN = ToolRegistry.of(
+KNOWN = ToolRegistry.build(
     [(factory("image"), ""), (factory("whatsapp_login"), ""), (factory("agents_list"), ""), (factory("msteams_post"), "msteams")]
 )
 

@@ -1,6 +1,6 @@
-"""The manual of the tool policy, sentence by sentence: each case says the sentence and shows that it is so.
+"""The manual of the tool policy, sentence by sentence: each case quotes a sentence and checks it.
 
-Chapters 3.4, group chats and the people in them, and 6, what it is all for.
+Chapters 3.4, group chats and senders, and 6, use cases.
 """
 
 import pytest
@@ -88,7 +88,7 @@ FIRST_OF = {"u1": "read", "+4912345": "write", "anna": "edit", "anna b": "exec",
 
 @pytest.mark.parametrize("known", range(len(KNOWN_BY) + 1))
 def test_3_4_a_sender_is_looked_up_by_id_number_user_name_name_and_then_star(known):
-    """With the first names left out one after the other, the next one is found."""
+    """As the first names are removed one by one, the next one is used."""
     rows = [FULL, *(group_row("-1", sender, allow=(name,)) for sender, name in FIRST_OF.items())]
     kept = evaluate_rows(rows, **telegram_query("-1", **dict(KNOWN_BY[known:]))).kept
     assert kept == (list(FIRST_OF.values())[known],)

@@ -1,4 +1,4 @@
-"""The manual of the tool policy, sentence by sentence: each case says the sentence and shows that it is so.
+"""The manual of the tool policy, sentence by sentence: each case quotes a sentence and checks it.
 
 Chapters 3.4 where each layer's rules come from, 3.5 also allow, 3.6 tools for the owner only.
 Group chats and chapter 6 are in test_policy_seed_groups.py.

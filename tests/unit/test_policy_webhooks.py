@@ -1,4 +1,4 @@
-"""The tool policy of webhooks: strangers' words start no command, unless an operator has said so for just that webhook."""
+"""The tool policy of webhooks: untrusted content can't start commands unless a rule for that webhook allows it."""
 
 import pytest
 
@@ -18,19 +18,19 @@ def kept(*rows, hook="github", **question):
 
 
 @pytest.mark.parametrize("sandboxed", [True, False])
-def test_without_a_rule_a_webhook_has_no_commands_and_no_other_conversations(sandboxed):
+def test_webhook_without_rule_has_no_commands_or_other_sessions(sandboxed):
     offered = kept(sandboxed=sandboxed)
     assert not offered & {"exec", "process", "sessions_send", "sessions_spawn", "sessions_history", "cron", "gateway", "nodes"}
     assert {"read", "write", "session_status"} <= offered
 
 
-def test_a_rule_for_one_webhook_opens_that_one_alone():
+def test_rule_for_one_webhook_only_affects_that_webhook():
     rule = RuleRow("group", channel="hook", group="github", allow=("read", "exec"))
     assert kept(rule) == {"read", "exec"}
     assert "exec" not in kept(rule, hook="mail")
 
 
-def test_a_rule_for_all_webhooks_counts_where_there_is_none_of_its_own():
+def test_rule_for_all_webhooks_applies_without_specific_rule():
     everywhere = RuleRow("group", channel="hook", group="*", allow=("read",))
     own = RuleRow("group", channel="hook", group="github", allow=("write",))
     assert kept(everywhere, own, hook="mail") == {"read"}
@@ -38,7 +38,7 @@ def test_a_rule_for_all_webhooks_counts_where_there_is_none_of_its_own():
 
 
 @pytest.mark.parametrize("lists", [{"deny": ("web_fetch",)}, {"allow": ("weather",)}, {}])
-def test_a_rule_that_allows_nothing_itself_opens_nothing(lists):
+def test_rule_without_allowlist_keeps_webhook_limits(lists):
     rule = RuleRow("group", channel="hook", group="*", **lists)
     offered = kept(rule, plugins=("weather",))
     assert not offered & {"exec", "process", "sessions_send"}
@@ -46,24 +46,24 @@ def test_a_rule_that_allows_nothing_itself_opens_nothing(lists):
     assert ("web_fetch" in offered) is ("deny" not in lists)
 
 
-def test_where_it_reads_its_owners_conversation_it_has_no_tool_that_can_carry_words_out():
-    """Without a sandbox, whose own list leaves the web out too."""
+def test_webhook_in_owner_session_has_no_web_tools():
+    """Without an isolated workspace, whose own list excludes the web tools too."""
     at_home, visiting = kept(), kept(visiting=True)
     assert at_home - visiting == {"web_fetch", "web_search"}
     assert not kept(RuleRow("sandbox", allow=("*",)), visiting=True, sandboxed=True) & {"web_fetch", "web_search", "message"}
     rule = RuleRow("group", channel="hook", group="github", allow=("read", "web_fetch"))
-    assert kept(rule, visiting=True) == {"read", "web_fetch"}  # an operator has said so for just this one
+    assert kept(rule, visiting=True) == {"read", "web_fetch"}  # the rule for this webhook allows it
 
 
-def test_every_entry_of_the_lists_means_something():
+def test_every_entry_of_webhook_lists_is_known():
     known = {*GROUP_BY_TOOL, *(f"group:{group}" for group in GROUP_BY_TOOL.values())}
     assert set(VISITING_WEBHOOK_DENY) <= known
 
 
-def test_the_question_says_where_a_webhooks_run_is_also_when_it_is_read_again():
+def test_query_of_webhook_run_round_trips():
     query = PolicyQuery(agent="main", channel="hook", group="github", visiting=True)
     assert PolicyQuery.from_json(query.to_json()) == query
 
 
-def test_a_webhooks_key_is_told_from_a_group_of_that_name():
+def test_webhook_key_differs_from_group_of_same_name():
     assert parse_key("agent:main:hook:group:x").kind == "hook"

@@ -1,4 +1,4 @@
-"""Schemas of others become what each provider takes, whatever they look like at first."""
+"""Any schema is adapted to what each provider accepts."""
 
 import copy
 import json
@@ -34,14 +34,14 @@ def test_a_union_of_objects_becomes_one_object(union):
     }
 
 
-def test_what_stands_beside_a_union_counts_for_all_its_members():
+def test_keywords_next_to_union_apply_to_all_members():
     base = {"type": "object", "properties": {"id": {"type": "string"}, "name": {"type": "string"}}, "required": ["id"]}
     both = normalize_schema({**base, "anyOf": [{"required": ["name"]}, {"required": ["id", "name"]}]})
     assert both == {**base, "required": ["id", "name"]}
     assert normalize_schema({**base, "oneOf": [OBJECT_A, OBJECT_B]})["properties"].keys() == {"id", "name", "a", "b", "k"}
 
 
-def test_all_of_is_everything_together():
+def test_all_of_is_merged():
     joined = normalize_schema({"allOf": [OBJECT_A, {"properties": {"c": {"type": "boolean"}}, "required": ["c"]}]})
     assert joined["properties"].keys() == {"a", "k", "c"}
     assert joined["required"] == ["a", "k", "c"]
@@ -78,7 +78,7 @@ def test_properties_are_plain(given_schema, plain):
     assert prop(given_schema) == plain
 
 
-def test_references_are_put_in_their_place():
+def test_references_are_resolved():
     schema = {
         "type": "object",
         "properties": {"to": {"$ref": "#/$defs/Place", "description": "where"}, "odd~/name": {"$ref": "#/$defs/a~1b~0c"}},
@@ -94,7 +94,7 @@ def test_references_are_put_in_their_place():
     }
 
 
-def test_a_reference_into_itself_is_cut_there():
+def test_circular_reference_is_cut():
     node = {"type": "object", "properties": {"name": {"type": "string"}, "next": {"$ref": "#/$defs/Node"}}}
     inside = {"type": "object", "properties": {"name": {"type": "string"}, "next": {}}}
     assert normalize_schema({"$ref": "#/$defs/Node", "$defs": {"Node": node}}) == inside
@@ -105,7 +105,7 @@ def test_a_reference_to_nowhere_allows_anything(ref):
     assert prop({"$ref": ref, "description": "d"})["description"] == "d"
 
 
-def test_references_that_double_at_every_step_end_somewhere():
+def test_exponential_references_are_limited():
     doubled = {f"d{n}": {"properties": {"l": {"$ref": f"#/$defs/d{n + 1}"}, "r": {"$ref": f"#/$defs/d{n + 1}"}}} for n in range(60)}
     assert len(json.dumps(normalize_schema({"$ref": "#/$defs/d0", "$defs": doubled}))) < 200_000
 
@@ -117,12 +117,12 @@ def test_at_the_top_there_is_always_an_object(schema):
     assert normalize_schema(schema) == {"type": "object", "properties": {}}
 
 
-def test_of_a_union_at_the_top_the_object_is_taken():
+def test_object_member_of_top_level_union_is_used():
     assert normalize_schema({"anyOf": [{"type": "string"}, OBJECT_A]}) == normalize_schema(OBJECT_A)
 
 
 @pytest.mark.parametrize(("provider", "model"), PROVIDERS.items())
-def test_our_own_tools_are_plain_already(provider, model):
+def test_built_in_tools_need_no_normalization(provider, model):
     for tool in registry.load_installed().tools.values():
         adapted = adapt_parameters(tool.factory.parameters, provider, model)
         if provider != "gemini":
@@ -166,7 +166,7 @@ def test_gemini_gets_less():
         ("anthropic", "claude-x", True),
     ],
 )
-def test_that_items_are_unique_is_told_only_where_it_is_not_refused(provider, model, taken):
+def test_unique_items_is_only_sent_where_accepted(provider, model, taken):
     schema = {"type": "object", "properties": {"names": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}}}
     assert ("uniqueItems" in adapt_parameters(schema, provider, model)["properties"]["names"]) is taken
 
@@ -177,7 +177,7 @@ def test_the_model_decides_before_the_provider():
     assert adapt_parameters(schema, "vertex_ai", "claude-opus-5") == schema
 
 
-# What each provider refuses, as strictly as its documentation and its error messages say.
+# What each provider rejects, as strictly as its documentation and error messages say.
 
 
 def each_schema(schema):
@@ -267,7 +267,7 @@ SCHEMAS = st.recursive(st.just({}), with_keywords, max_leaves=8)
 
 
 def names_at_top(schema, document):
-    """The names of all properties that some reading of the schema has at its top. References are left to another test."""
+    """The names of all top-level properties in any variant of the schema. References are covered by another test."""
     if not isinstance(schema, dict):
         return set()
     names = set(schema["properties"]) if isinstance(schema.get("properties"), dict) else set()
@@ -279,7 +279,7 @@ def names_at_top(schema, document):
 
 @settings(max_examples=200, deadline=None)
 @given(SCHEMAS, st.sampled_from(sorted(PROVIDERS)))
-def test_whatever_comes_the_provider_takes_it(schema, provider):
+def test_any_schema_becomes_acceptable_to_provider(schema, provider):
     before = copy.deepcopy(schema)
     adapted = adapt_parameters(schema, provider, PROVIDERS[provider])
     assert schema == before
@@ -288,7 +288,7 @@ def test_whatever_comes_the_provider_takes_it(schema, provider):
     assert names_at_top(json.loads(json.dumps(schema)), schema) <= adapted["properties"].keys()
 
 
-# Other names for arguments
+# Argument aliases
 
 EDIT = {"properties": {"path": {}, "old_text": {}, "new_text": {}, "replace_all": {}}}
 
@@ -308,7 +308,7 @@ EDIT = {"properties": {"path": {}, "old_text": {}, "new_text": {}, "replace_all"
         ({"colour": "red"}, {"colour": "red"}),
     ],
 )
-def test_names_a_model_was_trained_with_are_understood(arguments, own):
+def test_trained_argument_names_are_accepted(arguments, own):
     assert apply_aliases("edit", arguments, EDIT) == own
 
 

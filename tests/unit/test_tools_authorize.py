@@ -1,4 +1,4 @@
-"""From factories to a permit: what the model sees, what the door lets through, and that there is no other way in."""
+"""From factories to a permit: what the model sees, what is authorized, and that nothing runs without a permit."""
 
 import ast
 import copy
@@ -37,7 +37,7 @@ def make_post(env):
     return post
 
 
-FILES = ToolRegistry.of(
+FILES = ToolRegistry.build(
     [(factory, "") for factory in (make_read, make_write, make_edit, make_glob, make_grep)] + [(make_post, "acme")]
 )
 CODING = PolicyRules(1, (RuleRow("global", profile="coding"),))
@@ -59,7 +59,7 @@ def full(*rows: RuleRow) -> PolicyRules:
     return PolicyRules(7, (RuleRow("global", profile="full"), *rows))
 
 
-def test_the_model_sees_only_what_passed():
+def test_model_sees_only_allowed_tools():
     found = toolset(full(RuleRow("agent", "main", deny=("write", "edit"))))
     assert [spec["name"] for spec in found.specs()] == ["read", "glob", "grep"]
     assert found.get("write") is None
@@ -78,13 +78,13 @@ def test_a_run_without_a_workspace_has_no_file_tools_and_says_why():
     assert found.unavailable == dict.fromkeys(("read", "write", "edit", "glob", "grep"), "there is no workspace")
 
 
-def test_what_the_policy_refuses_is_refused_by_the_policy_wherever_it_has_no_place_either():
+def test_policy_denial_takes_precedence_over_unavailability():
     found = toolset(full(RuleRow("agent", "main", deny=("read",))), workspace=None)
     assert "read" not in found.unavailable
     assert found.verdict.refused_by("read").layer == "agent"
 
 
-def test_plugin_tools_belong_to_the_plugins_and_not_to_us():
+def test_plugin_tools_are_in_plugins_group_only():
     assert toolset(PolicyRules(1, (RuleRow("global", profile="full", deny=("group:openclaw",)),)), is_owner=True).tools.keys() == {
         "acme_post"
     }
@@ -94,7 +94,7 @@ def test_plugin_tools_belong_to_the_plugins_and_not_to_us():
     )
 
 
-def test_owner_only_tools_are_invisible_to_others():
+def test_owner_only_tools_are_hidden_from_others():
     assert "acme_post" in toolset(full(), is_owner=True).tools
     assert "acme_post" not in toolset(full()).tools
 
@@ -102,13 +102,13 @@ def test_owner_only_tools_are_invisible_to_others():
 @pytest.mark.parametrize(("name", "plugin"), [("read", "acme"), ("acme_read", "read")])
 def test_a_plugin_cannot_take_a_native_name(name, plugin):
     with pytest.raises(ImproperlyConfigured):
-        ToolRegistry.of([(dataclasses.replace(make_read, name=name), plugin)])
+        ToolRegistry.build([(dataclasses.replace(make_read, name=name), plugin)])
 
 
 @pytest.mark.parametrize("brought", [[(make_read, ""), (make_read, "")], [(dataclasses.replace(make_read, group="web"), "")]])
-def test_a_second_tool_of_a_name_or_a_wrong_group_does_not_start(brought):
+def test_duplicate_tool_name_or_invalid_group_raises(brought):
     with pytest.raises(ImproperlyConfigured):
-        ToolRegistry.of(brought)
+        ToolRegistry.build(brought)
 
 
 def test_an_allowed_call_gets_a_permit_bound_to_its_arguments():
@@ -119,24 +119,24 @@ def test_an_allowed_call_gets_a_permit_bound_to_its_arguments():
     assert allowed.permit.ref == CallRef("c1", "read", {"path": "a.txt"})
 
 
-def test_a_filtered_tool_is_refused_with_the_layer_in_the_words():
+def test_denied_call_names_the_layer():
     refused = ask("write", full(RuleRow("agent", "main", deny=("write",))), path="a", content="b")
     assert refused.permit is None
     assert (refused.effect, refused.layer, refused.rule, refused.policy_version) == ("deny", "agent", "deny entry `write`", 7)
-    assert refused.reason.startswith("tool_not_allowed: `write` was refused by layer agent: deny entry `write`.")
-    assert refused.refusal.is_error
-    assert refused.refusal.text == refused.reason
+    assert refused.reason.startswith("tool_not_allowed: `write` was denied by layer agent: deny entry `write`.")
+    assert refused.denial.is_error
+    assert refused.denial.text == refused.reason
 
 
 @pytest.mark.parametrize("name", ["", "rm_rf", "Read", "read ", "x" * 5000, "exec"])
-def test_an_unknown_name_is_refused(name):
+def test_unknown_tool_name_is_denied(name):
     refused = ask(name, full())
     assert (refused.effect, refused.layer, refused.permit) == ("deny", "toolset", None)
     assert "`read`" in refused.reason
     assert len(refused.reason) < 500
 
 
-def test_a_model_that_asks_for_a_tool_without_a_place_is_told_what_is_missing():
+def test_call_of_unavailable_tool_reports_what_is_missing():
     refused = ask("read", CODING, offered=toolset(CODING, workspace=None), path="a")
     assert (refused.effect, refused.layer, refused.rule, refused.permit) == ("deny", "toolset", "there is no workspace", None)
     assert refused.reason.startswith("tool_not_allowed: `read` is not offered in this run: there is no workspace. It did not run.")
@@ -144,7 +144,7 @@ def test_a_model_that_asks_for_a_tool_without_a_place_is_told_what_is_missing():
     assert evaluate(PolicyQuery.from_json(refused.query), CODING).kept == ("read",)
 
 
-def test_the_rules_of_the_moment_count_not_those_of_the_runs_start():
+def test_current_rules_apply_not_those_at_run_start():
     started_with = toolset(full())
     refused = ask("write", full(RuleRow("agent", "main", deny=("write",))), offered=started_with)
     assert refused.layer == "agent"
@@ -157,8 +157,8 @@ def test_a_tool_allowed_after_the_start_is_still_not_offered():
     assert "the policy refused it when this run began" in refused.reason
 
 
-def test_a_call_is_judged_by_the_plugins_of_its_moment():
-    """A list of plugins only is ignored while they are there. Once they are gone, it is a list of nothing."""
+def test_call_is_evaluated_with_current_plugins():
+    """An allowlist of plugins only is ignored while they are enabled. Once they are disabled, it matches nothing."""
     rules = PolicyRules(7, (RuleRow("global", profile="full", allow=("acme",)),))
     offered = toolset(rules, is_owner=True)
     judged = partial(authorize_tool_call, CallRef("c1", "write", {}), toolset=offered, rules=rules)
@@ -167,27 +167,27 @@ def test_a_call_is_judged_by_the_plugins_of_its_moment():
     assert (refused.effect, refused.layer, refused.permit) == ("deny", "global", None)
 
 
-def test_a_tool_whose_source_is_gone_is_refused_by_name_and_not_offered_to_anybody_else():
+def test_tool_whose_source_is_gone_is_denied_and_not_listed():
     offered = toolset(full(), is_owner=True)
     gone = {"acme_post": "plugin `acme` was switched off"}
     now = CurrentOffer(offered.query.plugins, gone)
     for name in ("acme_post", "no_such"):
         refused = authorize_tool_call(CallRef("c1", name, {}), toolset=offered, rules=full(), now=now)
         assert (refused.effect, refused.layer, refused.permit) == ("deny", "toolset", None)
-        assert "`acme_post`" not in refused.reason.partition("Tools you may use")[2]
+        assert "`acme_post`" not in refused.reason.partition("Tools you can use")[2]
         if name in gone:
             assert "is not offered in this run: plugin `acme` was switched off." in refused.reason
     assert authorize_tool_call(CallRef("c1", "read", {}), toolset=offered, rules=full(), now=now).permit
 
 
-def test_what_is_stored_replays_to_the_same_answer():
+def test_stored_query_replays_to_same_result():
     rules = full(RuleRow("agent", "main", deny=("group:fs",)))
     refused = ask("write", rules)
     assert evaluate(PolicyQuery.from_json(refused.query), rules).to_json() == refused.verdict
     assert [tool["name"] for tool in refused.query["tools"]] == ["write"]
 
 
-def test_a_permit_cannot_be_made_by_hand():
+def test_permit_cannot_be_created_directly():
     made = toolset(CODING).get("read")
     for forged in (
         lambda: AuthorizedCall(CallRef("c", "read", {}), made, object()),
@@ -197,7 +197,7 @@ def test_a_permit_cannot_be_made_by_hand():
             forged()
 
 
-def test_a_permit_cannot_be_turned_into_another_one():
+def test_permit_cannot_be_modified():
     permit = ask("read", CODING, path="a").permit
     with pytest.raises((TypeError, ValueError)):
         dataclasses.replace(permit, ref=CallRef("c1", "read", {"path": "b"}))
@@ -212,7 +212,7 @@ async def test_only_a_permit_runs():
 
 
 def test_no_other_module_runs_a_tool():
-    """`.perform` of a tool is called in one place; this reads the source, because Python has no private methods."""
+    """`.perform` of a tool is called in one module. Checked by reading the source, because Python has no private methods."""
     root = Path(tools_app.__file__).parents[1]
     callers = set()
     for package in ("agents", "clawsite", "sessions_app", "tools_app"):

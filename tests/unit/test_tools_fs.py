@@ -1,4 +1,4 @@
-"""read, write, edit and glob as the model uses them: through the door, with their words."""
+"""The tools read, write, edit and glob as the model uses them: through authorization, with their messages."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from tools_app.sources.registry import ToolRegistry
 from tools_app.toolset import build_toolset
 
 RULES = PolicyRules(1, (RuleRow("global", profile="coding"),))
-FILES = ToolRegistry.of(
+FILES = ToolRegistry.build(
     [(factory, "") for factory in (read_write.make_read, read_write.make_write, read_write.make_edit, read_write.make_glob)]
 )
 
@@ -39,15 +39,15 @@ async def test_write_then_read_then_edit_then_read(use):
     assert (await use("read", path="notes/todo.txt")).text == "one\ntwo"
     assert (
         await use("edit", path="notes/todo.txt", old_text="two", new_text="three")
-    ).text == "changed 1 place in `notes/todo.txt`"
+    ).text == "replaced 1 occurrence in `notes/todo.txt`"
     assert (await use("read", path="notes/todo.txt")).text == "one\nthree"
     assert (await use("write", path="notes/todo.txt", content="")).text.startswith("replaced")
 
 
-async def test_read_shows_a_window_of_lines_and_where_to_go_on(use, tmp_path):
+async def test_read_shows_requested_lines_and_next_offset(use, tmp_path):
     (tmp_path / "log").write_text("".join(f"line {number}\n" for number in range(1, 11)))
     part = await use("read", path="log", offset=3, limit=2)
-    assert part.text == "line 3\nline 4\n[lines 3 to 4 of 10; go on with offset 5]"
+    assert part.text == "line 3\nline 4\n[lines 3 to 4 of 10; continue with offset 5]"
     assert part.details == {"path": "log", "lines": 10, "first": 3, "last": 4}
     assert (await use("read", path="log", offset=10)).text == "line 10"
     beyond = await use("read", path="log", offset=11)
@@ -57,14 +57,14 @@ async def test_read_shows_a_window_of_lines_and_where_to_go_on(use, tmp_path):
 async def test_read_stops_at_50_kb_on_a_whole_line(use, tmp_path):
     (tmp_path / "big").write_text(("x" * 1023 + "\n") * 100)
     result = await use("read", path="big")
-    assert result.text.endswith("\n[lines 1 to 50 of 100; go on with offset 51]")
+    assert result.text.endswith("\n[lines 1 to 50 of 100; continue with offset 51]")
     assert result.details["last"] == 50
 
 
-async def test_read_cuts_a_line_that_is_longer_than_an_answer(use, tmp_path):
+async def test_read_truncates_line_longer_than_result_limit(use, tmp_path):
     (tmp_path / "long").write_text("é" * 60_000 + "\nnext")
     result = await use("read", path="long")
-    assert "[line 1 has 60000 characters, cut here]\n[lines 1 to 1 of 2; go on with offset 2]" in result.text
+    assert "[line 1 has 60000 characters, truncated here]\n[lines 1 to 1 of 2; continue with offset 2]" in result.text
     assert len(result.text.encode()) < 52 * 1024
 
 
@@ -76,7 +76,7 @@ async def test_read_shows_an_empty_file_as_empty(use, tmp_path):
 
 
 @pytest.mark.parametrize(("content", "words"), [(b"PNG\0\1", "is a binary file of 5 bytes"), (b"caf\xe9", "is not UTF-8")])
-async def test_what_is_no_text_is_refused_politely(use, tmp_path, content, words):
+async def test_read_rejects_binary_and_non_utf8_files(use, tmp_path, content, words):
     (tmp_path / "file").write_bytes(content)
     for result in (await use("read", path="file"), await use("edit", path="file", old_text="c", new_text="d")):
         assert result.is_error
@@ -87,14 +87,14 @@ async def test_what_is_no_text_is_refused_politely(use, tmp_path, content, words
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"old_text": "x", "new_text": "y"}, "does not stand in `f`"),
-        ({"old_text": "a", "new_text": "b"}, "stands 3 times in `f`"),
+        ({"old_text": "x", "new_text": "y"}, "was not found in `f`"),
+        ({"old_text": "a", "new_text": "b"}, "occurs 3 times in `f`"),
         ({"old_text": "", "new_text": "b"}, "old_text is empty"),
         ({"old_text": "a", "new_text": "a"}, "nothing would change"),
         ({"old_text": "c", "new_text": "\ud800"}, "surrogate"),
     ],
 )
-async def test_an_edit_that_is_not_clear_changes_nothing_and_says_why(use, tmp_path, change, words):
+async def test_ambiguous_edit_changes_nothing_and_explains(use, tmp_path, change, words):
     (tmp_path / "f").write_text("a a a c")
     result = await use("edit", path="f", **change)
     assert result.is_error
@@ -102,13 +102,13 @@ async def test_an_edit_that_is_not_clear_changes_nothing_and_says_why(use, tmp_p
     assert (tmp_path / "f").read_text() == "a a a c"
 
 
-async def test_edit_replaces_every_place_when_asked(use, tmp_path):
+async def test_edit_replaces_all_occurrences_with_replace_all(use, tmp_path):
     (tmp_path / "f").write_text("a a a c")
-    assert (await use("edit", path="f", old_text="a", new_text="b", replace_all=True)).text == "changed 3 places in `f`"
+    assert (await use("edit", path="f", old_text="a", new_text="b", replace_all=True)).text == "replaced 3 occurrences in `f`"
     assert (tmp_path / "f").read_text() == "b b b c"
 
 
-async def test_edit_finds_lines_in_a_file_with_windows_line_ends_and_keeps_them(use, tmp_path):
+async def test_edit_preserves_windows_line_endings(use, tmp_path):
     (tmp_path / "f").write_bytes(b"one\r\ntwo\r\nthree\r\n")
     assert (await use("read", path="f")).text == "one\ntwo\nthree\n"
     assert not (await use("edit", path="f", old_text="one\ntwo", new_text="1\n2")).is_error
@@ -116,10 +116,10 @@ async def test_edit_finds_lines_in_a_file_with_windows_line_ends_and_keeps_them(
 
 
 @pytest.mark.parametrize("name", ["read", "edit", "write"])
-async def test_a_way_out_is_an_error_the_model_is_told(use, name):
+async def test_path_outside_workspace_is_reported_to_model(use, name):
     arguments = {"read": {}, "edit": {"old_text": "a", "new_text": "b"}, "write": {"content": "x"}}[name]
     result = await use(name, path="../../etc/passwd", **arguments)
-    assert (result.is_error, result.text) == (True, "`../../etc/passwd` lies outside the workspace")
+    assert (result.is_error, result.text) == (True, "`../../etc/passwd` is outside the workspace")
 
 
 @pytest.fixture
@@ -151,10 +151,10 @@ async def test_glob_lists_files_and_never_links_special_files_or_git(use, some_f
     assert result.details == {"count": len(found), "more": False}
 
 
-async def test_glob_says_when_there_is_nothing_or_more(use, some_files):
+async def test_glob_reports_no_files_and_more_files(use, some_files):
     assert (await use("glob", pattern="*.rs")).text == "no files match"
     cut = await use("glob", pattern="**/*", limit=2)
-    assert cut.text == ".hidden/f.py\na.py\n[2 files are named, there may be more: narrow the pattern or the path]"
+    assert cut.text == ".hidden/f.py\na.py\n[2 files are listed; there may be more: narrow the pattern or the path]"
 
 
 async def test_glob_stops_in_a_huge_tree_and_says_so(use, some_files, monkeypatch):
@@ -166,16 +166,16 @@ async def test_glob_stops_in_a_huge_tree_and_says_so(use, some_files, monkeypatc
     ("arguments", "words"),
     [
         ({"pattern": "../*"}, "`..` is not allowed"),
-        ({"pattern": "/etc/*"}, "leave out the leading /"),
+        ({"pattern": "/etc/*"}, "omit the leading /"),
         ({"pattern": ""}, "Missing required parameter: pattern"),
         ({"pattern": "*", "path": "../.."}, "outside the workspace"),
         ({"pattern": "*", "path": "link"}, "symbolic link"),
-        ({"pattern": "*", "path": "a.py"}, "a part of the path is a file"),
+        ({"pattern": "*", "path": "a.py"}, "part of the path is a file"),
         ({"pattern": "*", "path": "no"}, "does not exist"),
         ({"pattern": "{a,b}" * 7}, "more than 64"),
     ],
 )
-async def test_glob_does_not_look_outside_or_guess(use, some_files, arguments, words):
+async def test_glob_rejects_paths_outside_and_invalid_patterns(use, some_files, arguments, words):
     result = await use("glob", **arguments)
     assert result.is_error
     assert words in result.text
@@ -193,7 +193,7 @@ async def test_a_very_deep_tree_does_not_exhaust_descriptors(use, tmp_path):
     assert (await use("glob", pattern="**/bottom")).details == {"count": 0, "more": True}
 
 
-def test_a_hostile_pattern_is_matched_in_no_time():
+def test_hostile_pattern_is_matched_quickly():
     assert not matches_file(FilePattern("**/" * 50 + "*a" * 100 + "b"), "/".join(["a" * 200] * 60))
     with pytest.raises(BadPattern):
         FilePattern("{a,{b,{c" * 200)

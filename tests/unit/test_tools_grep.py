@@ -1,4 +1,4 @@
-"""grep: finds lines, stays inside, and no expression can hold up the process it was asked in."""
+"""grep: finds lines, stays inside the workspace, and no expression can block the calling process."""
 
 import asyncio
 import os
@@ -15,13 +15,13 @@ from tools_app.policy.query import PolicyQuery
 from tools_app.sources.registry import ToolRegistry
 from tools_app.toolset import build_toolset
 
-HOPELESS = r"^(a+)+$"  # doubles its time with every character of a line of a's that ends otherwise
+HOPELESS = r"^(a+)+$"  # its time doubles with each further a in a line that doesn't match
 
 
 @pytest.fixture
 def use(tmp_path: Path):
     toolset = build_toolset(
-        ToolEnv(tmp_path, "main", 1, "s", "k"), PolicyQuery("main"), RULES, ToolRegistry.of([(grep.make_grep, "")])
+        ToolEnv(tmp_path, "main", 1, "s", "k"), PolicyQuery("main"), RULES, ToolRegistry.build([(grep.make_grep, "")])
     )
 
     async def use(**arguments) -> ToolResult:
@@ -106,7 +106,7 @@ async def test_a_long_line_is_shown_around_its_match(use, files):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"pattern": "("}, "no valid regular expression"),
+        ({"pattern": "("}, "not a valid regular expression"),
         ({"pattern": ""}, "1 to 2000"),
         ({"pattern": "x" * 2001}, "1 to 2000"),
         ({"pattern": "x", "path": "../.."}, "outside the workspace"),
@@ -116,18 +116,18 @@ async def test_a_long_line_is_shown_around_its_match(use, files):
         ({"pattern": "x", "include": "../*"}, "`..` is not allowed"),
     ],
 )
-async def test_what_cannot_be_searched_is_told(use, arguments, words):
+async def test_invalid_search_is_reported(use, arguments, words):
     result = await use(**arguments)
     assert result.is_error
     assert words in result.text
 
 
-async def test_an_expression_without_end_is_stopped_and_what_was_found_is_kept(use, files, started, monkeypatch):
+async def test_endless_expression_is_stopped_and_matches_are_returned(use, files, started, monkeypatch):
     monkeypatch.setattr(grep, "TIMEOUT_S", 1.0)
     (files / "a.txt").write_text("aaa\n" + "a" * 60 + "!\n")
     result = await use(pattern=HOPELESS)
     assert result.text == "a.txt:1: aaa\n[stopped after 1 s; use a simpler pattern or a narrower path]"
-    assert started.worker.returncode is not None  # gone, and waited for
+    assert started.worker.returncode is not None  # ended and reaped
 
 
 async def test_cancelling_kills_a_hopeless_search(use, files, started):
@@ -137,16 +137,16 @@ async def test_cancelling_kills_a_hopeless_search(use, files, started):
     search.cancel()
     with pytest.raises(asyncio.CancelledError):
         await search
-    assert started.worker.returncode is not None  # gone, and waited for
+    assert started.worker.returncode is not None  # ended and reaped
 
 
-async def test_an_expression_that_eats_memory_ends_the_search_only(use, files, started):
+async def test_expression_using_too_much_memory_only_ends_search(use, files, started):
     (files / "a.txt").write_text("a" * 9_000_000)
     result = await use(pattern=r"(?:(a)|b)*c|(?:a|(b))*d", path="a.txt")
-    assert (result.is_error, result.text.split(":")[0]) == (True, "the search broke off")
-    assert started.worker.returncode is not None  # gone, and waited for
+    assert (result.is_error, result.text.split(":")[0]) == (True, "the search failed")
+    assert started.worker.returncode is not None  # ended and reaped
 
 
-async def test_the_search_sees_nothing_of_our_environment(use, started):
+async def test_search_process_has_empty_environment(use, started):
     assert not (await use(pattern="first")).is_error
     assert started.options["env"] == {}

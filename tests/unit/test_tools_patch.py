@@ -1,4 +1,4 @@
-"""apply_patch: what fits is done as a whole, what does not fit changes nothing and is explained."""
+"""apply_patch: a patch applies as a whole; one that doesn't apply changes nothing and is explained."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ RULES = PolicyRules(1, (RuleRow("global", profile="coding"),))
 
 def offered(root: Path, model: str):
     env = ToolEnv(root, "main", 1, "s", "k", model=model)
-    return build_toolset(env, PolicyQuery("main"), RULES, ToolRegistry.of([(patch.make_apply_patch, "")]))
+    return build_toolset(env, PolicyQuery("main"), RULES, ToolRegistry.build([(patch.make_apply_patch, "")]))
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def apply(tmp_path: Path):
         ("", False),
     ],
 )
-def test_it_is_offered_to_models_that_were_trained_on_it(tmp_path, model, is_offered):
+def test_tool_is_available_to_models_trained_on_patches(tmp_path, model, is_offered):
     assert ("apply_patch" in offered(tmp_path, model).tools) == is_offered
 
 
@@ -89,7 +89,7 @@ async def test_a_patch_adds_updates_moves_and_deletes(apply, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a.py", "new", "there"]
 
 
-async def test_a_file_is_only_moved_when_there_is_nothing_to_change(apply, tmp_path):
+async def test_patch_without_hunks_only_moves_file(apply, tmp_path):
     (tmp_path / "a.bin").write_bytes(b"\0\1")
     (tmp_path / "a.bin").chmod(0o750)
     assert not (await apply("*** Update File: a.bin", "*** Move to: b.bin")).is_error
@@ -102,20 +102,20 @@ async def test_a_file_is_only_moved_when_there_is_nothing_to_change(apply, tmp_p
     [
         (["*** Update File: none", "@@", "-x", "+y"], "`none` does not exist"),
         (["*** Delete File: none"], "`none` does not exist"),
-        (["*** Add File: a.txt", "+x"], "`a.txt` exists already: use Update File"),
-        (["*** Update File: a.txt", "*** Move to: b.txt"], "`b.txt` exists already"),
-        (["*** Update File: a.txt", "@@", "-three", "+x"], "`a.txt` does not have these lines at or behind line 1"),
+        (["*** Add File: a.txt", "+x"], "`a.txt` already exists: use Update File"),
+        (["*** Update File: a.txt", "*** Move to: b.txt"], "`b.txt` already exists"),
+        (["*** Update File: a.txt", "@@", "-three", "+x"], "`a.txt` does not have these lines at or after line 1"),
         (["*** Update File: a.txt", "@@ class X", "-two", "+x"], "`a.txt` has no line `class X`"),
-        (["*** Update File: b.txt", "@@", "-same", "+x"], "fits `b.txt` at lines 1, 2: give more lines around it"),
+        (["*** Update File: b.txt", "@@", "-same", "+x"], "matches `b.txt` at lines 1, 2: include more surrounding lines"),
         (["*** Update File: ../x", "@@", "-a", "+b"], "outside the workspace"),
         (["*** Update File: link", "@@", "-a", "+b"], "symbolic link"),
         (["*** Delete File: link"], "symbolic link"),
-        (["*** Add File: dir/../a.txt", "+x"], "exists already"),
-        (["*** Delete File: a.txt", "*** Delete File: ./a.txt"], "is named twice"),
+        (["*** Add File: dir/../a.txt", "+x"], "already exists"),
+        (["*** Delete File: a.txt", "*** Delete File: ./a.txt"], "is used twice"),
         (["*** Update File: binary", "@@", "-a", "+b"], "binary file"),
     ],
 )
-async def test_a_patch_that_does_not_fit_changes_nothing(apply, tmp_path, lines, words):
+async def test_patch_that_does_not_apply_changes_nothing(apply, tmp_path, lines, words):
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "b.txt").write_text("same\nsame\n")
     (tmp_path / "binary").write_bytes(b"\0a")
@@ -128,13 +128,13 @@ async def test_a_patch_that_does_not_fit_changes_nothing(apply, tmp_path, lines,
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-async def test_what_was_done_before_a_write_failed_is_said(apply, tmp_path, monkeypatch):
+async def test_failed_write_reports_completed_operations(apply, tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("one\n")
     write = Workspace.write
 
     def full(self, path, content, **options):
         if path == "b.txt":
-            raise ToolFailed("`b.txt` cannot be written: no space is left")
+            raise ToolFailed("`b.txt` can't be written: no space left")
         return write(self, path, content, **options)
 
     monkeypatch.setattr(Workspace, "write", full)
@@ -142,15 +142,15 @@ async def test_what_was_done_before_a_write_failed_is_said(apply, tmp_path, monk
     result = await apply(*lines)
     assert result.is_error
     assert result.text == (
-        "`b.txt` cannot be written: no space is left. Done before that: updated `a.txt`. Not done: added `b.txt`, added `c.txt`."
+        "`b.txt` can't be written: no space left. Done before that: updated `a.txt`. Not done: added `b.txt`, added `c.txt`."
     )
     assert (tmp_path / "a.txt").read_text() == "two\n"
 
 
-async def test_a_place_that_fits_but_for_blanks_at_line_ends_is_told(apply, tmp_path):
+async def test_match_ignoring_trailing_whitespace_is_noted(apply, tmp_path):
     (tmp_path / "a.txt").write_text("one  \ntwo\t\nthree\n")
     result = await apply("*** Update File: a.txt", "@@", " one", "-two", "+2", " three")
-    assert result.text.endswith("[`a.txt` fitted at line 1 only without regard to blanks at the ends of lines]")
+    assert result.text.endswith("[`a.txt` matched at line 1 only when whitespace at the ends of lines was ignored]")
     assert (tmp_path / "a.txt").read_text() == "one  \n2\nthree\n"
 
 
@@ -188,23 +188,23 @@ def test_the_text_around_a_change_stays_as_it_is(text, lines, expected):
     [
         ("", "the first line must be"),
         ("*** Begin Patch\n*** Add File: a\n+x", "the last line must be"),
-        ("*** Begin Patch\n*** End Patch", "names no file"),
-        ("*** Begin Patch\nhello\n*** End Patch", "line 2 stands before any file"),
-        ("*** Begin Patch\n*** Create File: a\n*** End Patch", "which is no part of a patch"),
+        ("*** Begin Patch\n*** End Patch", "contains no files"),
+        ("*** Begin Patch\nhello\n*** End Patch", "line 2 comes before any file"),
+        ("*** Begin Patch\n*** Create File: a\n*** End Patch", "unknown directive `*** Create File: a`"),
         ("*** Begin Patch\n*** Add File: a\nx\n*** End Patch", "must begin with +"),
-        ("*** Begin Patch\n*** Add File: a\n+x\n\n+y\n*** End Patch", "must begin with +, empty ones too"),
-        ("*** Begin Patch\n*** Add File:  \n*** End Patch", "line 2 names no file"),
-        ("*** Begin Patch\n*** Delete File: a\n-x\n*** End Patch", "nothing may stand behind"),
+        ("*** Begin Patch\n*** Add File: a\n+x\n\n+y\n*** End Patch", "must begin with +, even empty ones"),
+        ("*** Begin Patch\n*** Add File:  \n*** End Patch", "line 2: the path is missing"),
+        ("*** Begin Patch\n*** Delete File: a\n-x\n*** End Patch", "nothing can follow"),
         ("*** Begin Patch\n*** Update File: a\n*** End Patch", "has no changes"),
         ("*** Begin Patch\n*** Update File: a\n@@\n*** End Patch", "has no changes"),
-        ("*** Begin Patch\n*** Update File: a\n@@ -1,2 +1,2 @@\n-x\n*** End Patch", "numbers of lines mean nothing"),
-        ("*** Begin Patch\n*** Update File: a\n@@\nx\n*** End Patch", "must begin with a blank, - or +"),
-        ("*** Begin Patch\n*** Update File: a\n-x\n*** Move to: b\n*** End Patch", "must stand directly behind"),
-        ("*** Begin Patch\n*** Update File: a\n*** End of File\n*** End Patch", "must stand behind the lines of a hunk"),
-        ("*** Begin Patch\n*** Update File: a\n-x\n*** End of File\n+y\n*** End Patch", "begin another hunk"),
+        ("*** Begin Patch\n*** Update File: a\n@@ -1,2 +1,2 @@\n-x\n*** End Patch", "line numbers are not supported"),
+        ("*** Begin Patch\n*** Update File: a\n@@\nx\n*** End Patch", "must begin with a space, - or +"),
+        ("*** Begin Patch\n*** Update File: a\n-x\n*** Move to: b\n*** End Patch", "must directly follow"),
+        ("*** Begin Patch\n*** Update File: a\n*** End of File\n*** End Patch", "must follow the lines of a hunk"),
+        ("*** Begin Patch\n*** Update File: a\n-x\n*** End of File\n+y\n*** End Patch", "start another hunk"),
     ],
 )
-def test_what_is_no_patch_is_explained(text, words):
+def test_invalid_patch_is_explained(text, words):
     with pytest.raises(BadPatch) as error:
         parse_patch(text)
     assert words in str(error.value)
@@ -215,7 +215,7 @@ LINES = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r")
 
 @given(LINES, st.data())
 def test_a_whole_file_can_be_replaced_line_by_line(lines, data):
-    """Every line named as it is, taken out, or with a new one behind it: the result is what the patch says."""
+    """Each line is kept, removed, or followed by a new one; the result is what the patch says."""
     signs = data.draw(st.lists(st.sampled_from(" -+"), min_size=len(lines), max_size=len(lines)))
     hunk, expected = ["@@"], []
     for sign, line in zip(signs, lines, strict=True):
@@ -249,7 +249,7 @@ def test_a_whole_file_can_be_replaced_line_by_line(lines, data):
         max_size=12,
     )
 )
-def test_no_text_makes_the_reader_fail_otherwise(lines):
+def test_parser_only_raises_bad_patch(lines):
     try:
         changes = parse_patch("\n".join(["*** Begin Patch", *lines, "*** End Patch"]))
         for change in changes:

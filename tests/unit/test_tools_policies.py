@@ -1,4 +1,4 @@
-"""Policies as rows: what a new installation has, what may be written, and that every change leaves its version."""
+"""Policies in the database: defaults of a new server, validation, and a version for every change."""
 
 import pytest
 from django.apps import apps
@@ -24,7 +24,7 @@ def kept(agent: str) -> set[str]:
     return set(evaluate(PolicyQuery(agent).about(facts), current_rules()).kept)
 
 
-def test_a_new_installation_lets_main_code_and_others_do_next_to_nothing():
+def test_new_server_has_coding_main_agent_and_minimal_others():
     rules = current_rules()
     assert rules == PolicyRules(1, (RuleRow("global", profile="minimal"), RuleRow("agent", "main", profile="coding")))
     assert {"read", "write", "edit", "glob", "grep"} <= kept("main")
@@ -44,7 +44,7 @@ def test_migrating_again_changes_nothing_an_operator_did():
     assert PolicyVersion.objects.count() == 2
 
 
-def test_a_state_without_our_tables_is_left_alone():
+def test_migration_state_without_tables_is_ignored():
     class NoTables:
         def get_model(self, app, name):
             raise LookupError
@@ -52,7 +52,7 @@ def test_a_state_without_our_tables_is_left_alone():
     install_policies(apps=NoTables())
 
 
-def test_installing_writes_rows_and_version_that_say_the_same():
+def test_installed_rows_match_installed_version():
     ToolPolicy.objects.all().delete()
     PolicyVersion.objects.all().delete()
     assert current_rules() == PolicyRules(0)
@@ -60,7 +60,7 @@ def test_installing_writes_rows_and_version_that_say_the_same():
     assert {policy.as_rule() for policy in ToolPolicy.objects.all()} == set(current_rules().rows)
 
 
-def test_every_save_makes_the_next_version_with_all_rows():
+def test_every_save_records_next_version():
     somebody = User.objects.create_user("operator")
     save_policy(scope="agent", subject="Main ", profile="coding", deny=["Write", "bash", "write"], changed_by=somebody)
     newest = PolicyVersion.objects.get(number=2)
@@ -73,7 +73,7 @@ def test_every_save_makes_the_next_version_with_all_rows():
     assert "write" not in kept("main")
 
 
-def test_old_versions_can_be_asked_again():
+def test_rules_of_old_versions_can_be_read():
     before = current_rules()
     save_policy(scope="global", deny=["*"])
     assert rules_at(1) == before != current_rules()
@@ -81,7 +81,7 @@ def test_old_versions_can_be_asked_again():
         rules_at(99)
 
 
-def test_taking_a_policy_away_is_a_version_too_and_leaves_agents_minimal():
+def test_deleting_policy_records_version_and_leaves_agents_minimal():
     save_policy(scope="global", profile="full")
     delete_policy(scope="global")
     assert current_rules().version == 3
@@ -109,7 +109,7 @@ def test_taking_a_policy_away_is_a_version_too_and_leaves_agents_minimal():
         {"scope": "global", "also_allow": ["fs"]},
     ],
 )
-def test_what_cannot_mean_what_was_intended_is_refused_and_leaves_no_version(bad):
+def test_invalid_row_is_rejected_without_version(bad):
     with pytest.raises(InvalidRequest):
         save_policy(**bad)
     assert current_rules().version == 1
@@ -118,12 +118,12 @@ def test_what_cannot_mean_what_was_intended_is_refused_and_leaves_no_version(bad
 @pytest.mark.parametrize(
     "entry", ["*", "exec", "bash", "apply-patch", "group:plugins", "group:openclaw", "sessions_*", "telegram_*", " READ "]
 )
-def test_known_names_groups_and_families_are_taken(entry):
+def test_known_names_groups_and_patterns_are_accepted(entry):
     save_policy(scope="global", deny=[entry])
     assert current_rules().version == 2
 
 
-def test_a_change_based_on_an_old_look_is_refused():
+def test_change_based_on_old_version_is_rejected():
     save_policy(scope="global", deny=["exec"], expected_version=1)
     with pytest.raises(Conflict, match="version 2"):
         save_policy(scope="global", deny=[], expected_version=1)
@@ -153,7 +153,7 @@ def form(**changes):
     return ToolPolicyForm(given | {"seen_version": current_rules().version} | changes)
 
 
-def test_the_form_takes_one_entry_a_line():
+def test_form_accepts_one_entry_per_line():
     filled = form()
     assert filled.is_valid(), filled.errors
     assert filled.cleaned_data["deny"] == ["write", "edit"]
@@ -168,18 +168,18 @@ def test_the_form_takes_one_entry_a_line():
         ({"seen_version": 0}, "while you were editing"),
     ],
 )
-def test_the_form_says_what_is_wrong(changes, words):
+def test_form_shows_errors(changes, words):
     assert words in str(form(**changes).errors)
 
 
-def test_the_form_does_not_overwrite_a_row_under_another_spelling():
+def test_form_does_not_overwrite_row_with_other_spelling():
     assert "already exists" in str(form(subject=" MAIN").errors)
 
 
 def test_the_admin_saves_through_the_service(rf):
     request = rf.post("/")
     request.user = User.objects.create_user("operator")
-    Agent.objects.create(slug="scout")  # or there would be a warning
+    Agent.objects.create(slug="scout")  # otherwise there would be a warning
     filled = form()
     assert filled.is_valid()
     policy = filled.save(commit=False)

@@ -1,4 +1,4 @@
-"""web_search as the model uses it, against search engines on this machine."""
+"""web_search as the model uses it, against local search engines."""
 
 import pytest
 from aiohttp import web as http
@@ -37,7 +37,7 @@ def searxng(settings):
     return at
 
 
-async def test_without_an_engine_there_is_no_search(settings):
+async def test_search_is_unavailable_without_engine(settings):
     def why() -> str:
         with pytest.raises(ToolUnavailable) as declined:
             tools.make_web_search.create(ENV)
@@ -77,7 +77,7 @@ async def test_hits_are_numbered_cleaned_and_enveloped(searxng):
     assert result.details["results"][0] == {"title": "One two", "url": "https://one.example/", "snippet": "About one & two"}
 
 
-async def test_count_limits_the_hits_and_a_repeated_search_is_kept(searxng):
+async def test_count_limits_results_and_repeated_search_is_cached(searxng):
     async with http_server({"/searx/search": http.json_response({"results": FOUND})}) as there:
         searxng(there)
         first = await use_web("web_search", query="q", count=1)
@@ -86,7 +86,7 @@ async def test_count_limits_the_hits_and_a_repeated_search_is_kept(searxng):
         assert dict(there.requests[0].query) == {"q": "q", "format": "json"}
 
 
-async def test_the_operators_engine_is_open_for_searches_only(searxng):
+async def test_configured_engine_host_is_reachable_for_searches_only(searxng):
     async with http_server({"/searx/search": http.json_response({"results": FOUND})}) as there:
         searxng(there)
         assert not (await use_web("web_search", query="q")).is_error
@@ -95,7 +95,7 @@ async def test_the_operators_engine_is_open_for_searches_only(searxng):
         assert len(there.requests) == 1
 
 
-async def test_an_engine_cannot_send_us_elsewhere_inside(searxng):
+async def test_engine_cannot_redirect_to_internal_address(searxng):
     async with (
         http_server({"/": http.json_response({})}) as inner,
         http_server({"/searx/search": http.Response(status=302, headers={"location": inner.url})}) as there,
@@ -110,13 +110,13 @@ async def test_an_engine_cannot_send_us_elsewhere_inside(searxng):
     [
         (http.json_response({"results": []}), "no results"),
         (http.json_response({}), "no results"),
-        (http.json_response([]), "expected form"),
-        (http.Response(text="<html>"), "expected form"),
+        (http.json_response([]), "unexpected response"),
+        (http.Response(text="<html>"), "unexpected response"),
         (http.Response(status=403), "add `json` to `search.formats`"),
         (http.Response(status=500), "status 500"),
     ],
 )
-async def test_an_engine_that_has_nothing_or_fails_is_told_apart(searxng, answer, words):
+async def test_no_results_and_engine_failure_are_distinguished(searxng, answer, words):
     async with http_server({"/searx/search": answer}) as there:
         searxng(there)
         result = await use_web("web_search", query="q")
@@ -134,13 +134,13 @@ async def test_an_engine_that_has_nothing_or_fails_is_told_apart(searxng, answer
         ({"query": "q", "freshness": "now"}, "freshness"),
     ],
 )
-async def test_bad_search_parameters_are_said(settings, arguments, place):
+async def test_invalid_search_parameters_are_reported(settings, arguments, place):
     settings.SEARXNG_URL = "http://127.0.0.1:1"
     result = await use_web("web_search", **arguments)
     assert (result.is_error, f"`{place}`" in result.text) == (True, True)
 
 
-async def test_brave_gets_its_key_in_a_header_and_our_words_as_its_own(settings, monkeypatch):
+async def test_brave_request_has_key_header_and_own_parameters(settings, monkeypatch):
     settings.BRAVE_API_KEY, settings.FETCH_ALLOW = "s3cret", Allowlist.parse("127.0.0.1/32")
     async with http_server(
         {"/": http.json_response({"web": {"results": [{"title": "B", "url": "https://b.example/", "description": "d"}]}})}
@@ -154,9 +154,9 @@ async def test_brave_gets_its_key_in_a_header_and_our_words_as_its_own(settings,
 
 
 @pytest.mark.parametrize(
-    ("status", "words"), [(401, "BRAVE_API_KEY"), (422, "does not accept the query"), (429, "no more requests"), (503, "503")]
+    ("status", "words"), [(401, "BRAVE_API_KEY"), (422, "rejected the query"), (429, "rate limit"), (503, "503")]
 )
-async def test_brave_fails_in_words_without_the_key(settings, monkeypatch, status, words):
+async def test_brave_errors_are_reported_without_key(settings, monkeypatch, status, words):
     settings.BRAVE_API_KEY, settings.FETCH_ALLOW = "s3cret", Allowlist.parse("127.0.0.1/32")
     async with http_server({"/": http.Response(status=status)}) as there:
         monkeypatch.setattr(brave, "ENDPOINT", f"{there.url}/")

@@ -1,4 +1,4 @@
-"""No path leads out of the workspace: not by text, not by a link, not by a link made at the wrong moment."""
+"""No path leads out of the workspace: not `..`, not a link, not even a link created at the wrong moment."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ def untouched(outside: Path) -> bool:
 
 
 def refuses(root: Path, path: str, words: str) -> None:
-    """Neither reading nor writing gets there."""
+    """Neither reading nor writing works."""
     for attempt in (lambda: Workspace(root).read(path), lambda: Workspace(root).write(path, b"changed")):
         with pytest.raises(ToolFailed, match=words):
             attempt()
@@ -48,7 +48,7 @@ def test_paths_inside_are_found(root, path):
     assert Workspace(root).read(path.format(root=root))[0] == b"below"
 
 
-def test_a_workspace_behind_a_link_is_the_operators_choice(root, tmp_path):
+def test_workspace_root_may_be_a_link(root, tmp_path):
     (tmp_path / "link").symlink_to(root)
     assert Workspace(tmp_path / "link").read("a.txt")[0] == b"inside"
     assert Workspace(tmp_path / "link").read(f"{root}/a.txt")[0] == b"inside"
@@ -73,12 +73,12 @@ def test_paths_outside_are_refused(root, outside, path):
 
 
 @pytest.mark.parametrize("path", ["", ".", "sub/..", "{root}"])
-def test_the_workspace_itself_is_no_file(root, path):
-    refuses(root, path.format(root=root), "names no file")
+def test_workspace_root_is_not_a_file(root, path):
+    refuses(root, path.format(root=root), "is not a file")
 
 
 @pytest.mark.parametrize("path", ["a\0.txt", "\0", "a/" * 3000 + "b", "n" * 256, "é" * 128, "sub/" + "n" * 300])
-def test_names_no_file_can_have_are_refused(root, path):
+def test_invalid_file_names_are_rejected(root, path):
     refuses(root, path, "NUL|bytes")
 
 
@@ -117,7 +117,7 @@ def test_a_dangling_link_is_not_written_through(root, outside):
     refuses(root, "dir/file.txt", "symbolic link")
 
 
-def test_a_link_that_replaces_the_file_after_the_look_at_it_is_not_read(root, outside, monkeypatch):
+def test_link_that_replaces_file_after_check_is_not_read(root, outside, monkeypatch):
     look = tree.check_is_regular
 
     def look_then_swap(found, name):
@@ -130,7 +130,7 @@ def test_a_link_that_replaces_the_file_after_the_look_at_it_is_not_read(root, ou
         Workspace(root).read("a.txt")
 
 
-def test_a_fifo_that_replaces_the_file_after_the_look_at_it_does_not_block(root, monkeypatch):
+def test_fifo_that_replaces_file_after_check_does_not_block(root, monkeypatch):
     look, looks = tree.check_is_regular, []
 
     def look_then_swap(found, name):
@@ -159,8 +159,8 @@ def test_a_link_that_appears_just_before_the_write_is_replaced_not_followed(root
     assert not (root / "a.txt").is_symlink()
 
 
-def test_a_directory_that_turns_into_a_link_and_back_never_lets_a_write_out(root, outside):
-    """Another thread puts a link to the outside in the place of `sub` as fast as it can, while we write through `sub`."""
+def test_directory_toggling_to_link_never_allows_write_outside(root, outside):
+    """Another thread keeps replacing `sub` with a link to the outside while we write through `sub`."""
     stop = threading.Event()
 
     def swap():
@@ -183,7 +183,7 @@ def test_a_directory_that_turns_into_a_link_and_back_never_lets_a_write_out(root
     finally:
         stop.set()
         swapper.join()
-    assert refused  # else the two never met
+    assert refused  # otherwise the race never happened
     assert untouched(outside)
 
 
@@ -206,7 +206,7 @@ def test_a_device_is_refused(root, monkeypatch):
     refuses(root, "a.txt", "device")
 
 
-def test_a_file_that_may_not_be_read_is_refused_politely(root, monkeypatch):
+def test_unreadable_file_is_reported(root, monkeypatch):
     opened = os.open
 
     def denied(path, *args, **kwargs):
@@ -215,28 +215,28 @@ def test_a_file_that_may_not_be_read_is_refused_politely(root, monkeypatch):
         return opened(path, *args, **kwargs)
 
     monkeypatch.setattr(os, "open", denied)
-    with pytest.raises(ToolFailed, match=r"`a\.txt` may not be accessed: permission denied"):
+    with pytest.raises(ToolFailed, match=r"`a\.txt` can't be accessed: permission denied"):
         Workspace(root).read("a.txt")
 
 
 @pytest.mark.parametrize(
-    ("path", "words"), [("sub", "is a directory; list its files with `glob`"), ("a.txt/b", "a part of the path is a file")]
+    ("path", "words"), [("sub", "is a directory; list its files with `glob`"), ("a.txt/b", "part of the path is a file")]
 )
-def test_the_wrong_kind_of_thing_is_told(root, path, words):
+def test_directory_and_file_mixup_is_reported(root, path, words):
     refuses(root, path, words)
 
 
-def test_a_missing_file_is_told(root):
+def test_missing_file_is_reported(root):
     with pytest.raises(ToolFailed, match=r"`no/such\.txt` does not exist"):
         Workspace(root).read("no/such.txt")
 
 
-def test_a_missing_workspace_is_told(root):
-    with pytest.raises(ToolFailed, match="workspace cannot be opened"):
+def test_missing_workspace_is_reported(root):
+    with pytest.raises(ToolFailed, match="workspace can't be opened"):
         Workspace(root / "gone").write("a.txt", b"x")
 
 
-def test_writing_makes_directories_and_says_whether_the_file_is_new(root):
+def test_write_creates_directories_and_returns_whether_file_is_new(root):
     assert Workspace(root).write("x/y/z.txt", b"1") is True
     assert Workspace(root).write("x/y/z.txt", b"2") is False
     assert (root / "x/y/z.txt").read_bytes() == b"2"
@@ -250,21 +250,21 @@ def test_a_replaced_file_keeps_its_mode_and_its_other_names_keep_the_old_content
     assert (root / "other").read_text() == "inside"
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_rest(root, monkeypatch):
+def test_failed_write_keeps_old_file_and_leaves_no_temporary_file(root, monkeypatch):
     def no_space(fd):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", no_space)
-    with pytest.raises(ToolFailed, match="no space is left"):
+    with pytest.raises(ToolFailed, match="no space left"):
         Workspace(root).write("a.txt", b"new")
     assert (root / "a.txt").read_text() == "inside"
     assert sorted(os.listdir(root)) == ["a.txt", "sub"]
 
 
-def test_a_file_changed_meanwhile_is_not_overwritten(root):
+def test_changed_file_is_not_overwritten(root):
     _, seen = Workspace(root).read("a.txt")
     (root / "a.txt").write_text("by somebody else")
-    with pytest.raises(ToolFailed, match="changed by somebody else"):
+    with pytest.raises(ToolFailed, match="has changed since"):
         Workspace(root).write("a.txt", b"mine", unchanged_since=seen)
     assert (root / "a.txt").read_text() == "by somebody else"
     assert sorted(os.listdir(root)) == ["a.txt", "sub"]
@@ -286,9 +286,9 @@ def test_files_are_deleted_and_moved(root):
 
 
 @pytest.mark.parametrize("taken", ["sub/b.txt", "sub", "link"])
-def test_nothing_is_moved_over_what_is_there(root, outside, taken):
+def test_move_does_not_replace_existing_file(root, outside, taken):
     (root / "link").symlink_to(outside / "not-yet")
-    with pytest.raises(ToolFailed, match=f"`{taken}` exists already"):
+    with pytest.raises(ToolFailed, match=f"`{taken}` already exists"):
         moves(root, "a.txt", taken)
     with pytest.raises(ToolFailed):
         Workspace(root).write(taken, b"x", must_be_new=True)
@@ -298,7 +298,7 @@ def test_nothing_is_moved_over_what_is_there(root, outside, taken):
 
 
 @pytest.mark.parametrize("path", ["link", "directory/secret.txt", "sub", "../outside/secret.txt"])
-def test_what_may_not_be_read_may_not_be_deleted_moved_or_moved_to(root, outside, path):
+def test_links_directories_and_outside_paths_cannot_be_deleted_or_moved(root, outside, path):
     (root / "link").symlink_to(outside / "secret.txt")
     (root / "directory").symlink_to(outside)
     for attempt in (lambda: deletes(root, path), lambda: moves(root, path, "x"), lambda: moves(root, "a.txt", path)):
@@ -312,10 +312,10 @@ def test_what_may_not_be_read_may_not_be_deleted_moved_or_moved_to(root, outside
 
 
 @pytest.mark.parametrize("change", ["delete", "move"])
-def test_a_file_changed_meanwhile_is_neither_deleted_nor_moved(root, change):
+def test_changed_file_is_neither_deleted_nor_moved(root, change):
     seen = (root / "a.txt").stat()
     (root / "a.txt").write_text("by somebody else")
-    with pytest.raises(ToolFailed, match="changed by somebody else"):
+    with pytest.raises(ToolFailed, match="has changed since"):
         if change == "delete":
             Workspace(root).delete("a.txt", unchanged_since=seen)
         else:
@@ -354,8 +354,8 @@ def test_a_link_that_appears_just_before_the_move_is_moved_not_followed(root, ou
 
 
 @pytest.mark.parametrize("change", ["delete", "move away", "move there"])
-def test_a_directory_that_turns_into_a_link_at_the_last_moment_leads_nowhere(root, outside, monkeypatch, change):
-    """Between the look at the file and the change to it; the names are the same on both sides."""
+def test_directory_replaced_by_link_at_last_moment_is_not_followed(root, outside, monkeypatch, change):
+    """Between the check of the file and the change; the names are the same on both sides."""
     (root / "sub" / "secret.txt").write_text("ours")
     call = "unlink" if change == "delete" else "link"
     really = getattr(os, call)

@@ -1,4 +1,4 @@
-"""Rows that a service writes: what it refuses is said in words in the admin."""
+"""Admin classes for models that are written through a service, whose errors appear in the form."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from clawsite.infra.errors import ClawError
 from tools_app.policy_store import policies
 from tools_app.sources import plugins
 
-SEEN_PARAMETER = "seen"  # the version somebody had before them when they began to delete
+SEEN_PARAMETER = "seen"  # version shown when the user started to delete
 
 
 class ServiceAdmin(ClawAdmin):
-    """The form asks the service while it is checked, so that a refusal stands there and what was typed is kept."""
+    """Forms call the service during validation, so that its errors appear in the form and the input is kept."""
 
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -25,19 +25,19 @@ class ServiceAdmin(ClawAdmin):
         try:
             return super().changeform_view(request, object_id, form_url, extra_context)
         except ClawError:
-            # Something has changed between the form's own look and the save. It looks again, and says it.
+            # Something changed between validation and saving. Validate again, which shows the error.
             return super().changeform_view(request, object_id, form_url, extra_context)
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         self._import_plugins(request, object_id)
         try:
             return super().delete_view(request, object_id, extra_context)
-        except ClawError as refused:
-            self.message_user(request, refused.message, messages.ERROR)
+        except ClawError as error:
+            self.message_user(request, error.message, messages.ERROR)
             return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[object_id]))
 
     def _import_plugins(self, request: HttpRequest, object_id: str | None) -> None:
-        """Here, because the admin's own transaction holds off everybody else who writes. The service says what is not there."""
+        """Import plugins before the admin's transaction, which blocks other writers. The service reports what is missing."""
         if request.method == "POST" and self.has_view_or_change_permission(request):
             plugins.import_plugins(self._plugins_for(request, object_id), plugins.IMPORT_TIMEOUT_SECONDS)
 
@@ -45,26 +45,26 @@ class ServiceAdmin(ClawAdmin):
         return plugins.list_enabled()
 
     def get_actions(self, request: HttpRequest) -> Any:
-        """Without deleting many at once: one that may not go would leave the others half done."""
+        """Remove the bulk delete action: if one row can't be deleted, the others would be half done."""
         return {name: action for name, action in super().get_actions(request).items() if name != "delete_selected"}
 
 
 class VersionedAdmin(ServiceAdmin):
-    """Rows whose every change is a version, of the policy or of their own: what was changed meanwhile is not deleted unseen."""
+    """For versioned rows: a row that changed after the user saw it is not deleted."""
 
     def current_version(self, request: HttpRequest, object_id: str) -> int | None:
         return policies.current_rules().version
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """What the person had before them travels in the address, because the question whether to delete has no field of ours."""
-        may = request.method == "GET" and SEEN_PARAMETER not in request.GET and self.has_delete_permission(request)
-        if may and (now := self.current_version(request, object_id)) is not None:
-            asked = request.GET.copy()
-            asked[SEEN_PARAMETER] = str(now)
-            return redirect(f"{request.path}?{asked.urlencode()}")
+        """Put the version the user has seen into the URL, because the confirmation page has no form field for it."""
+        needs_version = request.method == "GET" and SEEN_PARAMETER not in request.GET and self.has_delete_permission(request)
+        if needs_version and (version := self.current_version(request, object_id)) is not None:
+            params = request.GET.copy()
+            params[SEEN_PARAMETER] = str(version)
+            return redirect(f"{request.path}?{params.urlencode()}")
         return super().delete_view(request, object_id, extra_context)
 
-    def seen(self, request: HttpRequest) -> int | None:
-        """The version that the person had before them, as far as the address says it."""
+    def seen_version(self, request: HttpRequest) -> int | None:
+        """Return the version the user has seen, if it is in the URL."""
         seen = request.GET.get(SEEN_PARAMETER, "")[:9]
         return int(seen) if seen.isdecimal() else None

@@ -1,4 +1,4 @@
-"""Exec rules and grants for operators; questions, votes and commands to look at. All writing goes through the services."""
+"""Exec rules and grants, editable; approval requests, votes and commands, read-only. All changes go through the services."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -26,16 +26,16 @@ SCOPE_FIELDS = ["scope", "subject"]
 
 
 def _current_user(request: HttpRequest) -> User:
-    return cast(User, request.user)  # the admin admits nobody who is not signed in
+    return cast(User, request.user)  # the admin requires signing in
 
 
 @admin.register(ExecRule)
 class ExecRuleAdmin(VersionedAdmin):
     when_empty = _("No rules: every command is denied. Add one, or let an agent request commands on the Approvals page.")
-    audited_as = ""  # by rules, with what they say
+    audited_as = ""  # tools_app.exec.rules records the changes
     form = ExecRuleForm
     list_display = [
-        "place",
+        "scope_label",
         "security",
         "ask",
         "two_people",
@@ -67,10 +67,10 @@ class ExecRuleAdmin(VersionedAdmin):
     ]
 
     @admin.display(description=_("scope"), ordering="scope")
-    def place(self, rule: ExecRule) -> str:
+    def scope_label(self, rule: ExecRule) -> str:
         return str(rule)
 
-    def around(self, row: ExecRule) -> Iterable[PageLink]:
+    def related_links(self, row: ExecRule) -> Iterable[PageLink]:
         yield PageLink(_("Approvals"), "approvals")
         yield PageLink(_("Try a command"), "try-command")
 
@@ -90,10 +90,10 @@ class ExecRuleAdmin(VersionedAdmin):
         return rule.version if rule else None
 
     def delete_model(self, request: HttpRequest, obj: ExecRule) -> None:
-        delete_rule(obj, by=_current_user(request), expected_version=self.seen(request))
+        delete_rule(obj, by=_current_user(request), expected_version=self.seen_version(request))
 
     def _plugins_for(self, request: HttpRequest, object_id: str | None) -> list[str]:
-        return []  # a rule about commands names no tools
+        return []  # exec rules don't refer to tools
 
 
 def _preview_revocation(request: HttpRequest, grant: Grant) -> ActionPreview:
@@ -104,7 +104,7 @@ def _preview_revocation(request: HttpRequest, grant: Grant) -> ActionPreview:
 
 @admin.register(Grant)
 class GrantAdmin(ClawAdmin):
-    """New ones can be added and living ones taken back; none is changed or deleted, so that one can see later what was allowed."""
+    """Grants can be added and revoked but not changed or deleted, so that there is a record of what was allowed."""
 
     when_empty = _(
         "No grants yet: every command needs approval. Add programs that can run without approval, or let approvers grant them "
@@ -128,12 +128,12 @@ class GrantAdmin(ClawAdmin):
     date_hierarchy = "created_at"
     ordering = ["-created_at"]
     actions = ["revoke"]
-    adding = [
+    add_fieldsets = [
         (_("Allowed programs"), {"fields": ["programs"]}),
         (_("Scope"), {"fields": [("scope", "subject"), "agent"]}),
         (_("Valid for"), {"fields": [("days", "uses_left"), "note"]}),
     ]
-    looking = [
+    view_fields = [
         "entries",
         "line",
         ("scope", "subject", "agent"),
@@ -141,10 +141,10 @@ class GrantAdmin(ClawAdmin):
         ("approval", "note"),
         ("created_at", "expires_at", "uses_left"),
     ]
-    looking += [("uses", "last_used_at"), ("revoked_at", "revoked_by")]
+    view_fields += [("uses", "last_used_at"), ("revoked_at", "revoked_by")]
 
     def get_fieldsets(self, request: HttpRequest, obj: Grant | None = None) -> Any:
-        return [(None, {"fields": self.looking})] if obj else self.adding
+        return [(None, {"fields": self.view_fields})] if obj else self.add_fieldsets
 
     def has_change_permission(self, request: HttpRequest, obj: Grant | None = None) -> bool:
         return False
@@ -156,24 +156,24 @@ class GrantAdmin(ClawAdmin):
         return request.user.has_perm("tools_app.change_grant") or request.user.has_perm("accounts.approve_commands")
 
     def save_model(self, request: HttpRequest, obj: Grant, form: Any, change: bool) -> None:
-        given = form.cleaned_data
-        made = grants.add_manually(
-            given["programs"],
+        cleaned = form.cleaned_data
+        grant = grants.add_manually(
+            cleaned["programs"],
             by=_current_user(request),
-            scope=given["scope"],
-            subject=given["subject"],
-            agent=given["agent"],
-            note=given["note"],
-            expires_at=clock.now() + timedelta(days=given["days"]) if given["days"] else None,
-            uses=given["uses_left"],
+            scope=cleaned["scope"],
+            subject=cleaned["subject"],
+            agent=cleaned["agent"],
+            note=cleaned["note"],
+            expires_at=clock.now() + timedelta(days=cleaned["days"]) if cleaned["days"] else None,
+            uses=cleaned["uses_left"],
         )
-        obj.pk = made.pk
+        obj.pk = grant.pk
 
     @with_confirmation(
         label=_("Revoke"),
         warning=_("Running commands continue. The next matching command will need approval."),
         permission="revoke",
-        outlook=_preview_revocation,
+        preview=_preview_revocation,
     )
     @transaction.atomic
     def revoke(self, request: HttpRequest, chosen: list[Grant]) -> str:
@@ -205,10 +205,10 @@ class ApprovalAdmin(ReadOnlyAdmin):
     list_select_related = ["requester", "decided_by"]
     date_hierarchy = "created_at"
     ordering = ["-created_at"]
-    words = ("plan", "shown", "why", "reason", "void_reason")
+    private_fields = ("plan", "shown", "why", "reason", "void_reason")
     inlines = [VoteInline]
 
-    def around(self, row: Approval) -> Iterable[RelatedRows | PageLink]:
+    def related_links(self, row: Approval) -> Iterable[RelatedRows | PageLink]:
         yield PageLink(_("Request details"), "approval", row.pk)
         yield RelatedRows(_("Grants"), Grant, {"approval": str(row.pk)})
 
@@ -223,4 +223,4 @@ class CommandAdmin(ReadOnlyAdmin):
     search_fields = ["name", "plan_hash", "worker"]
     date_hierarchy = "started_at"
     ordering = ["-started_at"]
-    words = ("plan",)
+    private_fields = ("plan",)

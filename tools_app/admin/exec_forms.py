@@ -1,4 +1,4 @@
-"""The forms of exec rules and grants in the admin. They refuse what the services would refuse, beside the field it is about."""
+"""Admin forms of exec rules and grants. They show the services' errors next to the field."""
 
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -12,7 +12,7 @@ from sessions_app.models import Session
 from tools_app.approvals.grants import MAX_USES, find_pattern_error
 from tools_app.models import ExecRule, Grant
 
-if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+if TYPE_CHECKING:  # unfold has no types, and Django's classes aren't generic at run time
     from django.forms import NumberInput as Number
     from django.forms import Textarea
 
@@ -38,18 +38,18 @@ class ExecRuleForm(RuleModelForm):
             self.initial["seen_version"] = self.instance.version
 
     def clean(self) -> dict[str, Any]:
-        given: dict[str, Any] = super().clean() or {}
+        cleaned: dict[str, Any] = super().clean() or {}
         row = self.instance
         if row.pk:
-            now = ExecRule.objects.filter(pk=row.pk).values_list("version", flat=True).first()
-            if given.get("seen_version") != now:
+            version = ExecRule.objects.filter(pk=row.pk).values_list("version", flat=True).first()
+            if cleaned.get("seen_version") != version:
                 raise ValidationError(_("Another user changed this rule after you opened it. Reopen it to see the current rule."))
-            return given
-        scope, subject = given.get("scope", ""), given.get("subject", "").strip()
-        given["subject"] = subject
-        if fault := find_scope_error(scope, subject):
-            self.add_error("subject", fault)
-        return given
+            return cleaned
+        scope, subject = cleaned.get("scope", ""), cleaned.get("subject", "").strip()
+        cleaned["subject"] = subject
+        if error := find_scope_error(scope, subject):
+            self.add_error("subject", error)
+        return cleaned
 
 
 class GrantForm(GrantModelForm):
@@ -76,11 +76,11 @@ class GrantForm(GrantModelForm):
         fields = ["scope", "subject", "agent", "uses_left", "note"]
 
     def clean_programs(self) -> list[str]:
-        named = [line.strip() for line in self.cleaned_data["programs"].split("\n") if line.strip()]
-        faults = [fault for pattern in named if (fault := find_pattern_error(pattern))]
-        if faults:
-            raise ValidationError(faults)
-        return named
+        patterns = [line.strip() for line in self.cleaned_data["programs"].split("\n") if line.strip()]
+        errors = [error for pattern in patterns if (error := find_pattern_error(pattern))]
+        if errors:
+            raise ValidationError(errors)
+        return patterns
 
     def clean_uses_left(self) -> int | None:
         uses: int | None = self.cleaned_data["uses_left"]
@@ -89,19 +89,19 @@ class GrantForm(GrantModelForm):
         return uses
 
     def clean(self) -> dict[str, Any]:
-        given: dict[str, Any] = super().clean() or {}
-        scope, subject = given.get("scope", ""), given.get("subject", "").strip()
-        given["subject"] = subject
+        cleaned: dict[str, Any] = super().clean() or {}
+        scope, subject = cleaned.get("scope", ""), cleaned.get("subject", "").strip()
+        cleaned["subject"] = subject
         if scope == Grant.Scope.DIRECTORY:
             if not subject.startswith("/"):
                 self.add_error("subject", _("Enter the full path of the directory."))
-        elif fault := find_scope_error(scope, subject):
-            self.add_error("subject", fault)
-        return given
+        elif error := find_scope_error(scope, subject):
+            self.add_error("subject", error)
+        return cleaned
 
 
 def find_scope_error(scope: str, subject: str) -> str:
-    """What is wrong with the subject of a scope, in words; empty when nothing is."""
+    """Return an error message if the subject doesn't fit the scope; empty otherwise."""
     if scope == ExecRule.Scope.INSTALLATION:
         return _("Leave this blank: the scope includes everyone.") if subject else ""
     if not subject:

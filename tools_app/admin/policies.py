@@ -1,4 +1,4 @@
-"""Operators edit policies and their tests here; versions can be read and restored. All writing goes through the services."""
+"""Policy rules and tests, editable; policy versions, which can be viewed and restored. All changes go through the services."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -21,19 +21,19 @@ from tools_app.admin.policy_test_form import PolicyTestForm
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.expectations import Expectation
 from tools_app.policy.rules import LIST_FIELDS, SCOPE_FIELDS
-from tools_app.policy_store import policies, policy_tests  # the first two register their tables
+from tools_app.policy_store import policies, policy_tests
 from tools_app.policy_store.checks import find_errors, find_warnings, normalize_row, parse_entries
 
 
 def _current_user(request: HttpRequest) -> User:
-    return cast(User, request.user)  # the admin admits nobody who is not signed in
+    return cast(User, request.user)  # the admin requires signing in
 
 
 @admin.register(ToolPolicy)
 class ToolPolicyAdmin(VersionedAdmin):
-    audited_as = ""  # by policies, as a version
+    audited_as = ""  # tools_app.policy_store.policies records the changes
     form = ToolPolicyForm
-    list_display = ["place", "scope", "subject_link", "profile", *LIST_FIELDS]
+    list_display = ["scope_label", "scope", "subject_link", "profile", *LIST_FIELDS]
     list_filter = ["scope", "profile"]
     search_fields = ["subject", "provider", "channel", "group", "sender", "profile"]
     ordering = list(SCOPE_FIELDS)
@@ -49,14 +49,14 @@ class ToolPolicyAdmin(VersionedAdmin):
     ]
 
     @admin.display(description=_("scope"), ordering="scope")
-    def place(self, policy: ToolPolicy) -> str:
+    def scope_label(self, policy: ToolPolicy) -> str:
         return policy.as_rule().key
 
     @admin.display(description=_("agent"), ordering="subject")
     def subject_link(self, policy: ToolPolicy) -> str:
         return link_to("agents", "agent", policy.subject, policy.subject) if policy.scope == ToolPolicy.Scope.AGENT else EMPTY
 
-    def around(self, row: ToolPolicy) -> Iterable[PageLink]:
+    def related_links(self, row: ToolPolicy) -> Iterable[PageLink]:
         yield PageLink(_("Tool access explained"), "policies")
 
     def get_readonly_fields(self, request: HttpRequest, obj: ToolPolicy | None = None) -> list[str]:
@@ -67,25 +67,25 @@ class ToolPolicyAdmin(VersionedAdmin):
         return [findings, *super().get_urls()]
 
     def findings(self, request: HttpRequest) -> HttpResponse:
-        """What is wrong or odd about the row as it stands in the form, for the script that asks at every pause."""
+        """Return the errors and warnings about the rule in the form; called by the script when the user stops typing."""
         if not self.has_view_permission(request):
             return JsonResponse({}, status=403)
-        given: dict[str, Any] = {name: request.GET.get(name, "") for name in (*SCOPE_FIELDS, "profile")}
-        rule = normalize_row(**given, **{name: parse_entries(request.GET.get(name, "")) for name in LIST_FIELDS})
-        found = list(find_errors(rule)) or list(find_warnings(rule, policies.current_rules()))
-        return JsonResponse({"findings": [{"field": each.field, "words": each.words, "level": each.level} for each in found]})
+        values: dict[str, Any] = {name: request.GET.get(name, "") for name in (*SCOPE_FIELDS, "profile")}
+        rule = normalize_row(**values, **{name: parse_entries(request.GET.get(name, "")) for name in LIST_FIELDS})
+        findings = list(find_errors(rule)) or list(find_warnings(rule, policies.current_rules()))
+        return JsonResponse({"findings": [{"field": each.field, "words": each.message, "level": each.level} for each in findings]})
 
     def save_model(self, request: HttpRequest, obj: ToolPolicy, form: Any, change: bool) -> None:
         rule = obj.as_rule()
-        doubts = list(find_warnings(rule, policies.current_rules()))
+        warnings = list(find_warnings(rule, policies.current_rules()))
         seen = form.cleaned_data.get("seen_version")
         obj.pk = policies.save_policy(**rule.to_json(), changed_by=_current_user(request), expected_version=seen).pk
-        for doubt in doubts:
-            self.message_user(request, doubt.words, messages.WARNING)
+        for warning in warnings:
+            self.message_user(request, warning.message, messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: ToolPolicy) -> None:
-        place = {name: getattr(obj, name) for name in SCOPE_FIELDS}
-        policies.delete_policy(**place, changed_by=_current_user(request), expected_version=self.seen(request))
+        scope = {name: getattr(obj, name) for name in SCOPE_FIELDS}
+        policies.delete_policy(**scope, changed_by=_current_user(request), expected_version=self.seen_version(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ToolPolicy]) -> None:
         for policy in queryset:
@@ -98,7 +98,7 @@ class PolicyTestAdmin(VersionedAdmin):
         "A test states what the policy must always allow or deny; it runs before a change is published. Add one here or under "
         "“Tool access explained”."
     )
-    audited_as = ""  # by policy_tests
+    audited_as = ""  # tools_app.policy_store.policy_tests records the changes
     form = PolicyTestForm
     list_filter = ["expected"]
     search_fields = ["name", "agent", "tool"]
@@ -114,23 +114,23 @@ class PolicyTestAdmin(VersionedAdmin):
     ]
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
-        words = {"broken": gettext("fails"), "idle": gettext("idle: tool not available"), "holds": gettext("passes")}
+        labels = {"broken": gettext("fails"), "idle": gettext("idle: tool not available"), "holds": gettext("passes")}
         states = {each.test.pk: each.state for each in policy_tests.check_all_tests()}
 
         @admin.display(description=_("state"))
         def state(test: PolicyTest) -> tuple[str, str]:
-            return states[test.pk], words[states[test.pk]]
+            return states[test.pk], labels[states[test.pk]]
 
-        state.label = {"broken": "danger", "idle": "info", "holds": "success"}  # type: ignore[attr-defined]  # unfold's coloured words
+        state.label = {"broken": "danger", "idle": "info", "holds": "success"}  # type: ignore[attr-defined]  # unfold's colored labels
         return ["name", state, "agent", "expected", "tool", "provider", "group", "sender"]
 
     def save_model(self, request: HttpRequest, obj: PolicyTest, form: Any, change: bool) -> None:
-        fields = {name: getattr(obj, name) for name in (*Expectation.WORDS, *Expectation.FLAGS)}
+        fields = {name: getattr(obj, name) for name in (*Expectation.TEXT_FIELDS, *Expectation.FLAG_FIELDS)}
         seen = form.cleaned_data.get("seen_version")
         obj.pk = policy_tests.save_test(obj.pk, **fields, changed_by=_current_user(request), expected_version=seen).pk
 
     def delete_model(self, request: HttpRequest, obj: PolicyTest) -> None:
-        policy_tests.delete_test(obj.pk, changed_by=_current_user(request), expected_version=self.seen(request))
+        policy_tests.delete_test(obj.pk, changed_by=_current_user(request), expected_version=self.seen_version(request))
 
 
 @admin.register(PolicyVersion)
@@ -147,7 +147,7 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
     def row_count(self, version: PolicyVersion) -> int:
         return len(version.snapshot)
 
-    def around(self, row: PolicyVersion) -> Iterable[RelatedRows | PageLink]:
+    def related_links(self, row: PolicyVersion) -> Iterable[RelatedRows | PageLink]:
         yield PageLink(_("Changes and restore"), "policy-version", row.number)
         yield RelatedRows(_("Tool calls under this version"), ToolCall, {"policy_version": row.number})
         yield RelatedRows(
@@ -161,7 +161,7 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
 
     @admin.action(description=_("Restore this version"), permissions=["restore"])
     def restore(self, request: HttpRequest, queryset: QuerySet[PolicyVersion]) -> HttpResponse:
-        """The page of the version shows what would change, and asks. Of several chosen ones the history shows all."""
+        """Open the version's page, which shows the changes and asks for confirmation. With several selected, open the history."""
         chosen = list(queryset[:2])
         if len(chosen) == 1:
             return redirect(reverse("policy-version", args=[chosen[0].number]) + "#restore")

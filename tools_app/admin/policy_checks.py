@@ -1,4 +1,4 @@
-"""What the forms about the policy look at before a service refuses it: a refusal stands in the form, what was typed is kept."""
+"""Checks of the policy forms that run before the service is called, so that errors appear in the form and the input is kept."""
 
 from typing import Any, cast
 
@@ -14,16 +14,16 @@ from tools_app.policy_store import policies
 from tools_app.sources import plugins
 
 SEEN_VERSION_FIELD = "seen_version"
-MAX_VERSIONS_SHOWN = 5  # versions that came meanwhile
+MAX_VERSIONS_SHOWN = 5  # versions published while the form was open
 
 
 def make_seen_version_field() -> forms.IntegerField:
-    """What the editor had before them: a change made meanwhile by somebody else is not overwritten unseen."""
+    """Return a hidden field with the version the user has seen, so that another user's change isn't overwritten."""
     return forms.IntegerField(label="", required=False, widget=forms.HiddenInput)
 
 
 def check_version(form: forms.BaseForm, seen: Any) -> None:
-    """A change made meanwhile is told once; what was typed stays, and saving again puts it on top."""
+    """Report a change by another user once. The input is kept, and saving again overwrites that change."""
     newest = policies.current_rules().version
     if seen is None or seen == newest:
         return
@@ -32,17 +32,17 @@ def check_version(form: forms.BaseForm, seen: Any) -> None:
     form.data = renewed
     versions = PolicyVersion.objects.filter(number__gt=seen).select_related("changed_by")[:MAX_VERSIONS_SHOWN]
     system = _("System")
-    told = "; ".join(f"{each.number}: {each.change}, {each.changed_by or system}" for each in versions)
-    words = _("The policy was changed while you were editing (%s). Your input is kept: review it, then save again.")
-    form.add_error(None, ValidationError(words % told, code="conflict"))
+    changes = "; ".join(f"{each.number}: {each.change}, {each.changed_by or system}" for each in versions)
+    message = _("The policy was changed while you were editing (%s). Your input is kept: review it, then save again.")
+    form.add_error(None, ValidationError(message % changes, code="conflict"))
 
 
 def check_tests(form: forms.BaseForm, rule: RuleRow) -> None:
-    """The policy tests that this row would break, judged by what every plugin brings."""
+    """Add an error for each policy test that this rule would break. Needs all enabled plugins to be imported."""
     try:
         plugins.require_imported(plugins.list_enabled())
-    except Unavailable as unfinished:
-        form.add_error(None, unfinished.message)
+    except Unavailable as error:
+        form.add_error(None, error.message)
         return
-    for fault in policies.find_broken_tests(policies.current_rules().with_row(rule)):
-        form.add_error(None, policies.describe_broken_test(fault))
+    for failure in policies.find_broken_tests(policies.current_rules().with_row(rule)):
+        form.add_error(None, policies.describe_broken_test(failure))

@@ -1,4 +1,4 @@
-"""The field with one policy entry a line, as the admin's forms have it: tools, groups and plugins are suggested while one types."""
+"""Form field for policy entries, one per line. Suggests tools, groups and plugins while the user types."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,30 +8,30 @@ from django.utils.html import format_html, format_html_join
 from tools_app.policy_store.checks import parse_entries
 from tools_app.policy_store.vocabulary import suggest_entries
 
-if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+if TYPE_CHECKING:  # unfold has no types, and Django's classes aren't generic at run time
     from django.forms import Textarea
 else:
     from unfold.widgets import UnfoldAdminTextareaWidget as Textarea
 
 
 class EntriesInput(Textarea):
-    """A plain field without the script."""
+    """A textarea with suggestions; works as a plain textarea without JavaScript."""
 
     class Media:
         css = {"all": ["css/policy_form.css"]}
         js = [forms.Script("js/admin/policy_form.js", type="module")]
 
     def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> Any:
-        listed = f"{(attrs or {}).get('id', name)}_words"
-        # The placeholder is blank: by it a stylesheet knows that nothing is written.
-        more = {"data-entries": listed, "spellcheck": "false", "autocomplete": "off", "placeholder": " "}
-        field = super().render(name, value, {**(attrs or {}), **more}, renderer)
+        list_id = f"{(attrs or {}).get('id', name)}_words"
+        # The blank placeholder lets the stylesheet detect an empty field.
+        extra = {"data-entries": list_id, "spellcheck": "false", "autocomplete": "off", "placeholder": " "}
+        field = super().render(name, value, {**(attrs or {}), **extra}, renderer)
         options = format_html_join("", '<option value="{}" label="{}"></option>', suggest_entries())
-        return format_html('{}<datalist id="{}">{}</datalist>', field, listed, options)
+        return format_html('{}<datalist id="{}">{}</datalist>', field, list_id, options)
 
 
 class EntriesField(forms.CharField):
-    """A list of entries, one a line; blanks and commas between them do as well."""
+    """A list of entries, one per line or separated by spaces or commas."""
 
     widget = EntriesInput(attrs={"rows": 4})
 

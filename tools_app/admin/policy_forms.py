@@ -1,4 +1,4 @@
-"""The form of a policy in the admin. It refuses what the service would refuse, beside the field it is about."""
+"""Admin form of a policy rule. It shows the service's errors next to the field."""
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -15,7 +15,7 @@ from tools_app.policy.rules import LIST_FIELDS, SCOPE_FIELDS
 from tools_app.policy_store import policies
 from tools_app.policy_store.checks import find_errors, normalize_row
 
-if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+if TYPE_CHECKING:  # unfold has no types, and Django's classes aren't generic at run time
     from django.forms import Select
 
     PolicyModelForm = forms.ModelForm[ToolPolicy]
@@ -25,15 +25,15 @@ else:
     PolicyModelForm = forms.ModelForm
 
 FINDINGS_URL_NAME = "admin:tools_app_toolpolicy_findings"
-# Also what a stylesheet goes by: a field is hidden where its scope has none and it shows its example.
+# The stylesheet relies on these too: it hides an unused field while its placeholder is shown.
 FIELD_EXAMPLES = {"subject": "main", "provider": "openai/gpt-5", "channel": "telegram", "group": "-100123456", "sender": "anna"}
 
 
-def check_while_typing(form: forms.BaseForm, **place: str) -> None:
-    """The lists of a row are looked at while somebody types; `place` is what the form does not ask for."""
+def check_while_typing(form: forms.BaseForm, **scope: str) -> None:
+    """Check the lists while the user types. `scope` has the scope fields that are not in the form."""
     for name in LIST_FIELDS:
         if name in form.fields:
-            form.fields[name].widget.attrs["data-findings"] = f"{reverse(FINDINGS_URL_NAME)}?{urlencode(place)}"
+            form.fields[name].widget.attrs["data-findings"] = f"{reverse(FINDINGS_URL_NAME)}?{urlencode(scope)}"
 
 
 class ToolPolicyForm(PolicyModelForm):
@@ -82,11 +82,11 @@ class ToolPolicyForm(PolicyModelForm):
         cleaned = super().clean() or self.cleaned_data
         if self.errors:
             return cleaned
-        given = {name: cleaned.get(name, getattr(self.instance, name)) for name in (*SCOPE_FIELDS, "profile", *LIST_FIELDS)}
-        rule = normalize_row(**given)
-        for fault in find_errors(rule):
-            self.add_error(fault.field if fault.field in self.fields else None, fault.words)
-        # In normal form before Django looks for a second row: " Main" is the agent main.
+        values = {name: cleaned.get(name, getattr(self.instance, name)) for name in (*SCOPE_FIELDS, "profile", *LIST_FIELDS)}
+        rule = normalize_row(**values)
+        for error in find_errors(rule):
+            self.add_error(error.field if error.field in self.fields else None, error.message)
+        # Normalized before Django checks for duplicates: " Main" is the agent main.
         cleaned |= {name: value for name, value in rule.to_json().items() if name in cleaned}
         check_version(self, cleaned.get(SEEN_VERSION_FIELD))
         if not self.errors:

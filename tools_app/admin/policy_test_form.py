@@ -1,4 +1,4 @@
-"""The form of a policy test, for the admin and for the pages about the policy. It refuses what the service would refuse."""
+"""Form of a policy test, for the admin and the policy pages. It shows the service's errors."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from tools_app.models import PolicyTest
 from tools_app.policy_store.policies import current_rules
 from tools_app.policy_store.policy_tests import describe_failure, find_test_errors, normalize_test
 
-if TYPE_CHECKING:  # Django's classes take no parameters at run time
+if TYPE_CHECKING:  # Django's classes aren't generic at run time
     PolicyTestModelForm = forms.ModelForm[PolicyTest]
 else:
     PolicyTestModelForm = forms.ModelForm
@@ -34,9 +34,9 @@ class PolicyTestForm(PolicyTestModelForm):
         if self.errors:
             return cleaned
         test = normalize_test(**cleaned)
-        for fault in find_test_errors(test):
-            self.add_error(fault.field, fault.words)
+        for error in find_test_errors(test):
+            self.add_error(error.field, error.message)
         check_version(self, cleaned.get(SEEN_VERSION_FIELD))
-        if not self.errors and (why := describe_failure(test)):
-            self.add_error(None, why)
+        if not self.errors and (message := describe_failure(test)):
+            self.add_error(None, message)
         return cleaned

@@ -15,7 +15,7 @@ from tools_app.models import McpServer, Plugin
 from tools_app.policy_store import source_changes
 from tools_app.sources.mcp import servers
 
-if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+if TYPE_CHECKING:  # unfold has no types, and Django's classes aren't generic at run time
     from django.forms import Textarea
 
     ServerModelForm = forms.ModelForm[McpServer]
@@ -30,7 +30,7 @@ VARIABLE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class LinesField(forms.CharField):
-    """A list, one a line: an argument may have blanks in it."""
+    """A list, one per line, because arguments may contain spaces."""
 
     widget = Textarea(attrs={"rows": 4})
 
@@ -42,7 +42,7 @@ class LinesField(forms.CharField):
 
 
 class PairsField(forms.CharField):
-    """A name and a value on each line, parted by `mark`."""
+    """A name and a value on each line, separated by `mark`."""
 
     widget = Textarea(attrs={"rows": 3})
 
@@ -51,8 +51,8 @@ class PairsField(forms.CharField):
         self._mark, self._name = mark, name
 
     def prepare_value(self, value: Any) -> Any:
-        shown = f"{self._mark} " if self._mark == ":" else self._mark
-        return "\n".join(f"{name}{shown}{each}" for name, each in value.items()) if isinstance(value, dict) else value
+        separator = f"{self._mark} " if self._mark == ":" else self._mark
+        return "\n".join(f"{name}{separator}{each}" for name, each in value.items()) if isinstance(value, dict) else value
 
     def clean(self, value: Any) -> dict[str, str]:
         pairs: dict[str, str] = {}
@@ -93,13 +93,13 @@ class McpServerForm(ServerModelForm):
         help_text=_("Tool names as the server defines them, one per line; get_* is allowed. Leave blank for all."),
     )
     exclude = LinesField(label=_("Exclude these tools"), required=False, help_text=_("One per line. Overrides the list above."))
-    # What the editor had before them: what somebody else has changed meanwhile is not overwritten unseen.
+    # The revision the user has seen, so that another user's change isn't overwritten.
     seen_revision = forms.IntegerField(label="", required=False, widget=forms.HiddenInput)
 
     class Meta:
         model = McpServer
         fields = ["name", *servers.SETTING_FIELDS]
-        # Not the model's own words: the admin shows help as HTML, and would take `<name>` for a tag.
+        # Not the model's help text: the admin renders it as HTML and would treat `<name>` as a tag.
         help_texts = {"name": _("Its tools are named weather__forecast and so on, and policies can refer to it. Example: weather")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -112,17 +112,17 @@ class McpServerForm(ServerModelForm):
         if self.errors:
             return cleaned
         settings = {name: value for name, value in cleaned.items() if name != "seen_revision"}
-        wanted = McpServer(pk=self.instance.pk, **({"name": self.instance.name} | settings))
+        server = McpServer(pk=self.instance.pk, **({"name": self.instance.name} | settings))
         try:
-            _dry_run(source_changes.save_server, wanted, expected_revision=cleaned.get("seen_revision"))
-        except ValidationError as refused:
-            if isinstance(refused.__cause__, Conflict):
-                self._renew()
+            _dry_run(source_changes.save_server, server, expected_revision=cleaned.get("seen_revision"))
+        except ValidationError as error:
+            if isinstance(error.__cause__, Conflict):
+                self._renew_revision()
             raise
         return cleaned
 
-    def _renew(self) -> None:
-        """A change made meanwhile is told once: saving again puts this one on top."""
+    def _renew_revision(self) -> None:
+        """Report another user's change only once: saving again overwrites it."""
         renewed = cast("QueryDict", self.data).copy()
         renewed["seen_revision"] = str(McpServer.objects.get(pk=self.instance.pk).revision)
         self.data = renewed
@@ -143,5 +143,5 @@ class PluginForm(PluginModelForm):
 def _dry_run(change: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     try:
         source_changes.dry_run(change, *args, **kwargs)
-    except ClawError as refused:
-        raise ValidationError(refused.message) from refused
+    except ClawError as error:
+        raise ValidationError(error.message) from error

@@ -1,4 +1,4 @@
-"""MCP servers and plugins in the admin. What is done here, tools_app.policy_store.source_changes does; this is their page."""
+"""MCP servers and plugins in the admin. All changes go through tools_app.policy_store.source_changes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -33,8 +33,8 @@ def _preview_enable(_request: HttpRequest, row: McpServer | Plugin) -> ActionPre
     if row.enabled:
         return ActionPreview(_("Already enabled"), acts=False)
     if isinstance(row, Plugin):
-        words = _("Will be imported: code of %(package)s %(version)s runs in every process")
-        return ActionPreview(words % {"package": row.package, "version": row.version})
+        message = _("Will be imported: code of %(package)s %(version)s runs in every process")
+        return ActionPreview(message % {"package": row.package, "version": row.version})
     if row.transport == McpServer.Transport.STDIO:
         return ActionPreview(_("Will be started by every worker: %(command)s") % {"command": " ".join([row.command, *row.args])})
     return ActionPreview(_("Every worker will connect to it: %(url)s") % {"url": row.url})
@@ -53,9 +53,9 @@ def _preview_restart(_request: HttpRequest, server: McpServer) -> ActionPreview:
 
 
 class SourceAdmin(ServiceAdmin):
-    """What both have in common: the switch."""
+    """Enable and disable actions, shared by MCP servers and plugins."""
 
-    audited_as = ""  # by source_changes
+    audited_as = ""  # tools_app.policy_store.source_changes records the changes
     switch: Any
 
     def _log(self, request: HttpRequest, rows: Iterable[Any], field: str) -> None:
@@ -66,7 +66,7 @@ class SourceAdmin(ServiceAdmin):
         label=_("Enable"),
         warning=_("Agents can then use the tools these provide, as far as the tool policy allows."),
         permission="change",
-        outlook=_preview_enable,
+        preview=_preview_enable,
     )
     def enable(self, request: HttpRequest, rows: list[Any]) -> str:
         self.switch(rows, on=True)
@@ -77,7 +77,7 @@ class SourceAdmin(ServiceAdmin):
         label=_("Disable"),
         warning=_("Their tools become unavailable to all agents."),
         permission="change",
-        outlook=_preview_disable,
+        preview=_preview_disable,
     )
     def disable(self, request: HttpRequest, rows: list[Any]) -> str:
         self.switch(rows, on=False)
@@ -116,12 +116,12 @@ class McpServerAdmin(SourceAdmin):
     ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: McpServer | None = None) -> list[str]:
-        return [*self.readonly_fields, "name"] if obj else list(self.readonly_fields)  # the key policies go by
+        return [*self.readonly_fields, "name"] if obj else list(self.readonly_fields)  # policies refer to the name
 
     @admin.display(description=_("tools"))
     def tool_count(self, server: McpServer) -> str:
-        wanted = sum(is_included(tool["name"], server.include, server.exclude) for tool in server.tools)
-        return str(wanted) if wanted == len(server.tools) else f"{wanted} / {len(server.tools)}"
+        included = sum(is_included(tool["name"], server.include, server.exclude) for tool in server.tools)
+        return str(included) if included == len(server.tools) else f"{included} / {len(server.tools)}"
 
     @admin.display(description=_("tools"))
     def tools_seen(self, server: McpServer) -> str:
@@ -151,7 +151,7 @@ class McpServerAdmin(SourceAdmin):
         label=_("Restart"),
         warning=_("All workers reconnect."),
         permission="change",
-        outlook=_preview_restart,
+        preview=_preview_restart,
     )
     def restart(self, request: HttpRequest, rows: list[McpServer]) -> str:
         servers.restart_servers(rows)
@@ -167,7 +167,7 @@ class McpServerAdmin(SourceAdmin):
 
 @admin.register(Plugin)
 class PluginAdmin(SourceAdmin):
-    """Plugins are installed with pip and found by the workers; here they are only switched."""
+    """Plugins are installed with pip and discovered by workers; here they are only enabled and disabled."""
 
     when_empty = _("Plugins are Python packages installed alongside Clawsite. Each is listed here once it is found.")
     form = PluginForm
@@ -186,10 +186,10 @@ class PluginAdmin(SourceAdmin):
         return len(plugin.tools)
 
     def _plugins_for(self, request: HttpRequest, object_id: str | None) -> list[str]:
-        """And the one that is to be enabled."""
+        """Also include the plugin being enabled."""
         row = self.get_object(request, object_id) if object_id else None
-        wanted = row and request.POST.get("enabled") and self.has_change_permission(request, row)
-        return [*super()._plugins_for(request, object_id), *([row.name] if row and wanted else [])]
+        enabling = row and request.POST.get("enabled") and self.has_change_permission(request, row)
+        return [*super()._plugins_for(request, object_id), *([row.name] if row and enabling else [])]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

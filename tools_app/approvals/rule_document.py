@@ -13,6 +13,7 @@ import orjson
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import F
+from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from clawsite.infra.audit import actor as acting
@@ -47,10 +48,10 @@ def hash_document(document: dict[str, Any]) -> str:
 def replace_rules(document: dict[str, Any], *, base_hash: str, by: User) -> None:
     """Replace the stored rules with the document; if any part is invalid, nothing changes."""
     if by.is_service or not by.has_perms(["tools_app.change_execrule", "tools_app.add_grant", "tools_app.change_grant"]):
-        raise Forbidden("only operators can change exec rules")
+        raise Forbidden(_("You don’t have permission to change exec rules."))
     list(ExecRule.objects.select_for_update().order_by("pk"))  # concurrent changes run one after the other
     if hash_document(current_document()) != base_hash:
-        raise Conflict("the exec rules have changed; read them again")
+        raise Conflict(_("The exec rules have changed. Read them again."))
     if document.get("version") != 1:
         raise InvalidRequest("`version` must be 1")
     if unknown := set(document) - {"version", "defaults", "agents", "socket"}:

@@ -1,4 +1,4 @@
-"""The tool image: lets a model look at an image from the workspace, or at one that was attached earlier."""
+"""The image tool: shows the model an image from the workspace, or one attached earlier in the session."""
 
 import asyncio
 
@@ -13,13 +13,13 @@ from tools_app.core.results import image_result_from_bytes
 
 
 class ImageArgs(ToolArgs):
-    path: str = Field(description="Image file, relative to the workspace; or the name of an image attached in this conversation")
+    path: str = Field(description="Image file, relative to the workspace; or the name of an image attached in this session")
 
 
 @tool("image", args=ImageArgs, read_only=True)
 def make_image(env: ToolEnv) -> ToolFunction[ImageArgs]:
     """Look at an image: PNG, JPEG, GIF or WebP, at most 5 MB and 8000 pixels on either side.
-    Use it for images in the workspace, and for attached ones that are not shown any more."""
+    Use it for images in the workspace, and for attached images that are no longer shown."""
     if not env.takes_images:
         raise ToolUnavailable(f"images cannot be shown to the model `{env.model}`")
     workspace = Workspace(env.workspace) if env.workspace else None
@@ -34,7 +34,7 @@ def make_image(env: ToolEnv) -> ToolFunction[ImageArgs]:
 
 
 def _read_from_workspace(workspace: Workspace, path: str) -> bytes | None:
-    return workspace.read(path)[0] if workspace.look(path) else None
+    return workspace.read(path)[0] if workspace.stat(path) else None
 
 
 def _image_result(content: bytes, path: str) -> ToolResult:
@@ -42,11 +42,11 @@ def _image_result(content: bytes, path: str) -> ToolResult:
 
 
 def _read_attachment(session_id: str, name: str) -> bytes:
-    """The bytes of the newest image of that name in this session."""
-    found = Attachment.objects.filter(session_id=session_id, name=name, is_image=True).order_by("-created_at").first()
-    if found is None:
-        raise ToolFailed(f"`{name}` is neither a file of the workspace nor the name of an image attached in this conversation")
+    """Return the content of the session's newest image with that name."""
+    attachment = Attachment.objects.filter(session_id=session_id, name=name, is_image=True).order_by("-created_at").first()
+    if attachment is None:
+        raise ToolFailed(f"`{name}` is neither a file in the workspace nor an image attached in this session")
     try:
-        return path_of(found.sha256).read_bytes()
+        return path_of(attachment.sha256).read_bytes()
     except OSError:
-        raise ToolFailed(f"the attached image `{name}` is not there any more") from None
+        raise ToolFailed(f"the attached image `{name}` no longer exists") from None

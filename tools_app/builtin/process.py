@@ -179,7 +179,7 @@ class ProcessTool:
         await db.write(commands.send_input, command, InputKind.KILL, "the agent ended it")
         command = await self._wait_until(command, lambda row: row.status != Status.RUNNING, KILL_TIMEOUT_SECONDS)
         if command.status == Status.RUNNING:
-            raise ToolFailed(f"`{command.name}` was told to stop but is still running")
+            raise ToolFailed(f"`{command.name}` was signaled to stop but is still running")
         return text_result(f"`{command.name}`: {_describe_status(command)}", details=_command_details(command))
 
     async def _clear(self, command: Command) -> ToolResult:

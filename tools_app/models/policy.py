@@ -106,7 +106,7 @@ class PolicyTest(models.Model):
         return self.name
 
     def as_expectation(self) -> Expectation:
-        texts = {name: getattr(self, name) for name in Expectation.WORDS}
+        texts = {name: getattr(self, name) for name in Expectation.TEXT_FIELDS}
         return Expectation(**texts, sandboxed=self.sandboxed, subagent=self.subagent)
 
 

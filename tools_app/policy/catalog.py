@@ -1,9 +1,9 @@
-"""The names a policy entry can use, as data: groups, profiles, aliases, and the fixed lists. Pure.
+"""The names that policy entries can use, as data: groups, tool profiles, aliases and fixed lists. Pure.
 
-Tools that are not built yet stand here too: an operator may refuse `exec` before the day it appears.
+Includes tools that don't exist yet, so that an operator can deny a tool before it is added.
 """
 
-# Every native tool, by its group. What belongs to no group stands under "".
+# Native tools by group; tools without a group are under "".
 NATIVE_TOOLS: dict[str, tuple[str, ...]] = {
     "fs": ("read", "write", "edit", "apply_patch", "glob", "grep"),
     "runtime": ("exec", "process"),
@@ -20,23 +20,23 @@ GROUP_BY_TOOL = {name: group for group, names in NATIVE_TOOLS.items() for name i
 NATIVE_NAMES = frozenset(GROUP_BY_TOOL)
 
 OPENCLAW_GROUP = "openclaw"  # group of every native tool
-PLUGINS_GROUP = "plugins"  # group of every tool that another app brings
+PLUGINS_GROUP = "plugins"  # group of every tool from a plugin or MCP server
 GROUPS = frozenset(group for group in NATIVE_TOOLS if group) | {OPENCLAW_GROUP, PLUGINS_GROUP}
 
-# Allow list of each profile; an empty one does not limit.
+# Allowlist of each tool profile; an empty list allows everything.
 PROFILES: dict[str, tuple[str, ...]] = {
     "minimal": ("session_status",),
     "coding": ("group:fs", "group:runtime", "group:sessions", "group:memory", "image"),
     "messaging": ("group:messaging", "sessions_list", "sessions_send", "session_status"),
     "full": (),
 }
-DEFAULT_PROFILE = "minimal"  # of an agent for which nobody has chosen one
+DEFAULT_PROFILE = "minimal"  # for agents without a tool profile
 
 ALIASES = {"bash": "exec", "apply-patch": "apply_patch"}
 
 OWNER_ONLY = frozenset({"whatsapp_login"})
 
-# Inside a sandbox, where an operator has not said otherwise: work on its files and talk to other sessions.
+# Defaults in an isolated workspace, if no rule is set: work on its files and talk to other sessions.
 SANDBOX_ALLOW = (
     "group:fs",
     "group:runtime",
@@ -48,11 +48,11 @@ SANDBOX_ALLOW = (
     "session_status",
 )
 SANDBOX_DENY = ("group:ui", "group:nodes", "group:automation")
-SANDBOX_ALWAYS = ("image",)  # stays with whatever an operator allows there, unless it is denied
+SANDBOX_ALWAYS = ("image",)  # added to any allowlist set for isolated workspaces; a deny entry still wins
 
-# In a webhook's run, where an operator has not said otherwise: what strangers wrote starts no command, reaches no notes and no
-# other conversation, and changes nothing of the installation.
-WEBHOOK_CHANNEL = "hook"  # the channel under which rules name webhooks
+# Defaults for webhook runs, if no rule is set: untrusted content can't start commands, read memory or other sessions, or change
+# the server.
+WEBHOOK_CHANNEL = "hook"  # the channel of webhooks in group rules
 WEBHOOK_DENY = (
     "group:runtime",
     "group:automation",
@@ -66,7 +66,7 @@ WEBHOOK_DENY = (
     "subagents",
     "message",
 )
-# There besides, while such a run is in a conversation of its owner's: it reads all of that, and an address can carry words out.
+# For webhook runs in one of the owner's own sessions: the run can read the whole session, and a URL could leak it.
 VISITING_WEBHOOK_DENY = (*WEBHOOK_DENY, "group:web")
 
 SUBAGENT_DENY = (

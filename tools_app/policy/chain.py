@@ -1,8 +1,8 @@
-"""The nine layers asked about every tool: a tool is kept if none refuses it, and the trace says who thought what. Pure.
+"""Evaluate the nine policy layers. A tool is allowed if no layer denies it; the trace has the result of every layer. Pure.
 
-Runs that were started with a limited access token have one step more, behind the nine.
+Runs started with a limited access token have one more step after the nine.
 
-The same `evaluate` filters what the model sees, decides at call time, explains a refusal and replays history.
+The same `evaluate` filters the tools a model sees, authorizes calls, explains denials and replays history.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from tools_app.policy.matcher import Effect, LayerMatch, LayerPolicy
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules
 
-OWNER_LAYER = "owner"  # stands before the layers: no row can open it
-TOKEN_LAYER = "key"  # noqa: S105  # comes after the layers: not a row, and can only restrict
+OWNER_LAYER = "owner"  # checked before the layers; no rule can override it
+TOKEN_LAYER = "key"  # noqa: S105  # checked after the layers; not a rule, and can only restrict
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,11 @@ class PolicyStep:
     layer: str
     effect: Effect
     rule: str
-    row: str = ""  # key of the operator's row behind it; empty where the rule is ours
+    row: str = ""  # key of the operator's rule; empty if the rule is built in
 
     def to_json(self) -> dict[str, str]:
-        told = {"layer": self.layer, "effect": self.effect, "rule": self.rule}
-        return {**told, "row": self.row} if self.row else told
+        data = {"layer": self.layer, "effect": self.effect, "rule": self.rule}
+        return {**data, "row": self.row} if self.row else data
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "PolicyStep":
@@ -36,7 +36,7 @@ class PolicyStep:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """For every tool asked about the owner gate, all nine layers and perhaps the key, in order, also those after a refusal."""
+    """The steps of every tool in order: owner gate, nine layers, access token if limited. A denial doesn't end the list."""
 
     trace: dict[str, tuple[PolicyStep, ...]]
 
@@ -45,7 +45,7 @@ class Verdict:
         return tuple(tool for tool, steps in self.trace.items() if not any(step.effect == "deny" for step in steps))
 
     def refused_by(self, tool: str) -> PolicyStep | None:
-        """The first step that refuses the tool."""
+        """Return the first step that denies the tool."""
         return next((step for step in self.trace[tool] if step.effect == "deny"), None)
 
     def explain(self, tool: str) -> str:
@@ -61,7 +61,7 @@ class Verdict:
 
 
 def evaluate(query: PolicyQuery, rules: PolicyRules) -> Verdict:
-    """Ask the owner gate and every layer about every tool."""
+    """Evaluate the owner gate and every layer for every tool."""
     gate = [_OWNER_STEPS[query.is_owner] if tool.owner_only else _OPEN_STEP for tool in query.tools]
     layers = [_layer_steps(layer.name, layer.resolve(query, rules), query.tools) for layer in LAYERS]
     if query.key:
@@ -70,16 +70,16 @@ def evaluate(query: PolicyQuery, rules: PolicyRules) -> Verdict:
     return Verdict(dict(zip(names, zip(gate, *layers, strict=True), strict=True)))
 
 
-def _layer_steps(layer: str, opinion: LayerPolicy | None, tools: Sequence[ToolFacts]) -> list[PolicyStep]:
-    """The layer's step for each tool. Tools that fare alike share one: making 540 of them took a fifth of the time."""
-    if opinion is None:
+def _layer_steps(layer: str, policy: LayerPolicy | None, tools: Sequence[ToolFacts]) -> list[PolicyStep]:
+    """Return the layer's step for each tool. Equal steps are shared: creating 540 of them took a fifth of the time."""
+    if policy is None:
         return [PolicyStep(layer, "none", "no rule")] * len(tools)
-    made: dict[LayerMatch, PolicyStep] = {}
+    shared: dict[LayerMatch, PolicyStep] = {}
     steps = []
-    for judgement in opinion.judge(tools):
-        step = made.get(judgement)
+    for match in policy.judge(tools):
+        step = shared.get(match)
         if step is None:
-            step = made[judgement] = PolicyStep(layer, *judgement)
+            step = shared[match] = PolicyStep(layer, *match)
         steps.append(step)
     return steps
 

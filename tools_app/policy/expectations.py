@@ -1,4 +1,4 @@
-"""What an operator wants to stay true: "support-bot never gets exec". Judged by the same `evaluate` as everything else. Pure."""
+"""Policy tests: what an operator expects to stay true, such as "support-bot never gets exec". Checked with `evaluate`. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -10,17 +10,17 @@ from tools_app.policy.matcher import compile_entries
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
 from tools_app.policy.rules import GROUP, PolicyRules, RuleRow
 
-ANY_OTHER_AGENT = "any-other-agent"  # stands for the agents that no row names
+ANY_OTHER_AGENT = "any-other-agent"  # stands for all agents that no rule names
 ANY_OTHER_GROUP = "any-other-group"
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """`never`: with no agent, model, group or person that the words leave open; `allowed`: with each of them.
+    """`never`: the tool is denied for every agent, model, group and sender that the test leaves open; `allowed`: allowed for each.
 
-    `provider` without a model leaves the model open, `group` as `*` the group. Where no group is named a direct chat is meant,
-    which no group rule limits: what never passes there passes nowhere. A sender is somebody whom the channel knows by this name
-    alone.
+    `provider` without a model leaves the model open, and group `*` the group. A test without a group is about direct chats, which
+    group rules don't limit: a tool that is never allowed there is never allowed anywhere. The channel knows `sender` by this
+    name only.
     """
 
     name: str
@@ -34,32 +34,32 @@ class Expectation:
     sandboxed: bool = False
     subagent: bool = False
 
-    WORDS: ClassVar = ("name", "expected", "tool", "agent", "provider", "channel", "group", "sender")
-    FLAGS: ClassVar = ("sandboxed", "subagent")
+    TEXT_FIELDS: ClassVar = ("name", "expected", "tool", "agent", "provider", "channel", "group", "sender")
+    FLAG_FIELDS: ClassVar = ("sandboxed", "subagent")
 
     def to_compact_json(self) -> dict[str, Any]:
-        """Without what says nothing, for keeping and for files."""
-        return {name: value for name in (*self.WORDS, *self.FLAGS) if (value := getattr(self, name))}
+        """Omit empty fields, for storage and files."""
+        return {name: value for name in (*self.TEXT_FIELDS, *self.FLAG_FIELDS) if (value := getattr(self, name))}
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenExpectation:
-    """An expectation that does not hold, with the first case that shows it."""
+    """A failing policy test, with the first case in which it fails."""
 
     expectation: Expectation
     tool: str
     agent: str
     provider: str
     why: str
-    where: str = ""  # the group chat and the person in it
+    where: str = ""  # the group chat and its sender, if any
 
 
 def find_broken(
     expectations: Iterable[Expectation], rules: PolicyRules, tools: Iterable[ToolFacts], plugins: tuple[str, ...]
 ) -> list[BrokenExpectation]:
     known = tuple(tools)
-    found = (_find_first_failure(each, rules, known, plugins) for each in expectations)
-    return [fault for fault in found if fault]
+    failures = (_find_first_failure(each, rules, known, plugins) for each in expectations)
+    return [failure for failure in failures if failure]
 
 
 def _find_first_failure(
@@ -73,8 +73,8 @@ def _find_first_failure(
     for query in _cases(expectation, rules, plugins):
         verdict = evaluate(query.about(named), rules)
         for facts in named:
-            kept = verdict.refused_by(facts.name) is None
-            if kept != (expectation.expected == "allowed"):
+            is_allowed = verdict.refused_by(facts.name) is None
+            if is_allowed != (expectation.expected == "allowed"):
                 return BrokenExpectation(
                     expectation, facts.name, query.agent, query.model_label, verdict.explain(facts.name), _describe_context(query)
                 )
@@ -82,15 +82,15 @@ def _find_first_failure(
 
 
 def _cases(expectation: Expectation, rules: PolicyRules, plugins: tuple[str, ...]) -> Iterator[PolicyQuery]:
-    """One question for each way in which the rows can answer differently."""
-    places = _distinct_contexts(_group_contexts(expectation, rules), rules, plugins)
-    for who in _agents(expectation, rules):
-        for key in _models(expectation, rules, who):
-            provider, _, model = key.partition("/")
-            for channel, group, sender in places:
+    """Yield one query for each way in which the rules can give a different result."""
+    contexts = _distinct_contexts(_group_contexts(expectation, rules), rules, plugins)
+    for agent in _agents(expectation, rules):
+        for model_label in _models(expectation, rules, agent):
+            provider, _, model = model_label.partition("/")
+            for channel, group, sender in contexts:
                 yield PolicyQuery(
-                    who,
-                    is_owner=True,  # others get less
+                    agent,
+                    is_owner=True,  # guests never get more
                     is_subagent=expectation.subagent,
                     provider=provider,
                     model=model,
@@ -103,18 +103,18 @@ def _cases(expectation: Expectation, rules: PolicyRules, plugins: tuple[str, ...
 
 
 def _agents(expectation: Expectation, rules: PolicyRules) -> Iterable[str]:
-    """The agent that the words name; else one of those whose rows say the same, and one without rows."""
+    """Return the agent the test names; else one agent for each distinct set of rules, and one without rules."""
     if agent := expectation.agent.strip().lower():
         return [agent]
-    said: dict[str, set[RuleRow]] = {ANY_OTHER_AGENT: set()}
+    rows_by_agent: dict[str, set[RuleRow]] = {ANY_OTHER_AGENT: set()}
     for row in rules.rows:
         if row.subject:
-            said.setdefault(row.subject, set()).add(replace(row, subject=""))
-    return {frozenset(rows): agent for agent, rows in said.items()}.values()
+            rows_by_agent.setdefault(row.subject, set()).add(replace(row, subject=""))
+    return {frozenset(rows): agent for agent, rows in rows_by_agent.items()}.values()
 
 
 def _models(expectation: Expectation, rules: PolicyRules, agent: str) -> list[str]:
-    """The model or provider that the words name and, as far as they leave it open, each that a row names."""
+    """Return the model or provider the test names and, if it leaves the model open, each one that a rule names."""
     wanted = expectation.provider.strip().lower()
     named = {row.provider for row in rules.rows if row.provider and row.subject in ("", agent)}
     if "/" in wanted:
@@ -123,27 +123,27 @@ def _models(expectation: Expectation, rules: PolicyRules, agent: str) -> list[st
 
 
 def _group_contexts(expectation: Expectation, rules: PolicyRules) -> Iterator[tuple[str, str, str]]:
-    """Channel, group and sender; as far as the words leave them open, those that a row names and one that none does."""
+    """Yield channel, group and sender. Where the test leaves them open: those a rule names, and one that no rule names."""
     channel, group, sender = expectation.channel.strip().lower(), expectation.group.strip(), expectation.sender.strip()
     yield channel, ANY_OTHER_GROUP if group == ANY else group, sender
     if not group:
         return
     for row in rules.rows:
         if row.scope == GROUP and channel in ("", row.channel) and (group == ANY or row.group in (group, ANY)):
-            here = ANY_OTHER_GROUP if row.group == ANY else row.group
-            yield row.channel, here if group == ANY else group, sender or ("" if row.sender == ANY else row.sender)
+            named = ANY_OTHER_GROUP if row.group == ANY else row.group
+            yield row.channel, named if group == ANY else group, sender or ("" if row.sender == ANY else row.sender)
 
 
 def _distinct_contexts(
-    places: Iterable[tuple[str, str, str]], rules: PolicyRules, plugins: tuple[str, ...]
+    contexts: Iterable[tuple[str, str, str]], rules: PolicyRules, plugins: tuple[str, ...]
 ) -> Iterable[tuple[str, str, str]]:
-    """One place of those where the group layer thinks the same. It knows no agents, so the others would tell nothing new."""
-    found: dict[tuple[tuple[str, ...], tuple[str, ...]] | None, tuple[str, str, str]] = {}
-    for channel, group, sender in places:
+    """Return one context per distinct result of the group layer. The layer ignores agents, so the others would add nothing."""
+    distinct: dict[tuple[tuple[str, ...], tuple[str, ...]] | None, tuple[str, str, str]] = {}
+    for channel, group, sender in contexts:
         query = PolicyQuery("", channel=channel, group=group, sender=Sender(id=sender), plugins=plugins)
-        opinion = group_policy(query, rules)
-        found.setdefault((opinion.allow, opinion.deny) if opinion else None, (channel, group, sender))
-    return found.values()
+        policy = group_policy(query, rules)
+        distinct.setdefault((policy.allow, policy.deny) if policy else None, (channel, group, sender))
+    return distinct.values()
 
 
 def _describe_context(query: PolicyQuery) -> str:

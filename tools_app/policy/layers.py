@@ -1,6 +1,6 @@
-"""The nine layers in their order, and the limits of an access token.
+"""The nine policy layers in order, and the limits of an access token.
 
-Each turns the question and the rows into an opinion, or None for "no opinion". Pure.
+Each layer turns the query and the rules into a LayerPolicy, or None if it doesn't apply. Pure.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,10 +32,10 @@ class Layer:
 
 
 def profile_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy:
-    """The agent's profile, else the global one, else minimal; also-allow adds to it, the agent's replacing the global one."""
+    """The agent's tool profile, else the global one, else minimal, plus the agent's "also allow" list or else the global one."""
     agent, everyone = rules.row(AGENT, query.agent), rules.row(GLOBAL)
-    if opinion := _combine_profiles(agent, everyone):
-        return opinion
+    if policy := _combine_profiles(agent, everyone):
+        return policy
     also = agent if agent.also_allow else everyone
     return LayerPolicy(
         allow=PROFILES[DEFAULT_PROFILE],
@@ -46,9 +46,9 @@ def profile_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy:
 
 
 def provider_profile_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | None:
-    """The profile that comes with the model: the agent's for this provider, else the global one for it."""
-    own, general = _find_provider_row(AGENT, query.agent, query, rules), _find_provider_row(GLOBAL, "", query, rules)
-    return _combine_profiles(own or EMPTY_ROW, general or EMPTY_ROW) or _unlimited_policy(own or general)
+    """The tool profile for the model: the agent's for this provider or model, else the global one."""
+    specific, general = _find_provider_row(AGENT, query.agent, query, rules), _find_provider_row(GLOBAL, "", query, rules)
+    return _combine_profiles(specific or EMPTY_ROW, general or EMPTY_ROW) or _unlimited_policy(specific or general)
 
 
 def global_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | None:
@@ -68,10 +68,10 @@ def agent_provider_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy
 
 
 def group_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | None:
-    """In a group chat, the first row found: the sender's in this group, the group's, the sender's in all, that of all.
+    """In a group chat, the first rule that exists: for the sender in this group, this group, the sender in any group, any group.
 
-    It replaces what comes behind it. A direct chat has no such layer. A webhook counts as a group of the channel `hook`, by its
-    path; to it a fixed list of denials applies, unless its row says itself what is allowed.
+    Only that rule applies. Direct chats skip this layer. A webhook is a group in the channel `hook`, named by its path; a fixed
+    deny list applies to it unless its rule has an allowlist.
     """
     if not query.group:
         return None
@@ -83,7 +83,7 @@ def group_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | None:
 
 
 def sandbox_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | None:
-    """Inside a sandbox: the agent's row, else the one for all, else a fixed list. `image` reads what is inside already."""
+    """In an isolated workspace: the agent's rule, else the rule for all, else fixed lists. `image` only reads what is inside."""
     if not query.sandboxed:
         return None
     for row in (rules.row(SANDBOX, query.agent), rules.row(SANDBOX)):
@@ -93,7 +93,7 @@ def sandbox_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | None
 
 
 def subagent_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | None:
-    """A subagent leaves coordination to the agent that started it. A row may narrow this further, never widen it."""
+    """Subagents leave coordination to their parent. A rule can restrict them further but can't lift these limits."""
     if not query.is_subagent:
         return None
     row = rules.row(SUBAGENT)
@@ -102,21 +102,21 @@ def subagent_policy(query: PolicyQuery, rules: PolicyRules) -> LayerPolicy | Non
     )
 
 
-def _restrict_webhook(opinion: LayerPolicy | None, query: PolicyQuery) -> LayerPolicy | None:
-    """A row that only denies, or that allows nothing but plugins, was not meant to open what is closed without it."""
-    if query.channel.lower() != WEBHOOK_CHANNEL or (opinion and opinion.allow):
-        return opinion
-    own = opinion or LayerPolicy(source="webhook list")
-    return replace(own, always_deny=VISITING_WEBHOOK_DENY if query.visiting else WEBHOOK_DENY, source="webhook list")
+def _restrict_webhook(policy: LayerPolicy | None, query: PolicyQuery) -> LayerPolicy | None:
+    """Apply the webhook deny list, also if a rule only denies or allows only plugins: such a rule isn't meant to lift it."""
+    if query.channel.lower() != WEBHOOK_CHANNEL or (policy and policy.allow):
+        return policy
+    policy = policy or LayerPolicy(source="webhook list")
+    return replace(policy, always_deny=VISITING_WEBHOOK_DENY if query.visiting else WEBHOOK_DENY, source="webhook list")
 
 
 def token_policy(query: PolicyQuery) -> LayerPolicy | None:
-    """What the access token allows. Taken at its word: a list that names only plugins, or nothing there is, leaves only that."""
+    """The limits of the access token. Applied literally, even if the list names only plugins or no existing tool."""
     return LayerPolicy(allow=query.key.allow, deny=query.key.deny, source=f"key `{query.key.name}`") if query.key else None
 
 
 def sender_keys(sender: Sender) -> Iterator[str]:
-    """The names under which a sender is looked up, in order: id, telephone number, user name, name."""
+    """Yield the keys to look up a sender by, in order: ID, phone number, username, name."""
     for name in (sender.id, sender.e164, sender.username, sender.name):
         if key := sender_key(name):
             yield key
@@ -127,29 +127,29 @@ def sender_key(name: str) -> str:
 
 
 def _find_provider_row(scope: str, subject: str, query: PolicyQuery, rules: PolicyRules) -> RuleRow | None:
-    """The row for exactly this model, else the one for its provider. The first found is the only one asked, whatever it says."""
+    """Return the rule for exactly this model, else the one for its provider. Only the first that exists applies, even if empty."""
     provider, model = query.provider.lower(), query.model.lower()
     if not provider:
         return None
     return rules.find(scope, subject, provider=f"{provider}/{model}") or rules.find(scope, subject, provider=provider)
 
 
-def _combine_profiles(own: RuleRow, general: RuleRow) -> LayerPolicy | None:
-    """The first profile set, with what is also allowed; the own one's replaces the general one's, each by itself."""
-    row = own if own.profile else general
+def _combine_profiles(specific: RuleRow, general: RuleRow) -> LayerPolicy | None:
+    """Return the specific rule's tool profile and "also allow" list; each falls back to the general rule's on its own."""
+    row = specific if specific.profile else general
     if not row.profile:
         return None
     if row.profile not in PROFILES:
         return LayerPolicy(deny=(ANY,), source=f"unknown profile `{row.profile}`", row=row.key)
-    also = own if own.also_allow else general
-    # A profile without limits stays so: what is also allowed was meant to add.
+    also = specific if specific.also_allow else general
+    # With an unlimited profile, "also allow" must not become a limit: it is meant to add tools.
     return LayerPolicy(
         PROFILES[row.profile], also=also.also_allow, source=f"profile `{row.profile}`", row=row.key, also_row=also.key
     )
 
 
 def _unlimited_policy(row: RuleRow | None) -> LayerPolicy | None:
-    """A row that is asked and refuses nothing is named all the same: it may stand in the place of one that would."""
+    """Name a rule in the trace even if it denies nothing: it may replace one that would."""
     return LayerPolicy(row=row.key) if row else None
 
 
@@ -157,7 +157,7 @@ def _row_policy(row: RuleRow | None, query: PolicyQuery) -> LayerPolicy | None:
     if row is None or not (row.allow or row.deny):
         return _unlimited_policy(row)
     if has_only_plugins(row.allow, query.plugins):
-        # Meant to add a plugin; taken at its word it would take every other tool away.
+        # Meant to add a plugin; applied literally, it would remove every other tool.
         return LayerPolicy(deny=row.deny, row=row.key, ignored=True)
     return LayerPolicy(allow=row.allow, deny=row.deny, row=row.key)
 

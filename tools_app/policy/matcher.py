@@ -1,4 +1,4 @@
-"""One allow list and one deny list against one tool: deny first, then an empty allow list does not limit. Pure."""
+"""Match tools against an allowlist and a deny list. Deny wins, and an empty allowlist doesn't limit. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,33 +15,33 @@ GROUP_PREFIX = "group:"
 
 
 def normalize_entry(entry: str) -> str:
-    """Entries and names are compared in lower case, without blanks around them, under their real name."""
+    """Return the form used for comparison: lowercase, stripped, with aliases resolved."""
     entry = entry.strip().lower()
     return ALIASES.get(entry, entry)
 
 
 @dataclass(frozen=True, slots=True)
 class EntryMatcher:
-    """A list made ready for many questions. Which entry is named does not depend on the order of the list."""
+    """A compiled list. Which entry it reports doesn't depend on the order of the list."""
 
-    exact: dict[str, str]  # normalised: as written
-    patterns: tuple[tuple[str, str], ...]  # (beginning, as written), the longest first
+    exact: dict[str, str]  # normalized entry -> entry as written
+    patterns: tuple[tuple[str, str], ...]  # (prefix, entry as written), longest first
 
     def find(self, tool: ToolFacts) -> str | None:
-        """The entry that speaks of the tool, the most precise one: its name, its plugin, a group, a pattern."""
+        """Return the most specific entry that matches the tool: its name, its plugin, a group, a pattern."""
         exact = self.exact
         for key in tool.keys:
             if key in exact:
                 return exact[key]
-        for beginning, entry in self.patterns:
-            if tool.keys[0].startswith(beginning):
+        for prefix, entry in self.patterns:
+            if tool.keys[0].startswith(prefix):
                 return entry
         return None
 
 
 @lru_cache(maxsize=4096)
 def compile_entries(entries: tuple[str, ...]) -> EntryMatcher:
-    """`*`, `prefix_*`, `group:x`, a tool's name or a plugin's id. Anything else, a blank entry too, matches nothing."""
+    """Compile entries: `*`, `prefix_*`, `group:x`, a tool's name or a plugin's ID. Others, such as blank ones, match nothing."""
     exact: dict[str, str] = {}
     patterns: dict[str, str] = {}
     for entry in entries:
@@ -54,9 +54,9 @@ def compile_entries(entries: tuple[str, ...]) -> EntryMatcher:
 
 
 def classify_entry(entry: str, plugins: frozenset[str]) -> EntryKind:
-    """What an entry is about. A pattern that fits a native tool is a core entry, whatever else it fits.
+    """Classify an entry. A pattern that matches a native tool is a core entry, whatever else it matches.
 
-    `plugins` holds the ids of the enabled plugins and the names of their tools, in lower case.
+    `plugins` holds the IDs of the enabled plugins and the names of their tools, in lowercase.
     """
     name = normalize_entry(entry)
     if name == GROUP_PREFIX + PLUGINS_GROUP:
@@ -74,16 +74,16 @@ def classify_entry(entry: str, plugins: frozenset[str]) -> EntryKind:
 
 @lru_cache(maxsize=1024)
 def has_only_plugins(entries: tuple[str, ...], plugins: tuple[str, ...]) -> bool:
-    """Whether every entry names an enabled plugin or its tools. One typo among them, and the answer is no."""
+    """Whether every entry names an enabled plugin or its tools. A single typo makes this false."""
     known = frozenset(name.lower() for name in plugins)
     return bool(entries) and all(classify_entry(entry, known) == "plugin" for entry in entries)
 
 
 @dataclass(frozen=True, slots=True)
 class LayerPolicy:
-    """What a layer thinks. `source` is said before the rule, such as the profile the lists come from.
+    """The lists that one layer applies. `source` precedes the rule in the trace: for example, the profile the lists come from.
 
-    `row` and `also_row` are the keys of the rows behind the lists and behind what was also allowed; no row is behind `always_deny`.
+    `row` is the key of the rule with the lists and `also_row` of the one with `also`; `always_deny` doesn't come from a rule.
     """
 
     allow: tuple[str, ...] = ()
@@ -92,36 +92,36 @@ class LayerPolicy:
     source: str = ""
     row: str = ""
     also_row: str = ""
-    ignored: bool = False  # there is an allow list, but it names only plugins
+    ignored: bool = False  # the allowlist names only plugins, so it doesn't apply
     always_deny: tuple[str, ...] = ()
 
     def judge(self, tools: Iterable[ToolFacts]) -> Iterator[LayerMatch]:
-        """For each tool the effect, the rule behind it, the row it stands in. `none`: nothing here is for or against it."""
-        # Lists made ready once for all tools, empty ones left out, names ready in ToolFacts.keys: 60 tools in nine layers
-        # take 0.5 ms instead of 1.8.
-        lists = [(compile_entries(entries).find, effect, words, row) for entries, effect, words, row in self._lists() if entries]
-        before = f"{self.source}: " if self.source else ""
-        unnamed = self._match_unnamed(before)
+        """Yield the effect, the rule and its row for each tool. `none` means neither allowed nor denied here."""
+        # Compiling the lists once for all tools, skipping empty ones and precomputing ToolFacts.keys takes 60 tools through nine
+        # layers in 0.5 ms instead of 1.8.
+        lists = [(compile_entries(entries).find, effect, label, row) for entries, effect, label, row in self._lists() if entries]
+        prefix = f"{self.source}: " if self.source else ""
+        unlisted = self._match_unlisted(prefix)
         for tool in tools:
-            for find, effect, words, row in lists:
+            for find, effect, label, row in lists:
                 if (entry := find(tool)) is not None:
-                    yield effect, f"{before}{words} `{entry}`", row
+                    yield effect, f"{prefix}{label} `{entry}`", row
                     break
             else:
-                yield unnamed
+                yield unlisted
 
     def _lists(self) -> Iterator[tuple[tuple[str, ...], Effect, str, str]]:
-        """In the order in which they are asked: entries, effect of one that fits, its name, its row."""
+        """Yield the lists in order of precedence: entries, effect of a match, label, row."""
         yield self.always_deny, "deny", "deny entry", ""
         yield self.deny, "deny", "deny entry", self.row
         if self.allow and not self.ignored:
             yield self.allow, "allow", "allow entry", self.row
             yield self.also, "allow", "also allow entry", self.also_row
 
-    def _match_unnamed(self, before: str) -> LayerMatch:
-        """Of a tool that no list names."""
+    def _match_unlisted(self, prefix: str) -> LayerMatch:
+        """Return the result for a tool that no list matches."""
         if self.ignored:
-            return "none", f"{before}allow list ignored, as it names only plugins", self.row
+            return "none", f"{prefix}allow list ignored, as it names only plugins", self.row
         if not self.allow:
-            return "none", f"{before}no limit", self.row
-        return "deny", f"{before}no allow entry matches", self.row
+            return "none", f"{prefix}no limit", self.row
+        return "deny", f"{prefix}no allow entry matches", self.row

@@ -1,6 +1,6 @@
-"""The question put to the policy: who asks, where, for which agent and model, about which tools. Pure, and stored with every call.
+"""The input of a policy decision: user, chat, agent, model and tools. Pure, and stored with every call.
 
-The facts about a tool travel in the question, so that history replays the same after groups or plugins have changed.
+It includes the facts about each tool, so that a stored query gives the same result after groups or plugins have changed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,13 +10,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ToolFacts:
-    """What a policy may know of a tool: its name, its groups, and the plugin that brought it."""
+    """What policies know about a tool: its name, its groups, and the plugin or MCP server that provides it."""
 
     name: str
     groups: tuple[str, ...] = ()
     plugin: str = ""
     owner_only: bool = False
-    # What an entry can call it, the most precise first; made once, because every layer looks for them.
+    # The entries that match it, most specific first; computed once, because every layer needs them.
     keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -33,7 +33,7 @@ class ToolFacts:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Somebody in a group chat, by the names a channel knows them by, in the order in which rules are looked up."""
+    """The sender in a group chat, by the names the channel knows them by, in the order in which rules are looked up."""
 
     id: str = ""
     e164: str = ""
@@ -43,7 +43,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class TokenLimits:
-    """What the access token behind a run allows of the tools; `name` is its public part."""
+    """The tools that the run's access token allows; `name` is the token's public part."""
 
     name: str
     allow: tuple[str, ...] = ()
@@ -69,8 +69,8 @@ class PolicyQuery:
     group: str = ""  # empty in a direct chat
     sender: Sender = Sender()
     sandboxed: bool = False
-    visiting: bool = False  # a webhook's run in a conversation of its owner's, not in one with that webhook
-    plugins: tuple[str, ...] = ()  # ids of the enabled plugins and the names of their tools
+    visiting: bool = False  # a webhook run in one of the owner's own sessions, not in a session of the webhook
+    plugins: tuple[str, ...] = ()  # IDs of the enabled plugins and the names of their tools
     key: TokenLimits | None = None
 
     @property
@@ -82,16 +82,16 @@ class PolicyQuery:
         return replace(self, tools=tuple(tools))
 
     def to_json(self) -> dict[str, Any]:
-        """Whatever says nothing is left out: a question is stored with every call."""
-        plain = {"agent": self.agent, "is_owner": self.is_owner, "is_subagent": self.is_subagent}
-        told: dict[str, Any] = {name: value for name in QUERY_FIELDS if (value := getattr(self, name))}
+        """Omit empty fields: a query is stored with every call."""
+        always = {"agent": self.agent, "is_owner": self.is_owner, "is_subagent": self.is_subagent}
+        optional: dict[str, Any] = {name: value for name in QUERY_FIELDS if (value := getattr(self, name))}
         if sender := {name: value for name in SENDER_FIELDS if (value := getattr(self.sender, name))}:
-            told["sender"] = sender
+            optional["sender"] = sender
         if self.plugins:
-            told["plugins"] = list(self.plugins)
+            optional["plugins"] = list(self.plugins)
         if self.key:
-            told["key"] = self.key.to_json()
-        return {**plain, **told, "tools": [facts.to_json() for facts in self.tools]}
+            optional["key"] = self.key.to_json()
+        return {**always, **optional, "tools": [facts.to_json() for facts in self.tools]}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "PolicyQuery":

@@ -1,4 +1,4 @@
-"""The rows of one policy version as plain values. Pure; tools_app.policy_store.policies reads and writes them."""
+"""The rules of one policy version as plain values. Pure; tools_app.policy_store.policies reads and writes them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -6,20 +6,20 @@ from typing import Any
 
 GLOBAL, AGENT, GROUP, SANDBOX, SUBAGENT = "global", "agent", "group", "sandbox", "subagent"
 SCOPES = (GLOBAL, AGENT, GROUP, SANDBOX, SUBAGENT)
-SCOPE_FIELDS = ("scope", "subject", "provider", "channel", "group", "sender")  # the fields that say where a row applies
+SCOPE_FIELDS = ("scope", "subject", "provider", "channel", "group", "sender")  # where a rule applies
 LIST_FIELDS = ("allow", "deny", "also_allow")
 
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """What is said in one place. Rows of one place replace each other; rows of different places must all agree.
+    """One rule. There is one rule per scope; a tool must be allowed by the rules of all scopes that apply.
 
-    scope     place
-    global    `provider`: every provider, or a `provider` or `provider/model`
+    scope     fields
+    global    `provider`: empty for every provider, or `provider` or `provider/model`
     agent     `subject` is the agent; `provider` as above
-    group     `channel` and `group` (`*`: every group of the channel); `sender`: everybody there, or one of them, or `*`
-    sandbox   `subject`: every agent, or the one named
-    subagent  one row for all
+    group     `channel` and `group` (`*` for every group of the channel); `sender`: empty for everyone, or one sender, or `*`
+    sandbox   `subject`: empty for every agent, or one agent
+    subagent  none: one rule for all
     """
 
     scope: str
@@ -34,20 +34,20 @@ class RuleRow:
     sender: str = ""
 
     @property
-    def place(self) -> tuple[str, ...]:
+    def scope_values(self) -> tuple[str, ...]:
         return (self.scope, self.subject, self.provider, self.channel, self.group, self.sender)
 
     @property
     def key(self) -> str:
-        """The place in one word, for traces, addresses and files: `agent:main@openai/gpt-5`, `group:telegram/-100#anna`.
+        """The scope as text, for traces, URLs and files: `agent:main@openai/gpt-5`, `group:telegram/-100#anna`.
 
-        No two places have the same: what would begin the sender is written %23 within the id of a group.
+        Unique per scope: `#`, which starts the sender, is escaped as %23 in a group's ID.
         """
-        where = f":{self.subject}" if self.subject else ""
+        target = f":{self.subject}" if self.subject else ""
         if self.scope == GROUP:
             group = self.group.replace("%", "%25").replace("#", "%23")
-            where = f":{self.channel}/{group}" + (f"#{self.sender}" if self.sender else "")
-        return self.scope + where + (f"@{self.provider}" if self.provider else "")
+            target = f":{self.channel}/{group}" + (f"#{self.sender}" if self.sender else "")
+        return self.scope + target + (f"@{self.provider}" if self.provider else "")
 
     @property
     def is_empty(self) -> bool:
@@ -58,12 +58,12 @@ class RuleRow:
         return {**{name: getattr(self, name) for name in SCOPE_FIELDS}, "profile": self.profile, **lists}
 
     def to_compact_json(self) -> dict[str, Any]:
-        """Without what says nothing, for keeping and for files."""
+        """Omit empty fields, for storage and files."""
         return {name: value for name, value in self.to_json().items() if value}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "RuleRow":
-        """Of any version: what a row did not have when it was stored says nothing."""
+        """Read a row of any version: fields that didn't exist when it was stored are empty."""
         values: dict[str, Any] = {name: data.get(name, "") for name in (*SCOPE_FIELDS, "profile")}
         return cls(**values | {name: tuple(data.get(name, ())) for name in LIST_FIELDS})
 
@@ -75,26 +75,26 @@ class PolicyRules:
     _by_scope: dict[tuple[str, ...], RuleRow] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_scope", {row.place: row for row in self.rows})
+        object.__setattr__(self, "_by_scope", {row.scope_values: row for row in self.rows})
 
     def row(self, scope: str, subject: str = "", *, provider: str = "") -> RuleRow:
-        """The row of that place; an empty one, which says nothing, where there is none."""
+        """Return the rule of that scope, or an empty rule if there is none."""
         return self.find(scope, subject, provider=provider) or RuleRow(scope, subject, provider=provider)
 
     def find(self, scope: str, subject: str = "", *, provider: str = "") -> RuleRow | None:
-        """The same, None where there is none: one that is there and says nothing may still take another's place."""
+        """Return the rule of that scope, or None: an existing rule replaces a more general one even if it is empty."""
         return self._by_scope.get((scope, subject, provider, "", "", ""))
 
     def group_row(self, channel: str, group: str, sender: str = "") -> RuleRow | None:
         return self._by_scope.get((GROUP, "", "", channel, group, sender))
 
     def with_row(self, row: RuleRow) -> "PolicyRules":
-        """The same rules with this row in its place: what would be if it were saved."""
-        others = tuple(each for each in self.rows if each.place != row.place)
+        """Return these rules as they would be after saving this row."""
+        others = tuple(each for each in self.rows if each.scope_values != row.scope_values)
         return replace(self, rows=(*others, row))
 
-    def without(self, place: tuple[str, ...]) -> "PolicyRules":
-        return replace(self, rows=tuple(each for each in self.rows if each.place != place))
+    def without(self, scope_values: tuple[str, ...]) -> "PolicyRules":
+        return replace(self, rows=tuple(each for each in self.rows if each.scope_values != scope_values))
 
     def snapshot(self) -> list[dict[str, Any]]:
         return [row.to_compact_json() for row in self.rows]

@@ -1,1 +1,1 @@
-"""Policies as rows: versions, checks, files, replay, policy tests."""
+"""Policies in the database: versions, checks, files, replay, policy tests."""

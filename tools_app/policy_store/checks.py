@@ -1,6 +1,6 @@
-"""What is wrong or odd about a policy row, in words, before it is saved. The admin asks while somebody types.
+"""Errors and warnings about a policy rule before it is saved. The admin also shows them while the operator types.
 
-A fault keeps a row from being saved; a warning says that it will not do what its writer may think.
+An error prevents saving; a warning means that the rule won't do what its author may expect.
 """
 
 import re
@@ -24,10 +24,10 @@ from tools_app.sources.tools import load_tools
 
 SLUG_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 PROVIDER_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._:/@-]*)?")
-MAX_ENTRIES = 500  # entries; a row is read by people
-MAX_LENGTHS = {"provider": 200, "group": 200, "sender": 200}  # characters, as the columns have
+MAX_ENTRIES = 500  # people have to read a rule
+MAX_LENGTHS = {"provider": 200, "group": 200, "sender": 200}  # characters, as in the columns
 
-# The fields that a place has besides its scope; any other must be empty.
+# The fields that each scope uses; the others must be empty.
 FIELDS_BY_SCOPE = {
     GLOBAL: {"provider"},
     AGENT: {"subject", "provider"},
@@ -41,20 +41,20 @@ SCOPES_WITH_PROFILE = {GLOBAL, AGENT}
 @dataclass(frozen=True, slots=True)
 class PolicyFinding:
     field: str
-    words: str
+    message: str
     level: Literal["error", "warning"] = "error"
 
 
 def validate_row(**fields: Any) -> RuleRow:
-    """The row in normal form. InvalidRequest names whatever could not mean what its writer intended."""
+    """Return the normalized rule. Raise InvalidRequest with all its errors."""
     rule = normalize_row(**fields)
-    if faults := list(find_errors(rule)):
-        raise InvalidRequest(" ".join(fault.words for fault in faults))
+    if errors := list(find_errors(rule)):
+        raise InvalidRequest(" ".join(error.message for error in errors))
     return rule
 
 
 def normalize_row(**fields: Any) -> RuleRow:
-    """Names in lower case without blanks around them, entries once each. A group's id is left as its channel writes it."""
+    """Lowercase and strip names and remove duplicate entries. A group's ID keeps the spelling of its channel."""
     values: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in (*SCOPE_FIELDS, "profile")}
     values |= {name: values[name].lower() for name in ("scope", "subject", "provider", "channel", "profile")}
     values["sender"] = sender_key(values["sender"])
@@ -63,12 +63,12 @@ def normalize_row(**fields: Any) -> RuleRow:
 
 
 def parse_entries(text: str) -> list[str]:
-    """As they are typed: one a line; blanks and commas between them do as well."""
+    """Split entries as people type them: one per line, or separated by spaces or commas."""
     return [entry for entry in re.split(r"[\s,]+", text) if entry]
 
 
 def find_errors(rule: RuleRow) -> Iterator[PolicyFinding]:
-    """What keeps a row in normal form from being saved."""
+    """Yield the errors that prevent saving a normalized rule."""
     if rule.scope not in SCOPES:
         yield PolicyFinding(
             "scope", _("Unknown scope “%(scope)s”. Use one of: %(known)s.") % {"scope": rule.scope, "known": ", ".join(SCOPES)}
@@ -91,8 +91,8 @@ def find_errors(rule: RuleRow) -> Iterator[PolicyFinding]:
         if len(entries) > MAX_ENTRIES:
             yield PolicyFinding(name, _("More than %(most)d entries. Use groups or patterns.") % {"most": MAX_ENTRIES})
         for entry in entries[:MAX_ENTRIES]:
-            if words := _find_entry_error(entry, known):
-                yield PolicyFinding(name, words)
+            if message := _find_entry_error(entry, known):
+                yield PolicyFinding(name, message)
 
 
 def _find_scope_errors(rule: RuleRow) -> Iterator[PolicyFinding]:
@@ -113,10 +113,10 @@ def _find_scope_errors(rule: RuleRow) -> Iterator[PolicyFinding]:
             _("“%(provider)s” is neither a provider, such as `openai`, nor a model, such as `openai/gpt-5`.")
             % {"provider": rule.provider},
         )
-    for name, most in MAX_LENGTHS.items():
+    for name, limit in MAX_LENGTHS.items():
         value = getattr(rule, name)
-        if len(value) > most or not value.isprintable():
-            yield PolicyFinding(name, _("Use at most %(most)d visible characters.") % {"most": most})
+        if len(value) > limit or not value.isprintable():
+            yield PolicyFinding(name, _("Use at most %(most)d visible characters.") % {"most": limit})
     if rule.scope == GROUP:
         if not SLUG_PATTERN.fullmatch(rule.channel):
             yield PolicyFinding("channel", _("A group rule needs a channel, such as `telegram`."))
@@ -129,7 +129,7 @@ def _find_entry_error(entry: str, known: ToolRegistry) -> str:
         return _("An entry is blank.")
     if "*" in entry[:-1]:
         return _("Entry “%(entry)s”: `*` is only allowed at the end.") % {"entry": entry}
-    # A pattern may wait for its tools. There are no patterns of groups.
+    # A pattern may be written before its tools exist. Groups can't be patterns.
     if not known.knows(entry) and (not entry.endswith("*") or entry.startswith(GROUP_PREFIX)):
         return _(
             "Entry “%(entry)s” is not a tool, group or plugin. Write a group as `group:fs` and a family of tools as `sessions_*`."
@@ -138,7 +138,7 @@ def _find_entry_error(entry: str, known: ToolRegistry) -> str:
 
 
 def find_warnings(rule: RuleRow, rules: PolicyRules) -> Iterator[PolicyFinding]:
-    """What a row without faults would not do, although it looks so. `rules` are those it would be saved among."""
+    """Yield what a valid rule would not do although it looks like it. `rules` are the rules it would be saved with."""
     if known_agents.is_missing_agent(rule.subject):
         yield PolicyFinding("subject", _("Agent “%(agent)s” does not exist.") % {"agent": rule.subject}, "warning")
     known = load_tools()
@@ -147,61 +147,61 @@ def find_warnings(rule: RuleRow, rules: PolicyRules) -> Iterator[PolicyFinding]:
         for entry in getattr(rule, name):
             if entry.endswith("*") and classify_entry(entry, plugins) == "unknown":
                 yield PolicyFinding(name, _("“%(entry)s” matches no existing tool.") % {"entry": entry}, "warning")
-    # The lists of a sandbox and of subagents are taken at their word, also where they name plugins only.
-    # Those that are off count too: the day one is enabled, the list is ignored.
+    # The sandbox and subagent layers apply their lists literally, even if they name only plugins.
+    # Disabled plugins count too: once they are enabled, the list is ignored.
     named = (*known.plugin_names, *known.also_known)
     if rule.scope in (GLOBAL, AGENT, GROUP) and has_only_plugins(rule.allow, named):
-        words = _(
+        message = _(
             "This allowlist names only plugins, so it is ignored; otherwise it would remove every other tool. To add tools, "
             "use “also allow”."
         )
-        yield PolicyFinding("allow", words, "warning")
+        yield PolicyFinding("allow", message, "warning")
         return
     if rule.also_allow and rule.profile == "full":
         yield PolicyFinding("also_allow", _("The full profile already allows everything."), "warning")
     if rule.scope == GROUP and not rule.sender and rules.group_row(rule.channel, rule.group, ANY):
         yield PolicyFinding("group", _("Never applies: the `*` sender rule of this group takes precedence."), "warning")
         return
-    hidden = list(_find_shadowed_rows(rule, rules))
-    yield from hidden
-    if rule.is_empty and not hidden:
+    shadowed = list(_find_shadowed_rows(rule, rules))
+    yield from shadowed
+    if rule.is_empty and not shadowed:
         yield PolicyFinding("scope", _("This rule is empty and has no effect."), "warning")
     after = rules.with_row(rule)
-    profiles = [provider_profile_policy(case, after) for case in iterate_cases(rule, after, ())]
-    if rule.also_allow and rule.provider and not any(opinion and opinion.source for opinion in profiles):
+    profiles = [provider_profile_policy(case, after) for case in _iterate_cases(rule, after, ())]
+    if rule.also_allow and rule.provider and not any(policy and policy.source for policy in profiles):
         yield PolicyFinding("also_allow", _("“Also allow” adds to a tool profile, and this model has none."), "warning")
         return
     yield from _find_ineffective_entries(rule, after, known)
 
 
 def _find_shadowed_rows(rule: RuleRow, rules: PolicyRules) -> Iterator[PolicyFinding]:
-    """What counts no more, as only the first row found is asked: a model's before its provider's, a person's before a group's."""
-    others = rules.without(rule.place)
+    """Warn about a rule that this one replaces: a model's rule replaces its provider's, a sender's rule replaces the group's."""
+    others = rules.without(rule.scope_values)
     provider, slash, _model = rule.provider.partition("/")
     before = others.find(rule.scope, rule.subject, provider=provider) if slash else None
     if rule.scope == GROUP:
-        case = next(iterate_cases(rule, others, ()))
-        opinion = group_policy(case, others)
-        before = next((row for row in others.rows if opinion and row.key == opinion.row), None)
+        case = next(_iterate_cases(rule, others, ()))
+        policy = group_policy(case, others)
+        before = next((row for row in others.rows if policy and row.key == policy.row), None)
     if before is None:
         return
     field, facts = ("provider" if slash else "group"), {"row": before.key}
     if (before.allow or before.deny) and not (rule.allow or rule.deny):
-        words = _("This rule replaces `%(row)s` and has no lists, so what that rule allows and denies does not apply here.")
-        yield PolicyFinding(field, words % facts, "warning")
+        message = _("This rule replaces `%(row)s` and has no lists, so what that rule allows and denies does not apply here.")
+        yield PolicyFinding(field, message % facts, "warning")
     if before.profile and not rule.profile:
-        words = _("This rule replaces `%(row)s` and has no tool profile, so the tool profile of that rule does not apply here.")
-        yield PolicyFinding(field, words % facts, "warning")
+        message = _("This rule replaces `%(row)s` and has no tool profile, so the tool profile of that rule does not apply here.")
+        yield PolicyFinding(field, message % facts, "warning")
 
 
 def _find_ineffective_entries(rule: RuleRow, rules: PolicyRules, known: ToolRegistry) -> Iterator[PolicyFinding]:
-    """Entries that allow what is refused all the same, to every agent the row is about, or deny what is always denied there."""
+    """Warn about entries that allow what is still denied to every agent in scope, or deny what is always denied there."""
     always = compile_entries(SUBAGENT_DENY if rule.scope == SUBAGENT else ())
     for entry in rule.deny:
         named = [facts for facts in known.nameable if compile_entries((entry,)).find(facts) is not None]
         if named and all(always.find(facts) is not None for facts in named):
             yield PolicyFinding("deny", _("“%(entry)s” has no effect: subagents never get it.") % {"entry": entry}, "warning")
-    cases = list(iterate_cases(rule, rules, known.plugin_names))
+    cases = list(_iterate_cases(rule, rules, known.plugin_names))
     for name in ("allow", "also_allow"):
         for entry in getattr(rule, name):
             entries = compile_entries((entry,))
@@ -212,8 +212,8 @@ def _find_ineffective_entries(rule: RuleRow, rules: PolicyRules, known: ToolRegi
                 yield PolicyFinding(name, _("“%(entry)s” has no effect: %(why)s") % {"entry": entry, "why": why}, "warning")
 
 
-def iterate_cases(rule: RuleRow, rules: PolicyRules, plugins: tuple[str, ...]) -> Iterator[PolicyQuery]:
-    """The plainest questions this row has a say in: for its agent, or for each agent that has rows and for any other one."""
+def _iterate_cases(rule: RuleRow, rules: PolicyRules, plugins: tuple[str, ...]) -> Iterator[PolicyQuery]:
+    """Yield the simplest queries this rule applies to: for its agent, or for every agent with rules and one without."""
     provider, _slash, model = rule.provider.partition("/")
     named = dict.fromkeys(row.subject for row in rules.rows if row.scope == AGENT)
     for agent in [rule.subject] if rule.subject else [*named, ANY_OTHER_AGENT]:

@@ -1,7 +1,7 @@
-"""Tools that are not there and may come: what a policy test of the kind `never` is asked about all the same.
+"""Tools that don't exist yet but may appear, so that `never` policy tests cover them too.
 
-A server that was just added or moved has no list until a worker has seen it, and by then nobody asks any more. Names that end
-in `*` stand for whatever comes.
+A server that was just added or changed has no tool list until a worker connects, and tests don't run again then. Names that end
+in `*` stand for any such tool.
 """
 
 from tools_app.policy.catalog import PLUGINS_GROUP
@@ -14,31 +14,31 @@ from tools_app.sources.offered import OfferedTools
 
 
 def list_expected_tools(now: OfferedTools) -> list[ToolFacts]:
-    """One for each enabled server whose tools nobody has seen yet."""
+    """Return one placeholder for each enabled server whose tools are not known yet."""
     return [_any_tool_of(name) for name in sorted(now.unseen_servers & now.ids)]
 
 
 def guess_tools(entry: str, now: OfferedTools) -> list[ToolFacts]:
-    """What an entry may mean that fits nothing that is there; nothing, where the operator's patterns keep it out."""
+    """Guess what an entry that matches no existing tool refers to; nothing if the server's filters exclude it."""
     name = normalize_entry(entry)
-    for family, server in now.servers_by_prefix.items():
-        if name.startswith(family):
-            wanted = name not in now.filtered and is_included(name.removeprefix(family), server.include, server.exclude)
-            return [_make_facts(name, server.name)] if wanted else []
+    for prefix, server in now.servers_by_prefix.items():
+        if name.startswith(prefix):
+            included = name not in now.filtered and is_included(name.removeprefix(prefix), server.include, server.exclude)
+            return [_make_facts(name, server.name)] if included else []
     has_tools = {source for tool, source in now.off.items() if tool != source}
     off = [
         _make_facts(tool, source)
         for tool, source in now.off.items()
         if tool != source or source not in has_tools | now.unseen_servers
     ]
-    may_come = [*off, *map(_any_tool_of, sorted(now.unseen_servers))]
-    return [facts for facts in may_come if compile_entries((entry,)).find(facts) is not None] or [_make_facts(name, "")]
+    candidates = [*off, *map(_any_tool_of, sorted(now.unseen_servers))]
+    return [facts for facts in candidates if compile_entries((entry,)).find(facts) is not None] or [_make_facts(name, "")]
 
 
-def is_reachable(fault: BrokenExpectation, now: OfferedTools) -> bool:
-    """Whether the tool is there, or comes as soon as a worker has seen its server."""
-    return fault.tool in now.facts or any(
-        fault.tool.startswith(family) and server.enabled for family, server in now.servers_by_prefix.items()
+def is_reachable(failure: BrokenExpectation, now: OfferedTools) -> bool:
+    """Whether the tool is available, or will be once a worker has connected to its server."""
+    return failure.tool in now.facts or any(
+        failure.tool.startswith(prefix) and server.enabled for prefix, server in now.servers_by_prefix.items()
     )
 
 

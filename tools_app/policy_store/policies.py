@@ -1,4 +1,4 @@
-"""Reading and changing the tool policy. A change and its version commit together; agents have no way in here."""
+"""Read and change the tool policy. A change and its version commit together; agents have no access to this module."""
 
 import functools
 from collections.abc import Iterable
@@ -22,49 +22,49 @@ from tools_app.policy_store.checks import validate_row
 from tools_app.policy_store.vocabulary import find_broken_among
 from tools_app.sources.plugins import requires_plugins
 
-MAX_CHANGE_LENGTH = 300  # characters, as the column has
-# A new installation: the default agent may code, any other one can ask for its status.
+MAX_CHANGE_LENGTH = 300  # characters, as in the column
+# On a new server, the default agent gets the coding profile; other agents can only read their status.
 DEFAULT_RULES = (RuleRow("global", profile="minimal"), RuleRow("agent", "main", profile="coding"))
 
 
 def current_rules() -> PolicyRules:
-    """The rules of this moment. One query: rows and number come from one version, so they always belong together."""
-    # As SQL, since every run begins with it and every tool call asks again: 0.02 ms instead of 0.3.
+    """Return the current rules. Rows and version number come from one row, so they always match."""
+    # Raw SQL, because every run and every tool call does this: 0.02 ms instead of 0.3.
     newest = sql.fetch_rows("SELECT number, snapshot FROM tools_app_policyversion ORDER BY number DESC LIMIT 1")
     return _parse_rules(*newest[0]) if newest else PolicyRules(version=0)
 
 
 @functools.lru_cache(maxsize=4)
 def _parse_rules(number: int, snapshot: str) -> PolicyRules:
-    """Remembered by the stored words themselves, so it cannot be out of date."""
+    """Cached by the stored text itself, so it is never stale."""
     return PolicyRules.from_snapshot(number, orjson.loads(snapshot))
 
 
 def rules_at(number: int) -> PolicyRules:
-    """The rules of an earlier version, to replay a decision made under it."""
-    found = PolicyVersion.objects.filter(number=number).first()
-    if found is None:
-        raise NotFound(f"there is no policy version {number}")
-    return PolicyRules.from_snapshot(found.number, found.snapshot)
+    """Return the rules of an earlier version, to replay a decision made under it."""
+    version = PolicyVersion.objects.filter(number=number).first()
+    if version is None:
+        raise NotFound(_("Policy version %(number)d does not exist.") % {"number": number})
+    return PolicyRules.from_snapshot(version.number, version.snapshot)
 
 
 @requires_plugins
 def save_policy(*, changed_by: User | None = None, expected_version: int | None = None, **fields: Any) -> ToolPolicy:
-    """Create or replace the policy of one place (fields of `RuleRow`). With `expected_version`, only if nothing changed since."""
+    """Create or replace the rule of one scope (fields of `RuleRow`). With `expected_version`, only if nothing changed since."""
     rule = validate_row(**fields)
     number = reserve_version_number(expected_version)
     values = rule.to_json()
-    place = {name: values.pop(name) for name in SCOPE_FIELDS}
-    policy, _created = ToolPolicy.objects.update_or_create(**place, defaults=values)
+    scope = {name: values.pop(name) for name in SCOPE_FIELDS}
+    policy, _created = ToolPolicy.objects.update_or_create(**scope, defaults=values)
     _publish_version(number, changed_by, f"saved {rule.key}")
     return policy
 
 
 @requires_plugins
-def delete_policy(*, changed_by: User | None = None, expected_version: int | None = None, **place: Any) -> None:
-    """Take a policy away. Without the global one, agents that have no profile are minimal."""
+def delete_policy(*, changed_by: User | None = None, expected_version: int | None = None, **scope: Any) -> None:
+    """Delete a rule. Without the global rule, agents that have no tool profile get the minimal one."""
     number = reserve_version_number(expected_version)
-    row = RuleRow(**place)
+    row = RuleRow(**scope)
     deleted, _by_model = ToolPolicy.objects.filter(**{name: getattr(row, name) for name in SCOPE_FIELDS}).delete()
     if not deleted:
         raise NotFound(_("This policy rule no longer exists."))
@@ -72,18 +72,18 @@ def delete_policy(*, changed_by: User | None = None, expected_version: int | Non
 
 
 def restore_version(number: int, *, changed_by: User | None = None, expected_version: int | None = None) -> int:
-    """Make the rows of an earlier version the rows of a new one; -> its number. What was in between stays in the history.
+    """Publish the rules of an earlier version as a new version and return its number. The versions in between remain.
 
-    Tests stay as they are: a step back must not take away what somebody has since made sure of.
+    Tests are not restored: going back must not remove tests that were added since.
     """
     return _replace_all(rules_at(number).rows, f"restored version {number}", changed_by, expected_version)
 
 
 def replace_policies(rows: Iterable[RuleRow], *, changed_by: User | None = None, expected_version: int | None = None) -> int:
-    """All rows at once, as from a file; -> the number of the new version. Each row is checked as if it were typed."""
+    """Replace all rules, as when importing a file, and return the number of the new version. Each rule is validated."""
     checked = [validate_row(**row.to_json()) for row in rows]
-    if twice := {row.key for row in checked if sum(other.place == row.place for other in checked) > 1}:
-        raise InvalidRequest(_("Duplicate entries: %(keys)s.") % {"keys": ", ".join(sorted(twice))})
+    if duplicates := {row.key for row in checked if sum(other.scope_values == row.scope_values for other in checked) > 1}:
+        raise InvalidRequest(_("Duplicate entries: %(keys)s.") % {"keys": ", ".join(sorted(duplicates))})
     return _replace_all(checked, "imported", changed_by, expected_version)
 
 
@@ -97,18 +97,18 @@ def _replace_all(rows: Iterable[RuleRow], change: str, changed_by: User | None, 
 
 
 def find_broken_tests(rules: PolicyRules) -> list[BrokenExpectation]:
-    """The policy tests that do not hold under these rules."""
+    """Return the policy tests that fail under these rules."""
     return find_broken_among((test.as_expectation() for test in PolicyTest.objects.all()), rules)
 
 
 def lock_changes() -> None:
-    """Nobody else changes policies, their tests, or where tools come from, until the caller's transaction ends."""
-    # The first version is the lock, because it is there for good; SQLite's IMMEDIATE transactions need none.
+    """Lock policies, policy tests and tool sources against other changes until the caller's transaction ends."""
+    # Locks the first version, because it is never deleted; SQLite's IMMEDIATE transactions need no lock.
     PolicyVersion.objects.select_for_update().order_by("number").first()
 
 
 def reserve_version_number(expected_version: int | None) -> int:
-    """The number of the version to come. Holds every other change off until the caller's transaction ends."""
+    """Return the number of the next version. Blocks other changes until the caller's transaction ends."""
     lock_changes()
     number = current_rules().version
     if expected_version is not None and expected_version != number:
@@ -120,14 +120,14 @@ def reserve_version_number(expected_version: int | None) -> int:
 
 
 def _publish_version(number: int, changed_by: User | None, change: str) -> None:
-    """Keep the rows as a version, unless a policy test breaks: then nothing has happened."""
-    if faults := find_broken_tests(_read_stored_rules(number)):
-        raise InvalidRequest(" ".join(describe_broken_test(fault) for fault in faults))
+    """Record the rules as a version. If a policy test fails, raise InvalidRequest so that the change is rolled back."""
+    if failures := find_broken_tests(_read_stored_rules(number)):
+        raise InvalidRequest(" ".join(describe_broken_test(failure) for failure in failures))
     record_version(number, changed_by, change)
 
 
 def record_version(number: int, changed_by: User | None, change: str) -> None:
-    """Keep rows and tests as they stand now. Nothing is judged here: whoever calls has done so, or has changed no row."""
+    """Record the current rules and tests as a version. Runs no tests: the caller did that, or changed no rule."""
     rules = _read_stored_rules(number)
     PolicyVersion.objects.create(
         number=number,
@@ -145,15 +145,15 @@ def _read_stored_rules(number: int) -> PolicyRules:
     return PolicyRules(number, tuple(policy.as_rule() for policy in ToolPolicy.objects.order_by(*SCOPE_FIELDS)))
 
 
-def describe_broken_test(fault: BrokenExpectation) -> str:
-    with_what = ", ".join(filter(None, (fault.provider, fault.where)))
-    who = fault.agent + (f" ({with_what})" if with_what else "")
-    facts = {"test": fault.expectation.name, "agent": who, "tool": fault.tool, "why": fault.why}
+def describe_broken_test(failure: BrokenExpectation) -> str:
+    context = ", ".join(filter(None, (failure.provider, failure.where)))
+    agent = failure.agent + (f" ({context})" if context else "")
+    facts = {"test": failure.expectation.name, "agent": agent, "tool": failure.tool, "why": failure.why}
     return _("Policy test “%(test)s” would fail: %(tool)s for %(agent)s is %(why)s.") % facts
 
 
 def install_policies(*, apps: Apps = global_apps, using: str = DEFAULT_DB_ALIAS, **_: Any) -> None:
-    """Receiver of post_migrate: version 1 where there is none. Never touches what an operator has changed."""
+    """Create version 1 after migrating, if there is no version yet. Never changes what an operator has set."""
     try:
         policy, version = apps.get_model("tools_app", "ToolPolicy"), apps.get_model("tools_app", "PolicyVersion")
     except LookupError:  # migrated to a state without these tables

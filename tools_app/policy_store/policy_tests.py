@@ -1,7 +1,7 @@
-"""Writing the policy tests, and how each of them stands now.
+"""Save and delete policy tests, and check all of them against the current rules.
 
-A test that does not hold is not saved: it would stop every later change of the policy, also those that have nothing to do
-with it. First the policy is corrected, then the test keeps it so.
+A failing test can't be saved: it would block every later policy change, including unrelated ones. Fix the policy first; the
+test then protects it.
 """
 
 from dataclasses import dataclass
@@ -30,28 +30,28 @@ from tools_app.sources.plugins import requires_plugins
 
 @dataclass(frozen=True, slots=True)
 class CheckedTest:
-    """`is_idle`: it expects a tool to be allowed that its plugin or server does not bring now, so it says nothing."""
+    """`is_idle`: the test expects a tool to be allowed that its plugin or server doesn't provide now, so it has no result."""
 
     test: PolicyTest
-    fault: BrokenExpectation | None
+    failure: BrokenExpectation | None
     is_idle: bool = False
 
     @property
     def state(self) -> str:
-        return "broken" if self.fault else "idle" if self.is_idle else "holds"
+        return "broken" if self.failure else "idle" if self.is_idle else "holds"
 
     @property
-    def words(self) -> str:
-        return describe_broken_test(self.fault) if self.fault else ""
+    def message(self) -> str:
+        return describe_broken_test(self.failure) if self.failure else ""
 
 
 def check_all_tests() -> list[CheckedTest]:
-    """Every test and whether it holds under the rules of now."""
-    faults = {fault.expectation.name: fault for fault in find_broken_tests(current_rules())}
+    """Check every test against the current rules."""
+    failures = {failure.expectation.name: failure for failure in find_broken_tests(current_rules())}
     tests = list(PolicyTest.objects.all())
     absent = find_absent_among(test.tool for test in tests)
     return [
-        CheckedTest(test, faults.get(test.name), test.tool in absent and test.expected == PolicyTest.Expected.ALLOWED)
+        CheckedTest(test, failures.get(test.name), test.tool in absent and test.expected == PolicyTest.Expected.ALLOWED)
         for test in tests
     ]
 
@@ -60,40 +60,40 @@ def check_all_tests() -> list[CheckedTest]:
 def save_test(
     pk: int | None = None, *, changed_by: User | None = None, expected_version: int | None = None, **fields: Any
 ) -> PolicyTest:
-    """Make or replace a test, as a version. InvalidRequest says what is wrong with it, or the case in which it does not hold.
+    """Create or replace a test and record a policy version. Raise InvalidRequest if the test is invalid or fails.
 
-    Another test that is broken now does not matter here: the way to a repair may lead over this one.
+    Other failing tests are ignored: saving this one may be part of the fix.
     """
-    wanted = normalize_test(**fields)
-    if faults := list(find_test_errors(wanted)):
-        raise InvalidRequest(" ".join(fault.words for fault in faults))
+    expectation = normalize_test(**fields)
+    if errors := list(find_test_errors(expectation)):
+        raise InvalidRequest(" ".join(error.message for error in errors))
     number = reserve_version_number(expected_version)
     test = PolicyTest.objects.filter(pk=pk).first() if pk else PolicyTest()
     if test is None:
         raise NotFound(_("This test no longer exists."))
-    for name in (*Expectation.WORDS, *Expectation.FLAGS):
-        setattr(test, name, getattr(wanted, name))
+    for name in (*Expectation.TEXT_FIELDS, *Expectation.FLAG_FIELDS):
+        setattr(test, name, getattr(expectation, name))
     try:
         with transaction.atomic():
             test.save()
     except IntegrityError:
-        raise Conflict(_("A test named “%s” already exists.") % wanted.name) from None
-    if why := describe_failure(wanted):
-        raise InvalidRequest(why)
+        raise Conflict(_("A test named “%s” already exists.") % expectation.name) from None
+    if message := describe_failure(expectation):
+        raise InvalidRequest(message)
     record_version(number, changed_by, f"saved test “{test.name}”")
     return test
 
 
 def describe_failure(test: Expectation) -> str:
-    """The case in which it does not hold under the rules of now, in words; empty if it holds."""
-    faults = find_broken_among([test], current_rules())
-    words = _("This test fails now, so it would block every change. Fix the policy first: %s")
-    return words % describe_broken_test(faults[0]) if faults else ""
+    """Describe how the test fails under the current rules; empty if it passes."""
+    failures = find_broken_among([test], current_rules())
+    message = _("This test fails now, so it would block every change. Fix the policy first: %s")
+    return message % describe_broken_test(failures[0]) if failures else ""
 
 
 @transaction.atomic
 def delete_test(pk: int, *, changed_by: User | None = None, expected_version: int | None = None) -> None:
-    """Take a test away, as a version."""
+    """Delete a test and record a policy version."""
     number = reserve_version_number(expected_version)
     test = PolicyTest.objects.filter(pk=pk).first()
     if test is None:
@@ -103,28 +103,28 @@ def delete_test(pk: int, *, changed_by: User | None = None, expected_version: in
 
 
 def normalize_test(**fields: Any) -> Expectation:
-    """Names as policies have them: lower case, without blanks around them."""
-    values: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in Expectation.WORDS}
+    """Lowercase and strip names, as for rules."""
+    values: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in Expectation.TEXT_FIELDS}
     values |= {name: values[name].lower() for name in ("expected", "agent", "provider", "channel")}
     values |= {"tool": normalize_entry(values["tool"]), "sender": sender_key(values["sender"])}
-    return Expectation(**values | {name: bool(fields.get(name, False)) for name in Expectation.FLAGS})
+    return Expectation(**values | {name: bool(fields.get(name, False)) for name in Expectation.FLAG_FIELDS})
 
 
 def find_test_errors(test: Expectation) -> list[PolicyFinding]:
-    """What keeps it from meaning anything; whether it holds is another question."""
-    found = []
+    """Return the errors in a test's fields; doesn't check whether the test passes."""
+    errors = []
     if not test.name:
-        found.append(PolicyFinding("name", _("Enter a name, for example: support-bot never gets exec.")))
+        errors.append(PolicyFinding("name", _("Enter a name, for example: support-bot never gets exec.")))
     if test.expected not in PolicyTest.Expected.values:
-        found.append(PolicyFinding("expected", _("Choose the expected result.")))
+        errors.append(PolicyFinding("expected", _("Choose the expected result.")))
     if not test.tool or "*" in test.tool[:-1] or not is_known_tool(test.tool):
-        found.append(PolicyFinding("tool", _("“%s” is not a tool, group, plugin or pattern that matches one.") % test.tool))
+        errors.append(PolicyFinding("tool", _("“%s” is not a tool, group, plugin or pattern that matches one.") % test.tool))
     if test.agent and not SLUG_PATTERN.fullmatch(test.agent):
-        found.append(PolicyFinding("agent", _("“%s” is not a valid agent ID.") % test.agent))
+        errors.append(PolicyFinding("agent", _("“%s” is not a valid agent ID.") % test.agent))
     if test.provider and not PROVIDER_PATTERN.fullmatch(test.provider):
-        found.append(PolicyFinding("provider", _("“%s” is neither a provider nor a model.") % test.provider))
+        errors.append(PolicyFinding("provider", _("“%s” is neither a provider nor a model.") % test.provider))
     if bool(test.channel) != bool(test.group):
-        found.append(PolicyFinding("group", _("A group chat needs both a channel and a group.")))
+        errors.append(PolicyFinding("group", _("A group chat needs both a channel and a group.")))
     if test.sender and not test.group:
-        found.append(PolicyFinding("sender", _("Sender rules only apply in group chats.")))
-    return found
+        errors.append(PolicyFinding("sender", _("Sender rules only apply in group chats.")))
+    return errors

@@ -1,4 +1,4 @@
-"""What other rules would have said to the calls of the last days: the recorded questions, put to the same `evaluate` again."""
+"""Show how other rules would have treated recent calls, by evaluating the recorded queries again."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 
 MAX_CALLS = 20_000  # newest first; about a second of work
-MAX_SAMPLES = 10  # of each kind
+MAX_SAMPLES = 10  # per kind
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaySample:
-    """One call that would have gone the other way. `step` is what would refuse it, or what refused it then."""
+    """A call with a different result. `step` is the step that would deny it, or that denied it."""
 
     call_pk: int
     tool: str
@@ -32,49 +32,49 @@ class ReplaySample:
 
 @dataclass(slots=True)
 class ReplayReport:
-    """`total` were judged. Calls of tools that were not offered at all have no verdict to change and are left out.
+    """`total` counts the evaluated calls. Calls of tools that were not offered are excluded: no layer decided them.
 
-    What the policy let through and something else stopped, a hook or a person, was not refused in this sense.
+    A call that the policy allowed but a plugin hook or an approver denied counts as allowed.
     """
 
     days: int
     total: int = 0
     blocked: int = 0
     released: int = 0
-    cut: bool = False  # there were more calls than are looked at
+    cut: bool = False  # there were more calls than the limit
     samples_blocked: list[ReplaySample] = field(default_factory=list)
     samples_released: list[ReplaySample] = field(default_factory=list)
 
 
-def replay_calls(rules: PolicyRules, *, days: int = 7, most: int = MAX_CALLS) -> ReplayReport:
-    """Count what these rules would have blocked and released of the recorded calls, with the newest as samples."""
-    found = ReplayReport(days)
-    answers: dict[bytes, PolicyStep | None] = {}  # an agent asks the same question again and again
-    for number, call in enumerate(_read_calls(days, most + 1)):
-        if number == most:
-            found.cut = True
+def replay_calls(rules: PolicyRules, *, days: int = 7, max_calls: int = MAX_CALLS) -> ReplayReport:
+    """Count the recorded calls that these rules would newly deny (`blocked`) or allow (`released`). The newest are samples."""
+    report = ReplayReport(days)
+    denials: dict[bytes, PolicyStep | None] = {}  # an agent's queries repeat a lot
+    for number, call in enumerate(_read_calls(days, max_calls + 1)):
+        if number == max_calls:
+            report.cut = True
             break
-        question = orjson.dumps(call["query"])
-        if question not in answers:
-            answers[question] = _find_denial(call["query"], call["name"], rules)
-        would_refuse, refused_then = answers[question], _find_recorded_denial(call)
-        found.total += 1
-        if would_refuse and not refused_then:
-            found.blocked += 1
-            _add_sample(found.samples_blocked, call, would_refuse)
-        elif refused_then and not would_refuse:
-            found.released += 1
-            _add_sample(found.samples_released, call, refused_then)
-    return found
+        query = orjson.dumps(call["query"])
+        if query not in denials:
+            denials[query] = _find_denial(call["query"], call["name"], rules)
+        denial, recorded_denial = denials[query], _find_recorded_denial(call)
+        report.total += 1
+        if denial and not recorded_denial:
+            report.blocked += 1
+            _add_sample(report.samples_blocked, call, denial)
+        elif recorded_denial and not denial:
+            report.released += 1
+            _add_sample(report.samples_released, call, recorded_denial)
+    return report
 
 
-def _read_calls(days: int, most: int) -> Iterator[Mapping[str, Any]]:
+def _read_calls(days: int, max_calls: int) -> Iterator[Mapping[str, Any]]:
     since = clock.now() - timedelta(days=days)
-    judged = ToolCall.objects.exclude(refused_by=NOT_OFFERED).order_by("-pk")
-    for call in judged.values("pk", "name", "query", "verdict", "created_at", "run_id")[:most].iterator(chunk_size=500):
-        if call["created_at"] < since:  # not asked of the database, which would read every older call to find none
+    calls = ToolCall.objects.exclude(refused_by=NOT_OFFERED).order_by("-pk")
+    for call in calls.values("pk", "name", "query", "verdict", "created_at", "run_id")[:max_calls].iterator(chunk_size=500):
+        if call["created_at"] < since:  # not a database filter: that would scan all older calls
             return
-        if call["query"]:  # else it was never judged
+        if call["query"]:  # otherwise it was never evaluated
             yield call
 
 

@@ -1,8 +1,8 @@
-"""What operators do to the sources of tools, MCP servers and plugins. What workers see of them is written elsewhere.
+"""Operators' changes to tool sources: MCP servers and plugins. Workers record the status of these elsewhere.
 
-Each of these can change what agents may use: an allow list that names a plugin only is ignored while the plugin is on. So a
-change that breaks a policy test is refused, like a version of the policy. A test that was broken before stops nothing here:
-the change may be the first step of a repair.
+Each change can affect what agents can use: for example, an allowlist that names only a plugin is ignored while the plugin is
+enabled. So a change that breaks a policy test is rejected, as for the policy itself. A test that already failed doesn't prevent
+a change, which may be the first step of a fix.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -27,28 +27,28 @@ from tools_app.sources.mcp import servers
 
 
 def save_server(server: McpServer, *, expected_revision: int | None = None) -> McpServer:
-    """Store what an operator wants; workers connect anew. InvalidRequest says what could not work, or what it would break.
+    """Save a server's settings; workers reconnect. Raise InvalidRequest if they can't work or would break a policy test.
 
-    With `expected_revision`, only if nobody changed it since.
+    With `expected_revision`, raise Conflict if the server has changed since.
     """
     servers.check_server(server)
     with _keep_tests_passing():
         before = McpServer.objects.filter(pk=server.pk).first()
         if before and expected_revision not in (None, before.revision):
-            words = _("%(server)s was changed while you were editing. Your input is kept: review it, then save again.")
-            raise Conflict(words % {"server": before.name})
+            message = _("%(server)s was changed while you were editing. Your input is kept: review it, then save again.")
+            raise Conflict(message % {"server": before.name})
         fields = [name for name in servers.SETTING_FIELDS if before is None or getattr(server, name) != getattr(before, name)]
         server.save(update_fields=_apply_settings(server, before) if before else None)
         change = "changed" if before else "added"
-        # By name only: values of variables and headers are what makes a server trust us.
+        # Names only: the values of variables and headers may be credentials.
         audit_log.record("settings.changed", subject=("MCP server", server.pk), name=server.name, change=change, fields=fields)
     return server
 
 
 def _apply_settings(server: McpServer, before: McpServer) -> list[str]:
-    """Brings the server in step with its settings; -> the columns to write.
+    """Reset what the changed settings invalidate, and return the columns to write.
 
-    Not all of them: what workers saw meanwhile is not overwritten with what a form was opened with.
+    Other columns are left out, so that a form with old values doesn't overwrite what workers have recorded.
     """
     server.revision = before.revision + 1
     columns = [*servers.SETTING_FIELDS, "revision"]
@@ -72,7 +72,7 @@ def switch_servers(rows: Iterable[McpServer], *, on: bool) -> None:
 def delete_servers(rows: Iterable[McpServer]) -> None:
     rows = list(rows)
     with _keep_tests_passing():
-        for row in McpServer.objects.filter(pk__in=_primary_keys(rows)):  # as it is now, whenever the caller read it
+        for row in McpServer.objects.filter(pk__in=_primary_keys(rows)):  # read again: the caller's copy may be old
             _record_audit("MCP server", [row], "deleted", was=_audit_details(row))
         McpServer.objects.filter(pk__in=_primary_keys(rows)).delete()
 
@@ -86,7 +86,7 @@ def switch_plugins(rows: Iterable[Plugin], *, on: bool) -> None:
 
 
 def dry_run(change: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Raises what the change would raise, and leaves nothing of it."""
+    """Make the change and roll it back, raising whatever it raises."""
     with transaction.atomic():
         change(*args, **kwargs)
         transaction.set_rollback(True)
@@ -94,9 +94,10 @@ def dry_run(change: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
 
 @contextmanager
 def _keep_tests_passing(on: Set[str] = frozenset(), off: Set[str] = frozenset()) -> Iterator[None]:
-    """A transaction beside which nobody changes policies or sources; undone if a test breaks that held before.
+    """Lock policies and sources for a transaction, and roll it back if a test that passed before fails.
 
-    `on` and `off` are plugins to be switched: one whose import never ends can be switched off.
+    `on` and `off` are plugins to enable and disable. A plugin to disable doesn't have to be imported, so one that hangs on import
+    can be disabled.
     """
     plugins.require_imported({*plugins.list_enabled(), *on} - off)
     with transaction.atomic():
@@ -106,30 +107,33 @@ def _keep_tests_passing(on: Set[str] = frozenset(), off: Set[str] = frozenset())
         yield
         try:
             after = _find_broken_tests(rules)
-            # A tool that nobody could have, and that comes within reach now, breaks its test only now.
-            broken = [fault for name, (fault, is_near) in after.items() if name not in before or is_near > before[name][1]]
+            # A test that already failed counts as broken if its tool only becomes reachable now.
+            broken = [failure for name, (failure, reachable) in after.items() if name not in before or reachable > before[name][1]]
         finally:
             source_tools.clear_caches()
         if broken:
-            raise InvalidRequest(" ".join(describe_broken_test(fault) for fault in broken))
+            raise InvalidRequest(" ".join(describe_broken_test(failure) for failure in broken))
         servers.notify_workers()
 
 
 def _find_broken_tests(rules: PolicyRules) -> dict[str, tuple[BrokenExpectation, bool]]:
-    """The broken tests by their names, each with whether it forbids what somebody can have by now."""
+    """Return the failing tests by name, each with whether it forbids a tool that is now reachable."""
     now = offered.load_offered_tools()
     return {
-        fault.expectation.name: (fault, fault.expectation.expected == PolicyTest.Expected.NEVER and is_reachable(fault, now))
-        for fault in find_broken_tests(rules)
+        failure.expectation.name: (
+            failure,
+            failure.expectation.expected == PolicyTest.Expected.NEVER and is_reachable(failure, now),
+        )
+        for failure in find_broken_tests(rules)
     }
 
 
 def _audit_details(server: McpServer) -> dict[str, Any]:
-    """What the log keeps of a server. Arguments, paths of addresses, values of variables and headers may be secrets."""
+    """Return what the audit log keeps of a server, without possible secrets: arguments, URL path, variable and header values."""
     plain = {name: getattr(server, name) for name in ("transport", "command", "enabled", "include", "exclude", "timeout_seconds")}
-    where = urlsplit(server.url)
-    named = {"host": where.hostname or "", "args": len(server.args), "env": sorted(server.env), "headers": sorted(server.headers)}
-    return {name: value for name, value in (plain | named).items() if value not in ("", [])}
+    url = urlsplit(server.url)
+    summary = {"host": url.hostname or "", "args": len(server.args), "env": sorted(server.env), "headers": sorted(server.headers)}
+    return {name: value for name, value in (plain | summary).items() if value not in ("", [])}
 
 
 def _record_audit(kind: str, rows: Iterable[McpServer | Plugin], change: str, **more: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a policy can speak of in this installation: its tools, and the words an entry may use. Asks the registry, in one place."""
+"""The tools that policies on this server can refer to, and suggestions for entries."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,61 +16,61 @@ from tools_app.sources.registry import list_nameable, list_plugin_names
 from tools_app.sources.tools import load_tools
 
 NEVER = "never"
-MAX_MEMBERS_SHOWN = 6  # tools of a group, in a hint
+MAX_MEMBERS_SHOWN = 6  # tools listed in a hint
 
 
 def with_all_tools(query: PolicyQuery) -> PolicyQuery:
-    """The question about every tool a policy can name, in the order they are read.
+    """Return the query with every tool a policy can name, in display order.
 
-    Also those natives that nothing offers yet, and those of plugins and servers that are off: who looks for one finds why.
+    Includes native tools that aren't available yet and tools of disabled plugins and servers, so that people can see why.
     """
     now = offered.load_offered_tools()
-    there = list_nameable(now.facts)
-    names = {facts.name for facts in there}
+    nameable = list_nameable(now.facts)
+    names = {facts.name for facts in nameable}
     absent = [ToolFacts(name, (PLUGINS_GROUP,), source) for name, source in now.off.items() if name != source and name not in names]
-    tools = sorted([*there, *absent], key=lambda facts: (not first_group(facts), first_group(facts), facts.name))
+    tools = sorted([*nameable, *absent], key=lambda facts: (not first_group(facts), first_group(facts), facts.name))
     return replace(query, tools=tuple(tools), plugins=now.plugin_names)
 
 
 def first_group(facts: ToolFacts) -> str:
-    """The one a person would look for it under: its plugin, its own group, or "" for a native of none."""
+    """Return the heading people would look for the tool under: its plugin, its group, or "" for a native tool without one."""
     own = [group for group in facts.groups if group not in (OPENCLAW_GROUP, PLUGINS_GROUP)]
     return facts.plugin or (own[0] if own else "")
 
 
 def is_known_tool(entry: str) -> bool:
-    """Whether an entry names or fits a tool, a group or a plugin."""
+    """Whether an entry names or matches a tool, a group or a plugin."""
     return load_tools().knows(entry)
 
 
 def find_broken_among(tests: Iterable[Expectation], rules: PolicyRules) -> list[BrokenExpectation]:
-    """Those of these tests, stored or not, that do not hold.
+    """Return the tests, stored or not, that fail.
 
-    Of tools whose plugin or server is off, cannot be used or was not seen yet, `never` is asked as if they were there, because
-    they may come at any time; `allowed` is not, and is asked again when they are back.
+    If a tool's plugin or server is disabled, failing or not seen yet, `never` tests treat the tool as present, because it may
+    appear at any time. `allowed` tests are skipped until it is back.
     """
     now = offered.load_offered_tools()
-    there = list_nameable(now.facts)
-    faults = []
+    nameable = list_nameable(now.facts)
+    failures = []
     for test in tests:
-        tools, plugins = there, now.plugin_names
+        tools, plugins = nameable, now.plugin_names
         if test.expected == NEVER:
-            tools = (*there, *list_expected_tools(now))
+            tools = (*nameable, *list_expected_tools(now))
         if now.would_provide(test.tool) and not _matches_any(test.tool, tools):
             tools = tuple(guess_tools(test.tool, now)) if test.expected == NEVER else ()
             if not tools:
                 continue
         if test.expected == NEVER:
             plugins = list_plugin_names(tools, now.plugin_names)
-        faults += find_broken([test], rules, tools, plugins)
-    return faults
+        failures += find_broken([test], rules, tools, plugins)
+    return failures
 
 
 def find_absent_among(entries: Iterable[str]) -> frozenset[str]:
-    """The entries that name what a plugin or server of ours would bring, while nothing of it is there."""
+    """Return the entries that name tools of a known plugin or server, none of which is available now."""
     now = offered.load_offered_tools()
-    there = list_nameable(now.facts)
-    return frozenset(entry for entry in entries if now.would_provide(entry) and not _matches_any(entry, there))
+    nameable = list_nameable(now.facts)
+    return frozenset(entry for entry in entries if now.would_provide(entry) and not _matches_any(entry, nameable))
 
 
 def _matches_any(entry: str, tools: Iterable[ToolFacts]) -> bool:
@@ -78,15 +78,15 @@ def _matches_any(entry: str, tools: Iterable[ToolFacts]) -> bool:
 
 
 def suggest_entries() -> list[tuple[str, str]]:
-    """What somebody may type as an entry, each with a hint: tools, groups, plugins."""
+    """Return suggestions for entries, each with a hint: tools, groups, plugins."""
     known = load_tools()
     tools = sorted(known.nameable, key=lambda facts: facts.name)
-    words = [(facts.name, first_group(facts)) for facts in tools]
+    suggestions = [(facts.name, first_group(facts)) for facts in tools]
     for group in sorted(GROUPS):
-        words.append((GROUP_PREFIX + group, _list_members([facts.name for facts in tools if group in facts.groups])))
+        suggestions.append((GROUP_PREFIX + group, _list_members([facts.name for facts in tools if group in facts.groups])))
     for plugin in sorted({facts.plugin for facts in tools if facts.plugin}):
-        words.append((plugin, _("plugin: %s") % _list_members([facts.name for facts in tools if facts.plugin == plugin])))
-    return [*words, ("*", _("All tools"))]
+        suggestions.append((plugin, _("plugin: %s") % _list_members([facts.name for facts in tools if facts.plugin == plugin])))
+    return [*suggestions, ("*", _("All tools"))]
 
 
 def _list_members(names: list[str]) -> str:

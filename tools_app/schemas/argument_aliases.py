@@ -1,13 +1,13 @@
-"""Other names for arguments, taken at call time: models use those they were trained with. Data, and one pure function.
+"""Aliases of argument names, resolved at call time, because models use the names they were trained with. Pure.
 
-The schema keeps our own names alone. Showing an alias beside its original would make neither of them required, and invite
-models to send both; a model that was trained on `file_path` sends it whatever the schema says, and is understood.
+The schema only has our own names. If it listed aliases too, neither name could be required and models would send both. A model
+that was trained on `file_path` sends it whatever the schema says, and the call works.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-# Tool -> (name a model may use -> name the tool has). Case and underscores do not count: `filePath` is `file_path`.
+# Tool -> (alias -> argument name). Case and underscores are ignored: `filePath` is `file_path`.
 _PATH = {"file_path": "path", "filename": "path", "file": "path"}
 ALIASES: dict[str, dict[str, str]] = {
     "read": _PATH,
@@ -23,26 +23,26 @@ ALIASES: dict[str, dict[str, str]] = {
 
 
 def apply_aliases(tool: str, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments under the names that the parameters declare. What has no such name stays, for the check to refuse."""
-    own = parameters.get("properties", {})
-    if arguments.keys() <= own.keys():
+    """Rename the arguments to the declared parameter names. Unknown names are kept, so that validation rejects them."""
+    declared = parameters.get("properties", {})
+    if arguments.keys() <= declared.keys():
         return dict(arguments)
-    by_spelling = {_normalize_name(alias): name for alias, name in ALIASES.get(tool, {}).items() if name in own}
-    by_spelling |= _unambiguous_names(own)
-    named = {name: value for name, value in arguments.items() if name in own}
+    by_spelling = {_normalize_name(alias): name for alias, name in ALIASES.get(tool, {}).items() if name in declared}
+    by_spelling |= _unambiguous_names(declared)
+    named = {name: value for name, value in arguments.items() if name in declared}
     for name, value in arguments.items():
-        meant = by_spelling.get(_normalize_name(name), name)
-        # A name that was sent both ways keeps its own value; the other is told to be unknown.
-        named.setdefault(meant if meant not in named else name, value)
+        target = by_spelling.get(_normalize_name(name), name)
+        # If both a name and its alias are sent, the alias is kept and rejected as unknown.
+        named.setdefault(target if target not in named else name, value)
     return named
 
 
-def _unambiguous_names(own: Mapping[str, Any]) -> dict[str, str]:
-    """Names by their bare spelling, without those that only case or underscores keep apart."""
-    spelled: dict[str, list[str]] = {}
-    for name in own:
-        spelled.setdefault(_normalize_name(name), []).append(name)
-    return {bare: names[0] for bare, names in spelled.items() if len(names) == 1}
+def _unambiguous_names(declared: Mapping[str, Any]) -> dict[str, str]:
+    """Return names by normalized spelling, without those that differ only in case or underscores."""
+    by_spelling: dict[str, list[str]] = {}
+    for name in declared:
+        by_spelling.setdefault(_normalize_name(name), []).append(name)
+    return {spelling: names[0] for spelling, names in by_spelling.items() if len(names) == 1}
 
 
 def _normalize_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The words of JSON Schema that are passed on, what they can say, and about which types. Data and small questions; pure."""
+"""The JSON Schema keywords that are passed on, their valid values, and the types they apply to. Pure."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import orjson
 
 Schema = dict[str, Any]
 
-MAX_NUMBER = 2**63  # what JSON libraries take as a number
+MAX_NUMBER = 2**63  # larger integers are not accepted by all JSON libraries
 TYPES = ("object", "array", "string", "number", "integer", "boolean")
 
 
@@ -27,12 +27,12 @@ def _is_text(value: Any) -> bool:
 def is_sendable(value: Any) -> bool:
     try:
         orjson.dumps(value)
-    except TypeError:  # an integer of more than 64 bits
+    except TypeError:  # for example, an integer of more than 64 bits
         return False
     return value is not None
 
 
-# Keywords that stand for themselves: the values they can have, and the types they say something about (none: all).
+# Keywords without subschemas: a check of the value, and the types they apply to (empty for all).
 SIMPLE_KEYWORDS: dict[str, tuple[Callable[[Any], bool], tuple[str, ...]]] = {
     "description": (_is_text, ()),
     "default": (is_sendable, ()),
@@ -61,27 +61,27 @@ TYPES_BY_KEYWORD = {name: types for name, (_, types) in SIMPLE_KEYWORDS.items() 
 
 
 def infer_type(schema: Schema) -> str:
-    """The one type a schema has, said or told by its keywords; empty if it has none or says several."""
+    """Return the schema's single type, stated or inferred from its keywords; empty if there is none or more than one."""
     if schema.get("properties"):
         return "object"
-    if said := schema.get("type"):
-        return said if isinstance(said, str) else ""
+    if stated := schema.get("type"):
+        return stated if isinstance(stated, str) else ""
     if literals := schema.get("enum"):
         return next((kind for kind in TYPES[::-1] if all(_is_of_type(kind, value) for value in literals)), "")
-    told = {types[0] for name, types in TYPES_BY_KEYWORD.items() if name in schema}
-    return next((kind for kind in TYPES if kind in told), "")
+    implied = {types[0] for name, types in TYPES_BY_KEYWORD.items() if name in schema}
+    return next((kind for kind in TYPES if kind in implied), "")
 
 
 def keep_relevant_keywords(schema: Schema) -> Schema:
-    """Without the keywords and literals that say nothing about the schema's type."""
+    """Remove the keywords and literals that don't apply to the schema's type."""
     kind = schema.get("type")
     if not isinstance(kind, str):
         return schema
-    left = {name: value for name, value in schema.items() if kind in TYPES_BY_KEYWORD.get(name, (kind,))}
-    if "enum" in left:
-        literals = [value for value in left.pop("enum") if _is_of_type(kind, value)]
-        left |= {"enum": literals} if literals else {}
-    return left
+    relevant = {name: value for name, value in schema.items() if kind in TYPES_BY_KEYWORD.get(name, (kind,))}
+    if "enum" in relevant:
+        literals = [value for value in relevant.pop("enum") if _is_of_type(kind, value)]
+        relevant |= {"enum": literals} if literals else {}
+    return relevant
 
 
 def _is_of_type(kind: str, value: Any) -> bool:

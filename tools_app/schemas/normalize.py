@@ -1,9 +1,9 @@
-"""Anybody's JSON Schema made plain: an object of named properties without references, conditions and null. Pure.
+"""Normalize any JSON Schema to an object with named properties, without references, conditions and null. Pure.
 
-Tools of MCP servers and plugins bring whatever their libraries write, and providers refuse a whole request for one keyword.
-So nothing is passed on that is not known here: unions of objects become one object, literal unions an enum, references are
-put in their place, and a type that can be told is told. A schema never gets narrower by it, only wider or better said:
-whether arguments fit is the tool's own check.
+MCP servers and plugins send whatever their libraries generate, and a provider may reject a whole request because of one keyword.
+So only known keywords are passed on: unions of objects become one object, unions of literals an enum, references are resolved,
+and types are inferred where possible. The result never accepts less than the original; the tool itself validates the
+arguments.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,12 +14,12 @@ import orjson
 
 from tools_app.schemas.keywords import SIMPLE_KEYWORDS, TYPES, Schema, infer_type, is_sendable, keep_relevant_keywords
 
-MAX_NODES = 2000  # references that name each other twice grow without end
+MAX_NODES = 2000  # mutual references can grow exponentially
 MAX_DEPTH = 16
 
 
 def normalize_schema(schema: Any) -> Schema:
-    """Any schema as a plain object; what describes no object becomes one without properties."""
+    """Return the schema as a plain object. One that doesn't describe an object becomes an object without properties."""
     plain = _finish(_SchemaReader(schema).read(schema))
     if "anyOf" in plain:
         objects = [each for each in plain.pop("anyOf") if each.get("type") == "object"]
@@ -33,66 +33,66 @@ def normalize_schema(schema: Any) -> Schema:
 
 
 class _SchemaReader:
-    """Reads one document. References outside it, and into themselves, lead to a schema that allows anything."""
+    """Reads one document. External and circular references become a schema that allows anything."""
 
     def __init__(self, document: Any) -> None:
         self._document = document
-        self._left = MAX_NODES
+        self._nodes_left = MAX_NODES
 
     def read(self, schema: Any, depth: int = 0, inside: tuple[str, ...] = ()) -> Schema:
-        self._left -= 1
-        if not isinstance(schema, dict) or depth > MAX_DEPTH or self._left < 0:
+        self._nodes_left -= 1
+        if not isinstance(schema, dict) or depth > MAX_DEPTH or self._nodes_left < 0:
             return {}
 
         def below(value: Any) -> Schema:
             return self.read(value, depth + 1, inside)
 
         def members(name: str) -> list[Schema]:
-            found = schema.get(name)
-            return [below(each) for each in found] if isinstance(found, list) else []
+            subschemas = schema.get(name)
+            return [below(each) for each in subschemas] if isinstance(subschemas, list) else []
 
-        parts = [self._own(schema, below, members("prefixItems"))]
+        parts = [self._read_keywords(schema, below, members("prefixItems"))]
         if isinstance(ref := schema.get("$ref"), str) and ref not in inside:
             parts.append(self.read(self._resolve_reference(ref), depth + 1, (*inside, ref)))
         parts += members("allOf")
         parts += [_build_union(members(name)) for name in ("anyOf", "oneOf")]
         return reduce(_merge, parts)
 
-    def _own(self, schema: Schema, below: Callable[[Any], Schema], in_order: list[Schema]) -> Schema:
-        own = {name: schema[name] for name, (fits, _) in SIMPLE_KEYWORDS.items() if name in schema and fits(schema[name])}
+    def _read_keywords(self, schema: Schema, below: Callable[[Any], Schema], prefix_items: list[Schema]) -> Schema:
+        result = {name: schema[name] for name, (fits, _) in SIMPLE_KEYWORDS.items() if name in schema and fits(schema[name])}
         types = schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type")]
         if known := [each for each in TYPES if each in types]:
-            own["type"] = known[0] if len(known) == 1 else known
+            result["type"] = known[0] if len(known) == 1 else known
         values = schema["enum"] if isinstance(schema.get("enum"), list) else [schema["const"]] if "const" in schema else []
         if literals := _distinct(value for value in values if is_sendable(value)):
-            own["enum"] = literals
+            result["enum"] = literals
         if isinstance(named := schema.get("properties"), dict):
-            own["properties"] = {str(name): below(each) for name, each in named.items()}
+            result["properties"] = {str(name): below(each) for name, each in named.items()}
         if isinstance(required := schema.get("required"), list):
-            own["required"] = list(dict.fromkeys(name for name in required if isinstance(name, str)))
+            result["required"] = list(dict.fromkeys(name for name in required if isinstance(name, str)))
         items = schema.get("items")
         tuples = [below(each) for each in items] if isinstance(items, list) else [below(items)] if isinstance(items, dict) else []
-        if tuples or in_order:
-            own["items"] = _build_union([*in_order, *tuples])
+        if tuples or prefix_items:
+            result["items"] = _build_union([*prefix_items, *tuples])
         others = schema.get("additionalProperties")
         if isinstance(others, dict):
-            own["additionalProperties"] = below(others) or True
-        elif isinstance(others, bool) and not schema.get("patternProperties"):  # those are left out, and must stay allowed
-            own["additionalProperties"] = others
-        return own
+            result["additionalProperties"] = below(others) or True
+        elif isinstance(others, bool) and not schema.get("patternProperties"):  # that is dropped, but must stay allowed
+            result["additionalProperties"] = others
+        return result
 
     def _resolve_reference(self, ref: str) -> Any:
-        """What a local reference (`#/$defs/name`) points to, or None."""
-        found = self._document
+        """Return the target of a local reference (`#/$defs/name`), or None."""
+        target = self._document
         path = ref.removeprefix("#").strip("/")
         for step in path.split("/") if ref.startswith("#") and path else []:
             step = step.replace("~1", "/").replace("~0", "~")
-            found = found.get(step) if isinstance(found, dict) else None
-        return found if ref.startswith("#") else None
+            target = target.get(step) if isinstance(target, dict) else None
+        return target if ref.startswith("#") else None
 
 
 def _merge(first: Schema, second: Schema) -> Schema:
-    """What both say; where they differ, the first has the word. No property is lost."""
+    """Combine both schemas; where they differ, the first wins. No property is lost."""
     if "anyOf" in first and "anyOf" in second:
         second = {**second, **_build_union([*first["anyOf"], *second["anyOf"]])}
         first = {name: value for name, value in first.items() if name != "anyOf"}
@@ -111,16 +111,19 @@ def _merge(first: Schema, second: Schema) -> Schema:
 
 
 def _narrow_union(schema: Schema, by: Schema) -> Schema:
-    """A union beside something of one type: only its member of that type is meant, or the one with properties."""
+    """If `by` has a single type, reduce a union to its member of that type, or the one with properties."""
     if "anyOf" not in schema or not (kind := infer_type(by)):
         return schema
     rest = {name: value for name, value in schema.items() if name != "anyOf"}
-    meant: Schema = next((each for each in schema["anyOf"] if each.get("properties") or infer_type(each) == kind), {})
-    return _merge(rest, meant)
+    member: Schema = next((each for each in schema["anyOf"] if each.get("properties") or infer_type(each) == kind), {})
+    return _merge(rest, member)
 
 
 def _build_union(variants: Sequence[Schema]) -> Schema:
-    """One schema for all of these: those of one type as one, `anyOf` only where types differ. Null and anything are left out."""
+    """Return one schema for all variants. Those of one type are merged; `anyOf` is only used for different types.
+
+    Null and untyped variants are dropped.
+    """
     members: list[Schema] = []
     for variant in variants:
         if "anyOf" in variant:
@@ -145,27 +148,27 @@ def _merge_same_type(variants: list[Schema]) -> Schema:
     first, *others = variants
     if not others:
         return first
-    kept = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+    merged = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     for name in ("description", "default"):
-        kept |= next(({name: each[name]} for each in variants if name in each), {})
+        merged |= next(({name: each[name]} for each in variants if name in each), {})
     if all("enum" in each for each in variants):
-        kept["enum"] = _distinct(value for each in variants for value in each["enum"])
+        merged["enum"] = _distinct(value for each in variants for value in each["enum"])
     if first["type"] == "array" and all("items" in each for each in variants):
-        kept["items"] = _build_union([each["items"] for each in variants])
+        merged["items"] = _build_union([each["items"] for each in variants])
     if first["type"] == "object":
         names = dict.fromkeys(name for each in variants for name in each.get("properties", {}))
-        kept["properties"] = {
+        merged["properties"] = {
             name: _build_union([each["properties"][name] for each in variants if name in each.get("properties", {})])
             for name in names
         }
-        kept["required"] = [
+        merged["required"] = [
             name for name in first.get("required", ()) if all(name in other.get("required", ()) for other in others)
         ]
-    return kept
+    return merged
 
 
 def _finish(schema: Schema) -> Schema:
-    """Types told where they can be, and nothing said that means nothing."""
+    """Add types where they can be inferred, and remove keywords without effect."""
     done = dict(schema)
     if kind := infer_type(done):
         done = keep_relevant_keywords(done | {"type": kind})
@@ -174,7 +177,7 @@ def _finish(schema: Schema) -> Schema:
     required = [name for name in done.pop("required", ()) if name in done.get("properties", {})]
     if required:
         done["required"] = required
-    if "items" in done or done.get("type") == "array":  # OpenAI refuses arrays without it
+    if "items" in done or done.get("type") == "array":  # OpenAI rejects arrays without it
         done["items"] = _finish(done.get("items", {}))
     if isinstance(done.get("additionalProperties"), dict):
         done["additionalProperties"] = _finish(done["additionalProperties"]) or True
@@ -184,6 +187,6 @@ def _finish(schema: Schema) -> Schema:
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
-    """Without repetitions; 1 and true are different here, though not to Python."""
+    """Remove duplicates. 1 and true are different here, unlike in Python."""
     seen = {orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS): value for value in values}
     return list(seen.values())

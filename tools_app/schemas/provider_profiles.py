@@ -1,4 +1,4 @@
-"""What each provider takes of a JSON Schema, as data, and a tool's parameters fitted to it. Pure."""
+"""What each provider supports of JSON Schema, as data, and adapting a tool's parameters to it. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ from tools_app.schemas.normalize import normalize_schema
 
 @dataclass(frozen=True, slots=True)
 class SchemaProfile:
-    """How far a provider follows JSON Schema below the top level, which is a plain object for all of them."""
+    """What a provider supports below the top level, which is a plain object for all providers."""
 
     strip: frozenset[str] = frozenset()
     unions: bool = True  # `anyOf`, and lists of types
-    requires_type: bool = False  # every schema must say its type
-    text_enums: bool = False  # literals must be texts, and not empty
+    requires_type: bool = False  # every schema needs a type
+    text_enums: bool = False  # literals must be non-empty strings
 
 
-# Limits help a model to get a call right, so they are taken away only where they are refused.
+# Limits help a model make valid calls, so they are only removed for providers that reject them.
 GEMINI = SchemaProfile(
     strip=frozenset({
         "additionalProperties", "examples", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
@@ -34,9 +34,9 @@ GEMINI = SchemaProfile(
 )  # fmt: skip
 OPENAI = SchemaProfile(strip=frozenset({"examples", "uniqueItems"}))
 ANTHROPIC = SchemaProfile()
-DEFAULT = OPENAI  # endpoints of all kinds: what OpenAI takes, most of them do; Kimi refuses a request with `uniqueItems` in it
+DEFAULT = OPENAI  # most endpoints accept what OpenAI accepts; Kimi rejects requests with `uniqueItems`
 
-# By a word in the model's name, wherever it is reached (`openrouter/google/gemini-…`), then by provider.
+# By a substring of the model's name, for any provider (`openrouter/google/gemini-…`), then by provider.
 BY_MODEL = {"gemini": GEMINI, "claude": ANTHROPIC}
 BY_PROVIDER: Mapping[str, SchemaProfile] = {
     "openai": OPENAI,
@@ -50,29 +50,29 @@ BY_PROVIDER: Mapping[str, SchemaProfile] = {
 
 
 def find_profile(provider: str, model: str) -> SchemaProfile:
-    named = model.lower()
-    return next((profile for word, profile in BY_MODEL.items() if word in named), BY_PROVIDER.get(provider.lower(), DEFAULT))
+    name = model.lower()
+    return next((profile for part, profile in BY_MODEL.items() if part in name), BY_PROVIDER.get(provider.lower(), DEFAULT))
 
 
 def adapt_parameters(parameters: Schema, provider: str, model: str) -> Schema:
-    """The parameters as this model's provider takes them. The answer is shared: it is not to be changed."""
+    """Return the parameters in the form that the model's provider accepts. The result is cached: don't modify it."""
     try:
         text = orjson.dumps(parameters)
-    except TypeError:  # huge integers, half of a surrogate pair: rare, and no reason to fail
+    except TypeError:  # huge integers or lone surrogates: rare, and not worth failing for
         text = json.dumps(parameters, ensure_ascii=False, default=str).encode(errors="replace")
     return _adapt_cached(text, find_profile(provider, model))
 
 
-@lru_cache(maxsize=2048)  # some 60 tools of a few servers, for each kind of provider
+@lru_cache(maxsize=2048)  # about 60 tools of a few servers, for each kind of provider
 def _adapt_cached(parameters: bytes, profile: SchemaProfile) -> Schema:
-    # No JSON has infinity, and no provider takes it.
+    # Infinity is not valid JSON, and no provider accepts it.
     return _fit_schema(normalize_schema(json.loads(parameters, parse_constant=lambda _: None)), profile)
 
 
 def _fit_schema(schema: Schema, profile: SchemaProfile) -> Schema:
     fitted = _pick_one_type(schema) if not profile.unions else dict(schema)
     if profile.requires_type and "type" not in fitted:
-        fitted["type"] = "string"  # can say anything
+        fitted["type"] = "string"  # can represent any value
     if profile.text_enums and "enum" in fitted:
         fitted = _move_enum_to_description(fitted)
     fitted = {name: value for name, value in fitted.items() if name not in profile.strip}
@@ -87,7 +87,7 @@ def _fit_schema(schema: Schema, profile: SchemaProfile) -> Schema:
 
 
 def _pick_one_type(schema: Schema) -> Schema:
-    """The member of a union that can say most: an object before a list before a text."""
+    """Return the most expressive member of a union: an object before an array before a string."""
     if members := schema.get("anyOf"):
         chosen = min(members, key=lambda each: TYPES.index(each["type"]))
         return {**chosen, **{name: value for name, value in schema.items() if name != "anyOf"}}
@@ -97,11 +97,11 @@ def _pick_one_type(schema: Schema) -> Schema:
 
 
 def _move_enum_to_description(schema: Schema) -> Schema:
-    """Other literals than texts are told in the description instead."""
+    """List literals that aren't strings in the description instead."""
     rest = {name: value for name, value in schema.items() if name != "enum"}
     literals: list[Any] = schema["enum"]
     if schema["type"] == "string" and all(isinstance(value, str) for value in literals):
-        kept = [value for value in literals if value]
-        return {**rest, "enum": kept} if kept else rest
-    told = f"One of: {', '.join(orjson.dumps(value).decode() for value in literals)}."
-    return {**rest, "description": f"{schema['description']} {told}" if schema.get("description") else told}
+        non_empty = [value for value in literals if value]
+        return {**rest, "enum": non_empty} if non_empty else rest
+    note = f"One of: {', '.join(orjson.dumps(value).decode() for value in literals)}."
+    return {**rest, "description": f"{schema['description']} {note}" if schema.get("description") else note}

@@ -1,4 +1,4 @@
-"""What a search engine is to us. A new one is a class with `search`, and comes by tools_app.web_search.registry or by a plugin."""
+"""The interface of search engines. A new one is a class with `search`, added in tools_app.web_search.registry or by a plugin."""
 
 import html
 import re
@@ -20,10 +20,10 @@ TAG_PATTERN = re.compile(r"<[^<>]{1,100}>")
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    words: str
+    text: str
     count: int
-    country: str = ""  # two letters, upper case; "" for anywhere
-    language: str = ""  # two letters, lower case; "" for any
+    country: str = ""  # two letters, uppercase; "" for anywhere
+    language: str = ""  # two letters, lowercase; "" for any
     freshness: str = ""  # day, week, month, year; "" for any time
 
 
@@ -38,24 +38,24 @@ class SearchProvider(Protocol):
     name: str
 
     async def search(self, query: SearchQuery) -> list[WebSearchResult]:
-        """The best hits first, at most `query.count`; ToolFailed or FetchError when it does not work."""
+        """Return at most `query.count` results, best first. Raise ToolFailed or FetchError on failure."""
         ...
 
 
-def parse_json_response(answer: FetchResponse, provider: str) -> dict[str, Any]:
+def parse_json_response(response: FetchResponse, provider: str) -> dict[str, Any]:
     try:
-        found = orjson.loads(answer.body)
+        data = orjson.loads(response.body)
     except orjson.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict):
-        raise ToolFailed(f"{provider} did not answer in the expected form; try again later, or tell the user")
-    return found
+        data = None
+    if not isinstance(data, dict):
+        raise ToolFailed(f"{provider} returned an unexpected response; try again later, or tell the user")
+    return data
 
 
-def parse_results(found: Any, count: int, *, snippet: str) -> list[WebSearchResult]:
-    """The first usable ones of a list of JSON objects: with a web address, none of them twice."""
+def parse_results(items: Any, count: int, *, snippet: str) -> list[WebSearchResult]:
+    """Return the first `count` items that have a web URL, without duplicates. `snippet` is the key of the excerpt."""
     hits: dict[str, WebSearchResult] = {}
-    for each in found if isinstance(found, list) else []:
+    for each in items if isinstance(items, list) else []:
         url = each.get("url") if isinstance(each, dict) else None
         if not isinstance(url, str) or not URL_PATTERN.fullmatch(url):
             continue
@@ -73,6 +73,6 @@ def parse_results(found: Any, count: int, *, snippet: str) -> list[WebSearchResu
 
 
 def _to_plain_text(value: Any, limit: int) -> str:
-    """One line of text, without the markup in which some engines set the words that match."""
+    """Return one line of text without the markup some engines use to highlight matches."""
     text = " ".join(remove_hidden(html.unescape(TAG_PATTERN.sub("", value)))[0].split()) if isinstance(value, str) else ""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -11,10 +11,10 @@ from tools_app.web_search.base import MAX_RESPONSE_BYTES, SearchQuery, WebSearch
 ENDPOINT = "https://api.search.brave.com/res/v1/web/search"
 FRESHNESS = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
 ERROR_MESSAGES = {
-    401: "Brave Search does not accept the API key: the operator must check BRAVE_API_KEY",
-    403: "Brave Search does not accept the API key: the operator must check BRAVE_API_KEY",
-    422: "Brave Search does not accept the query: leave out country, language or freshness, or use fewer words",
-    429: "Brave Search allows no more requests for now: wait a little, or go on without it",
+    401: "Brave Search rejected the API key; an operator must check BRAVE_API_KEY",
+    403: "Brave Search rejected the API key; an operator must check BRAVE_API_KEY",
+    422: "Brave Search rejected the query; omit country, language or freshness, or use fewer words",
+    429: "The rate limit of Brave Search was reached; wait a little, or continue without it",
 }
 
 
@@ -25,16 +25,16 @@ class Brave:
         self._key = key
 
     async def search(self, query: SearchQuery) -> list[WebSearchResult]:
-        asked = {"q": query.words, "count": str(query.count), "text_decorations": "false", "result_filter": "web"}
-        asked |= {"country": query.country} if query.country else {}
-        asked |= {"search_lang": query.language} if query.language else {}
-        asked |= {"freshness": FRESHNESS[query.freshness]} if query.freshness else {}
+        params = {"q": query.text, "count": str(query.count), "text_decorations": "false", "result_filter": "web"}
+        params |= {"country": query.country} if query.country else {}
+        params |= {"search_lang": query.language} if query.language else {}
+        params |= {"freshness": FRESHNESS[query.freshness]} if query.freshness else {}
         headers = {"X-Subscription-Token": self._key, "Accept": "application/json"}
-        answer = await fetch(f"{ENDPOINT}?{urlencode(asked)}", headers=headers, max_bytes=MAX_RESPONSE_BYTES)
-        if answer.status != 200:
-            words = f"Brave Search answered with status {answer.status}; try again later, or tell the user"
-            raise ToolFailed(ERROR_MESSAGES.get(answer.status, words))
-        web = parse_json_response(answer, "Brave Search").get("web")
+        response = await fetch(f"{ENDPOINT}?{urlencode(params)}", headers=headers, max_bytes=MAX_RESPONSE_BYTES)
+        if response.status != 200:
+            message = f"Brave Search returned status {response.status}; try again later, or tell the user"
+            raise ToolFailed(ERROR_MESSAGES.get(response.status, message))
+        web = parse_json_response(response, "Brave Search").get("web")
         return parse_results(web.get("results") if isinstance(web, dict) else None, query.count, snippet="description")
 
 

@@ -1,4 +1,4 @@
-"""SearXNG, the search engine one can run oneself (https://docs.searxng.org/dev/search_api.html)."""
+"""SearXNG, a self-hosted search engine (https://docs.searxng.org/dev/search_api.html)."""
 
 from urllib.parse import urlencode, urlsplit
 
@@ -17,21 +17,21 @@ class Searxng:
         self._url = url
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        # The operator named this place, so it may be internal: this one, and for searches only.
+        # The operator configured this host, so it may be internal. Only searches may reach it.
         self._allow = Allowlist(frozenset({(normalize_host(parts.hostname or ""), port)}))
 
     async def search(self, query: SearchQuery) -> list[WebSearchResult]:
-        asked = {"q": query.words, "format": "json"}
+        params = {"q": query.text, "format": "json"}
         if query.language or query.country:
-            asked["language"] = "-".join(filter(None, (query.language or "en", query.country)))
+            params["language"] = "-".join(filter(None, (query.language or "en", query.country)))
         if query.freshness:
-            asked["time_range"] = query.freshness
-        answer = await fetch(f"{self._url}/search?{urlencode(asked)}", allow=self._allow, max_bytes=MAX_RESPONSE_BYTES)
-        if answer.status == 403:
-            raise ToolFailed("SearXNG refuses to answer in JSON: its operator must add `json` to `search.formats` in settings.yml")
-        if answer.status != 200:
-            raise ToolFailed(f"SearXNG answered with status {answer.status}; try again later, or tell the user")
-        return parse_results(parse_json_response(answer, "SearXNG").get("results"), query.count, snippet="content")
+            params["time_range"] = query.freshness
+        response = await fetch(f"{self._url}/search?{urlencode(params)}", allow=self._allow, max_bytes=MAX_RESPONSE_BYTES)
+        if response.status == 403:
+            raise ToolFailed("SearXNG rejected the JSON format; its operator must add `json` to `search.formats` in settings.yml")
+        if response.status != 200:
+            raise ToolFailed(f"SearXNG returned status {response.status}; try again later, or tell the user")
+        return parse_results(parse_json_response(response, "SearXNG").get("results"), query.count, snippet="content")
 
 
 def make_configured() -> Searxng | None:

@@ -149,23 +149,25 @@ class AccessTokenAdmin(ClawAdmin):
         if change:
             limit_token(obj, **form.limits)  # type: ignore[attr-defined]  # a ToolLimitsForm
             return
-        chosen, user = form.cleaned_data, User.objects.get(username=request.user.get_username())
+        data, user = form.cleaned_data, User.objects.get(username=request.user.get_username())
         limits = form.limits  # type: ignore[attr-defined]  # as above
-        token, secret = issue_token(user, chosen["name"], chosen["scopes"], chosen["expires_at"], **limits)
+        token, secret = issue_token(user, data["name"], data["scopes"], data["expires_at"], **limits)
         obj.__dict__.update(token.__dict__)
-        request.issued_secret = secret  # type: ignore[attr-defined]  # for the one answer that shows it
+        request.issued_secret = secret  # type: ignore[attr-defined]  # for response_add, which shows it once
 
     def response_add(self, request: HttpRequest, obj: AccessToken, post_url_continue: str | None = None) -> HttpResponse:
         # Shown in this response, not as a message, which would be sent in a cookie first.
         context = {**self.admin_site.each_context(request), "title": _("Access token created"), "token": obj}
         context["secret"] = request.issued_secret  # type: ignore[attr-defined]  # as above
-        return TemplateResponse(request, "admin/accounts/token_issued.html", context, headers={"Cache-Control": "no-store"})
+        return TemplateResponse(
+            request, "admin/accounts/accesstoken/token_issued.html", context, headers={"Cache-Control": "no-store"}
+        )
 
     @with_confirmation(
         label=_("Revoke access tokens"),
         warning=_("A revoked token can’t be used again; its owner can create a new one."),
         permission="revoke",
-        outlook=_preview_revocation,
+        preview=_preview_revocation,
     )
     def revoke(self, request: HttpRequest, rows: list[AccessToken]) -> str:
         for token in rows:
@@ -175,7 +177,7 @@ class AccessTokenAdmin(ClawAdmin):
 
 
 class DeleteOnlyAdmin(ClawAdmin):
-    """Rows kept by services: nothing to add or change, but they can be deleted."""
+    """For rows that only services write: they can be deleted, but not added or changed."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

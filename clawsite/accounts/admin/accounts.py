@@ -47,17 +47,17 @@ PERMISSION_LABELS = {
 admin.site.unregister(Group)
 
 
-def _describe_group(name: str, may: Any) -> str:
-    return format_html(gettext("<strong>{group}</strong> can {what}."), group=name, what=may)
+def _describe_group(name: str, abilities: Any) -> str:
+    return format_html(gettext("<strong>{group}</strong> can {what}."), group=name, what=abilities)
 
 
 def _permission_label(permission: Permission) -> str:
     """Return a permission in the reader's language; the database stores the English name."""
     action, _underscore, _model = permission.codename.partition("_")
-    about = permission.content_type.model_class()
-    if action not in PERMISSION_LABELS or about is None or permission.codename != f"{action}_{about._meta.model_name}":
+    model = permission.content_type.model_class()
+    if action not in PERMISSION_LABELS or model is None or permission.codename != f"{action}_{model._meta.model_name}":
         return gettext(permission.name)
-    return str(PERMISSION_LABELS[action] % {"rows": about._meta.verbose_name_plural})
+    return str(PERMISSION_LABELS[action] % {"rows": model._meta.verbose_name_plural})
 
 
 def _is_superuser(request: HttpRequest) -> bool:
@@ -109,7 +109,7 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         (_("Permissions"), {"fields": ("groups",)}),
     )
 
-    def around(self, row: User) -> Iterable[RelatedRows]:
+    def related_links(self, row: User) -> Iterable[RelatedRows]:
         # By name: sessions and runs belong to a higher layer.
         for label, relation in ((_("Sessions"), "claw_sessions"), (_("Runs"), "claw_runs")):
             yield RelatedRows(label, User._meta.get_field(relation).related_model, {"owner": row.pk})  # type: ignore[arg-type]  # a model, not "self"
@@ -126,7 +126,7 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         # Few enough for checkboxes instead of a two-box selector.
         field = super().formfield_for_manytomany(db_field, request, **kwargs, widget=CheckboxSelectMultiple)
         if field:
-            lines = format_html_join("", "{}<br>", ((_describe_group(name, may),) for name, may in GROUP_DESCRIPTIONS.items()))
+            lines = format_html_join("", "{}<br>", ((_describe_group(name, text),) for name, text in GROUP_DESCRIPTIONS.items()))
             field.help_text = format_html(
                 "{}{}", lines, _("An account without a group can sign in but not chat. An account can be in several groups.")
             )
@@ -160,7 +160,7 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         label=_("Disable accounts"),
         warning=_("These accounts can no longer sign in. Their sessions, runs and files are kept."),
         permission="change",
-        outlook=_preview_deactivation,
+        preview=_preview_deactivation,
     )
     def deactivate(self, request: HttpRequest, rows: list[User]) -> str:
         self._set_active(request, rows, False)
@@ -170,7 +170,7 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         label=_("Enable accounts"),
         warning=_("These accounts can sign in again."),
         permission="change",
-        outlook=_preview_activation,
+        preview=_preview_activation,
     )
     def activate(self, request: HttpRequest, rows: list[User]) -> str:
         self._set_active(request, rows, True)
@@ -189,12 +189,12 @@ class ClawGroupAdmin(GroupAdmin, ClawAdmin):
 
     audited_as = ""  # audited by signals in accounts.audit
     list_display = ("name", "members")
-    filter_horizontal = ()  # its script has texts that Django hasn't translated
+    filter_horizontal = ()  # disabled, because its script has untranslated text
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest | None = None, **kwargs: Any) -> Any:
         field = super().formfield_for_manytomany(db_field, request, **kwargs, widget=CheckboxSelectMultiple)
         if field:
-            setattr(field, "label_from_instance", _permission_label)  # noqa: B010  # how Django lets one name the rows; its stubs call it a method
+            setattr(field, "label_from_instance", _permission_label)  # noqa: B010  # Django's way to label the choices; its stubs declare a method
         return field
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
@@ -215,7 +215,7 @@ class ClawGroupAdmin(GroupAdmin, ClawAdmin):
             '<ul class="columns">{}</ul>', format_html_join("", "<li>{}</li>", ((_permission_label(each),) for each in permissions))
         )
 
-    def around(self, row: Group) -> Iterable[RelatedRows]:
+    def related_links(self, row: Group) -> Iterable[RelatedRows]:
         yield RelatedRows(_("Members"), User, {"groups": row.pk})
 
     def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:

@@ -1,7 +1,6 @@
-"""A user's signed-in browsers: recorded at sign-in, updated now and then, signed out from any of them.
+"""A user's signed-in browsers: recorded at sign-in and updated every few minutes. Any of them can sign out the others.
 
-Signing out deletes Django's session, so no later check can be missed; its sockets close as soon as they are
-notified.
+Signing out deletes Django's session, so every later request is rejected. Open sockets are notified and close.
 """
 
 from collections.abc import Iterable
@@ -37,18 +36,18 @@ def record_browser(request: HttpRequest, user: User) -> None:
     key = request.session.session_key
     if key is None:
         return
-    now, looks = timezone.now(), _client_details(request)
+    now, client = timezone.now(), _client_details(request)
     existing = BrowserSession.objects.filter(session_id=key).first()
     if (
         existing
         and existing.user_id == user.pk
         and existing.last_seen_at > now - SEEN_UPDATE_INTERVAL
-        and existing.address == looks["address"]
+        and existing.address == client["address"]
     ):
         return
     try:
         with transaction.atomic():
-            BrowserSession.objects.update_or_create(session_id=key, defaults={"user": user, "last_seen_at": now, **looks})
+            BrowserSession.objects.update_or_create(session_id=key, defaults={"user": user, "last_seen_at": now, **client})
     except IntegrityError:
         pass  # signed out elsewhere during this request, or recorded by another one
 

@@ -11,6 +11,7 @@ from django.contrib.auth.signals import user_logged_in
 from django.contrib.sessions.backends.base import SessionBase
 from django.http import HttpRequest
 from django.utils.module_loading import import_string
+from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import Forbidden
 
@@ -30,14 +31,14 @@ def is_recent(session: SessionBase) -> bool:
 
 
 def is_cookie_recent(cookie: str) -> bool:
-    """Same check for a socket, which knows its sign-in by the cookie."""
+    """Same check for a socket, which is identified by its session cookie."""
     store: type[SessionBase] = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
     return is_recent(store(cookie))
 
 
 def confirmation_required() -> Forbidden:
     """Build the error for APIs, which have no page to ask for the password."""
-    message = "confirm your password first: open /confirm/ in this browser"
+    message = _("confirm your password first: open /confirm/ in this browser")
     return Forbidden(message, details={"code": "CONFIRMATION_REQUIRED"})
 
 

@@ -14,6 +14,7 @@ from django.db.models import F
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import FailedSignIns, KnownAddress
 from clawsite.accounts.sign_in import client_address as addresses
@@ -21,9 +22,9 @@ from clawsite.infra.errors import TooManyAttempts
 
 FREE_FAILURES = 5
 MAX_ADDRESS_WAIT_SECONDS = 900.0
-# Strangers can fail for an account from anywhere, so its own wait may slow down guessing but not lock out the owner.
+# Anyone can cause failures for an account, so its wait may slow down guessing but not lock out the owner.
 MAX_ACCOUNT_WAIT_SECONDS = 60.0
-# Longer than the longest wait: sitting one out doesn't earn five free guesses again.
+# Longer than the longest wait, so that waiting it out doesn't restore the five free attempts.
 FAILURES_EXPIRE_AFTER = timedelta(minutes=20)
 KNOWN_ADDRESS_LIFETIME = timedelta(days=30)
 
@@ -72,9 +73,9 @@ def record_success(address: str, account: str = "", *, admitted: bool = False) -
         KnownAddress.objects.filter(last_seen_at__lt=timezone.now() - KNOWN_ADDRESS_LIFETIME).delete()
 
 
-def wait_seconds(failures: int, longest: float) -> float:
-    """Return the seconds to wait after consecutive failures: 0 up to five, then 2, 4, 8 … up to the longest."""
-    return 0.0 if failures <= FREE_FAILURES else min(2.0 ** min(failures - FREE_FAILURES, 30), longest)
+def wait_seconds(failures: int, max_seconds: float) -> float:
+    """Return the seconds to wait after consecutive failures: 0 for up to five, then 2, 4, 8 … up to `max_seconds`."""
+    return 0.0 if failures <= FREE_FAILURES else min(2.0 ** min(failures - FREE_FAILURES, 30), max_seconds)
 
 
 def _subjects(address: str, account: str) -> tuple[str, str]:
@@ -111,17 +112,17 @@ def _raise_if_waiting(rows: list[FailedSignIns], of_address: str, of_account: st
         seconds = account_seconds
     if seconds > 0:
         raise TooManyAttempts(
-            f"too many failed attempts; try again in {math.ceil(seconds)} s",
+            _("too many failed attempts; try again in %d s") % math.ceil(seconds),
             details={"code": "AUTH_RATE_LIMITED"},
             retryable=True,
             retry_after_ms=math.ceil(seconds * 1000),
         )
 
 
-def _remaining_wait(row: FailedSignIns | None, longest: float, now: datetime) -> float:
+def _remaining_wait(row: FailedSignIns | None, max_seconds: float, now: datetime) -> float:
     if row is None or row.last_failed_at < now - FAILURES_EXPIRE_AFTER:
         return 0.0
-    return (row.last_failed_at - now).total_seconds() + wait_seconds(row.failures, longest)
+    return (row.last_failed_at - now).total_seconds() + wait_seconds(row.failures, max_seconds)
 
 
 def _is_known(of_account: str, of_address: str, now: datetime) -> bool:

@@ -1,1 +1,1 @@
-"""What every HTTP endpoint shares: authentication, permissions, pagination, errors."""
+"""Shared by all HTTP endpoints: authentication, permissions, pagination, errors."""

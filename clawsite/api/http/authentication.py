@@ -1,6 +1,6 @@
-"""Who sends an HTTP request: a program with its token, or a page of ours with the session cookie and Django's CSRF token.
+"""Authenticate HTTP requests: programs by token, Clawsite's own pages by session cookie and CSRF token.
 
-The only place where HTTP interfaces authenticate. What a caller may do with what it asked for is up to the service it reaches.
+All HTTP interfaces authenticate here. Each service checks whether the caller may access a particular object.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from clawsite.infra.errors import ClawError, Forbidden, TooManyRequests
 
 
 class Unauthorized(ClawError):
-    """No credential, or none that is good now."""
+    """Credentials are missing or not valid."""
 
     code = "UNAUTHORIZED"
     http_status = 401
@@ -29,7 +29,7 @@ class Unauthorized(ClawError):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`scopes` is what the credential allows of what the account had just now."""
+    """`scopes` are the account's scopes, limited to those of the credential."""
 
     user: User
     scopes: frozenset[str]
@@ -39,7 +39,7 @@ class Caller:
 
     @property
     def credential(self) -> Credential:
-        """In a form that can be looked at again while an answer is under way."""
+        """The credential in a form that can be checked again while a response is in progress."""
         return Credential(self.kind, cookie=self.cookie, token_id=self.token_id or 0)
 
     def may(self, *any_of: Scope) -> bool:
@@ -47,25 +47,25 @@ class Caller:
 
 
 async def authenticate_user(request: HttpRequest, scope: Scope) -> User:
-    """The account behind a request, if it has the scope."""
+    """Return the account of a request. Raise Forbidden without the scope."""
     return (await authenticate(request, scope)).user
 
 
 async def authenticate(request: HttpRequest, *any_of: Scope) -> Caller:
-    """Who it is, if they have one of the scopes, and the account has not asked too often just now.
+    """Return the caller. Raise Forbidden without one of the scopes, TooManyRequests above the account's rate limit.
 
-    A token in the address counts for nothing: addresses are logged.
+    A token in the URL is ignored, because URLs are logged.
     """
     secret = tokens.parse_bearer_header(request.headers.get("Authorization", ""))
-    who = await db.read(_authenticate_cookie, request) if secret is None else await _authenticate_token(secret, request)
-    if wait := runtime.rate_limits().of_account(who.user.pk).wait_ms():
-        raise TooManyRequests("too many requests of this account; slow down", retryable=True, retry_after_ms=wait)
-    if not who.may(*any_of):
+    caller = await db.read(_authenticate_cookie, request) if secret is None else await _authenticate_token(secret, request)
+    if wait := runtime.rate_limits().of_account(caller.user.pk).wait_ms():
+        raise TooManyRequests("too many requests from this account; slow down", retryable=True, retry_after_ms=wait)
+    if not caller.may(*any_of):
         needed = " or ".join(scope.value for scope in any_of)
         raise Forbidden(
-            f"this needs the scope {needed}, which the account or its token does not have", details={"scope": any_of[0].value}
+            f"this requires the scope {needed}, which the account or its token doesn't have", details={"scope": any_of[0].value}
         )
-    return who
+    return caller
 
 
 async def _authenticate_token(secret: str, request: HttpRequest) -> Caller:
@@ -73,8 +73,8 @@ async def _authenticate_token(secret: str, request: HttpRequest) -> Caller:
     principal = await db.read(_find_principal, address, secret)
     if principal is None:
         await db.write(throttle.record_failure, address, alone=True)
-        raise Unauthorized("the token is not known, was revoked or has expired")
-    if principal.unnoted and principal.token_id:
+        raise Unauthorized("the token is unknown, revoked or expired")
+    if principal.use_unrecorded and principal.token_id:
         await db.write(tokens.record_use, principal.token_id, key=f"token {principal.token_id}")
     return Caller(principal.user, principal.scopes or frozenset(), principal.kind, principal.token_id)
 
@@ -86,7 +86,7 @@ def _find_principal(address: str, secret: str) -> tokens.Principal | None:
 
 class _CsrfCheck(CsrfViewMiddleware):
     def _reject(self, request: HttpRequest, reason: str) -> HttpResponse:
-        """Not the page that a person is shown."""
+        """Return a plain 403, which the caller replaces, instead of the error page for browsers."""
         return HttpResponse(status=403)
 
 
@@ -94,9 +94,9 @@ _csrf_check = _CsrfCheck(lambda _request: HttpResponse())
 
 
 def _authenticate_cookie(request: HttpRequest) -> Caller:
-    user = getattr(request, "user", None)  # none on the short way, web/programs.py
+    user = getattr(request, "user", None)  # not set by clawsite.web.middleware.api_handler
     if not isinstance(user, User):
         raise Unauthorized("send a token as `Authorization: Bearer …`, or sign in")
-    if _csrf_check.process_view(request, None, (), {}) is not None:  # type: ignore[arg-type]  # it looks for an exemption of the view
-        raise Forbidden("the CSRF token is missing or wrong: a request with a cookie needs the header X-CSRFToken")
+    if _csrf_check.process_view(request, None, (), {}) is not None:  # type: ignore[arg-type]  # the view is only checked for csrf_exempt
+        raise Forbidden("the CSRF token is missing or wrong: requests with a cookie need the header X-CSRFToken")
     return Caller(user, scopes_of(user), "cookie", cookie=request.session.session_key or "")

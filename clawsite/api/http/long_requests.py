@@ -1,6 +1,6 @@
-"""Answers that take a while: whoever waits for one is looked at again meanwhile, as the owner of a socket is.
+"""Recheck the caller's access during long responses, as for sockets.
 
-At once when the bus says that the account, or who sees the session, has changed; otherwise once a minute.
+The check runs when the bus reports a change of the account or of the session's members, and at least once a minute.
 """
 
 import asyncio
@@ -26,61 +26,61 @@ T = TypeVar("T")
 
 
 class AccessRevoked(Unauthorized):
-    """Revoked, signed out or switched off since the answer began."""
+    """The credential was revoked, the user signed out, or the account was disabled since the response began."""
 
 
 class SessionAccessRevoked(AccessRevoked):
-    """The session is not one that the caller sees any more."""
+    """The caller can't see the session anymore."""
 
     code = "NOT_FOUND"
     http_status = 404
 
 
 @asynccontextmanager
-async def watch_access(runtime: Runtime, who: Caller, session_id: UUID | None = None) -> AsyncIterator["asyncio.Future[Any]"]:
-    """Done, with NoLongerTheirs, when the caller may not have the rest."""
-    watch = asyncio.ensure_future(_watch_until_revoked(runtime, who, session_id))
+async def watch_access(runtime: Runtime, caller: Caller, session_id: UUID | None = None) -> AsyncIterator["asyncio.Future[Any]"]:
+    """Yield a future that raises AccessRevoked when the caller loses access."""
+    watch = asyncio.ensure_future(_watch_until_revoked(runtime, caller, session_id))
     try:
         yield watch
     finally:
         if not watch.cancel() and not watch.cancelled():
-            watch.exception()  # nobody may have asked for it
+            watch.exception()  # mark it as retrieved, in case the caller didn't
 
 
-async def run_while_authorized(runtime: Runtime, who: Caller, work: Coroutine[Any, Any, T]) -> T:
-    """What the work gives, unless the caller may not have it any more. The work is not waited for then."""
-    async with watch_access(runtime, who) as watch:
-        working: asyncio.Future[Any] = asyncio.ensure_future(work)
+async def run_while_authorized(runtime: Runtime, caller: Caller, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `work`. If the caller loses access, cancel it and raise AccessRevoked."""
+    async with watch_access(runtime, caller) as watch:
+        task: asyncio.Future[Any] = asyncio.ensure_future(work)
         try:
-            await asyncio.wait({working, watch}, return_when=asyncio.FIRST_COMPLETED)
-            outcome: T = await (watch if watch.done() else working)
+            await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
+            outcome: T = await (watch if watch.done() else task)
             return outcome
         finally:
-            working.cancel()
+            task.cancel()
 
 
-async def _watch_until_revoked(runtime: Runtime, who: Caller, session_id: UUID | None) -> NoReturn:
-    places: list[int | str] = [who.user.pk, *([str(session_id)] if session_id else [])]
-    pause = settings.POLL_SECONDS  # first soon: something may have changed before anybody listened
-    with runtime.changes.of(*places) as news:
+async def _watch_until_revoked(runtime: Runtime, caller: Caller, session_id: UUID | None) -> NoReturn:
+    keys: list[int | str] = [caller.user.pk, *([str(session_id)] if session_id else [])]
+    delay = settings.POLL_SECONDS  # the first check is early: something may have changed before the subscription
+    with runtime.changes.of(*keys) as changed:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await news.wait()
-            news.clear()
-            pause = limits.RECHECK_SECONDS
+                async with asyncio.timeout(delay):
+                    await changed.wait()
+            changed.clear()
+            delay = limits.RECHECK_SECONDS
             try:
-                await _check_access(runtime, who, session_id)
+                await _check_access(runtime, caller, session_id)
             except Unavailable as error:
-                log.warning("the caller of a long answer could not be checked: %s", error.message)
+                log.warning("could not recheck the caller of a long request: %s", error.message)
 
 
-async def _check_access(runtime: Runtime, who: Caller, session_id: UUID | None) -> None:
-    standing = await runtime.look(who.credential)
-    if standing is None or not has_scope(standing.scopes, Scope.READ):
-        raise AccessRevoked("the credential that this was asked with is no longer good")
-    if session_id and not await db.read(_can_see_session, standing.user, session_id):
-        raise SessionAccessRevoked("the session is not shared with you any more")
+async def _check_access(runtime: Runtime, caller: Caller, session_id: UUID | None) -> None:
+    access = await runtime.check_access(caller.credential)
+    if access is None or not has_scope(access.scopes, Scope.READ):
+        raise AccessRevoked("the credentials of this request are no longer valid")
+    if session_id and not await db.read(_can_see_session, access.user, session_id):
+        raise SessionAccessRevoked("the session is no longer shared with you")
 
 
 def _can_see_session(user: User, session_id: UUID) -> bool:

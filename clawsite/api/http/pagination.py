@@ -1,4 +1,4 @@
-"""Lists page by page. A cursor is a place in the order of its list, opaque to clients: they send back what they were given."""
+"""Pagination. A cursor encodes a position in the order of its list and is opaque to clients."""
 
 import base64
 import binascii
@@ -16,32 +16,30 @@ from clawsite.infra.text import make_storable
 T = TypeVar("T")
 
 MAX_LIMIT = 200
-Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many at most")]
-CursorText = Annotated[str, Query(max_length=512, description="The `next` of the page before; empty: from the beginning")]
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of items")]
+CursorText = Annotated[str, Query(max_length=512, description="The `next` of the previous page; leave empty for the first page")]
 
 
 class Page(TypedDict, Generic[T]):
-    """`next` is the `cursor` of the page that follows, and null at the end."""
+    """`next` is the `cursor` of the next page, or null on the last page."""
 
     items: list[T]
     next: str | None
 
 
-def encode_cursor(*place: int | str) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps(place)).decode().rstrip("=")
+def encode_cursor(*parts: int | str) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(parts)).decode().rstrip("=")
 
 
-def decode_cursor(cursor: str, *kinds: Callable[[Any], Any]) -> list[Any] | None:
-    """The parts of a place, each read by its function; None for the beginning."""
+def decode_cursor(cursor: str, *parsers: Callable[[Any], Any]) -> list[Any] | None:
+    """Return the parts of a cursor, each parsed by its function, or None for the first page."""
     if not cursor:
         return None
     try:
-        place = orjson.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
-        return [read(part) for read, part in zip(kinds, place, strict=True)]
+        parts = orjson.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+        return [parse(part) for parse, part in zip(parsers, parts, strict=True)]
     except (binascii.Error, ValueError, TypeError, AttributeError):
-        raise InvalidRequest(
-            "this cursor is none of this list; send the `next` of the page before, or none to begin anew"
-        ) from None
+        raise InvalidRequest("invalid cursor: send the `next` of the previous page, or none for the first page") from None
 
 
 def parse_number(part: Any) -> int:
@@ -57,7 +55,7 @@ def parse_string(part: Any) -> str:
 
 
 def parse_time(part: Any) -> datetime:
-    found = datetime.fromisoformat(part)
-    if found.tzinfo is None:
+    time = datetime.fromisoformat(part)
+    if time.tzinfo is None:
         raise ValueError(part)
-    return found
+    return time

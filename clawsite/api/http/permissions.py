@@ -1,6 +1,6 @@
-"""How an operation of the REST API says which scope it needs: `auth=needs(Scope.READ)`.
+"""Declare the scope of a REST operation: `auth=RequireScope(Scope.READ)`.
 
-One that changes something also says what it is for tokens with tool limits.
+Operations that change something also declare how they treat tokens with tool limits.
 """
 
 from functools import partial
@@ -14,40 +14,40 @@ from clawsite.gateway.protocol.scopes import Scope
 from clawsite.infra.bounded_json import read_json
 from clawsite.infra.request_body import METHODS_WITHOUT_BODY, parse_body
 
-MAX_FORM_BYTES = 64 << 10  # bytes
+MAX_FORM_BYTES = 64 << 10
 MAX_MESSAGE_BYTES = 2 << 20
-MAX_VALUES = 1_000  # a message with all its attachments has a tenth of it
+MAX_VALUES = 1_000  # ten times as many as a message with all attachments has
 
 
 class ApiRequest(HttpRequest):
-    """What `needs` leaves: who it is, and what was sent, for the parser (api.app)."""
+    """A request after RequireScope: with the caller, and the parsed body for the parser in `clawsite.api.rest.app`."""
 
     auth: Caller
-    given: Any
-    _body: bytes  # Django's own name for it
+    parsed_body: Any
+    _body: bytes  # Django's attribute
 
 
-class RequireScope:  # reads as a word where it is used
-    """One of these scopes, and a body of at most so many bytes. The OpenAPI document names the first scope."""
+class RequireScope:
+    """Requires one of these scopes and limits the body size. The OpenAPI document lists the first scope."""
 
     is_async = True
 
     def __init__(self, *any_of: Scope, limited: LimitedTokenRule | None = None, max_bytes: int = MAX_FORM_BYTES) -> None:
         if (limited is None) != (Scope.READ in any_of):
-            raise ValueError("an operation that changes something says what it is for tokens with tool limits (limited=)")
+            raise ValueError("operations that change something must set limited= for tokens with tool limits")
         self.scopes, self.limited = any_of, limited
         self.max_bytes = max_bytes
 
     async def __call__(self, request: HttpRequest) -> Caller:
-        """The body is read once it is known who sends it, and understood here, where that can wait for a thread."""
-        who = await authenticate(request, *self.scopes)
-        check_limited_token(who.user, self.limited, "this operation")
+        """Authenticate first, then read and parse the body: here, because parsing may have to wait for a thread."""
+        caller = await authenticate(request, *self.scopes)
+        check_limited_token(caller.user, self.limited, "this operation")
         if request.method not in METHODS_WITHOUT_BODY:
             await parse_body(request, self.max_bytes, partial(_attach_body, cast(ApiRequest, request)))
-        return who
+        return caller
 
 
 def _attach_body(request: ApiRequest, body: bytes) -> None:
-    """An operation that needs a body, and gets an empty one, says so itself."""
+    """Parse the body, if any. An operation that requires one rejects an empty body itself."""
     request._body = body
-    request.given = read_json(body, MAX_VALUES) if body else None
+    request.parsed_body = read_json(body, MAX_VALUES) if body else None

@@ -1,7 +1,7 @@
-"""Refusals of the REST API: `application/problem+json` (RFC 9457) with the code that the socket has for the same failure.
+"""Errors of the REST API: `application/problem+json` (RFC 9457) with the same codes as the WebSocket protocol.
 
-A `ClawError` knows its status and its code, so there is no second table. What nobody can explain is a bug: logged, and told by
-a reference.
+A `ClawError` has its own status and code. Any other exception is a bug: it is logged, and the response has a reference to the
+log entry.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,14 +22,14 @@ MAX_FAULTS = 20
 
 
 class Fault(TypedDict):
-    """Where a value was wrong, such as `body/label` or `query/limit`, and what was wrong with it."""
+    """An invalid value: its location, such as `body/label` or `query/limit`, and what is wrong with it."""
 
     field: str
     message: str
 
 
 class Problem(TypedDict):
-    """`detail` says what was wrong and what to do. Send it again only if `retryable` is true, and not before `retryAfterMs`."""
+    """`detail` says what is wrong and what to do. Retry only if `retryable` is true, and after `retryAfterMs`."""
 
     type: str
     title: str
@@ -43,30 +43,30 @@ class Problem(TypedDict):
 
 
 def to_problem(error: Exception, *, operation: str) -> HttpResponse:
-    """The answer for whatever was raised."""
+    """Return the error response for any exception."""
     if isinstance(error, DatabaseError):
         error = db.to_claw_error(error) or error
     status = error.http_status if isinstance(error, ClawError) else HTTPStatus.INTERNAL_SERVER_ERROR
-    shape = describe_error(error, method=operation)
-    told = {name: shape[name] for name in ("details", "retryable", "retryAfterMs") if name in shape}
-    response = problem_response(status, shape["code"], shape["message"], **told)
+    described = describe_error(error, method=operation)
+    extra = {name: described[name] for name in ("details", "retryable", "retryAfterMs") if name in described}
+    response = problem_response(status, described["code"], described["message"], **extra)
     for name, value in error.retry_headers.items() if isinstance(error, ClawError) else ():
         response[name] = value
     return response
 
 
 def validation_problem(faults: Iterable[Mapping[str, Any]]) -> HttpResponse:
-    """Values that were wrong, all named. The values themselves are not repeated: one may be a secret."""
+    """Return an error response that lists all invalid fields. Their values are left out, because one may be a secret."""
     errors = [Fault(field=_field_path(fault["loc"]), message=fault["msg"]) for fault in faults][:MAX_FAULTS]
     first = errors[0]
     return problem_response(InvalidRequest.http_status, InvalidRequest.code, f"{first['field']}: {first['message']}", errors=errors)
 
 
-def _field_path(place: Sequence[int | str]) -> str:
-    where, *inside = place
-    if where == "body":
-        inside = inside[1:]  # without our own name for the whole of it
-    return "/".join(str(part) for part in (where, *inside))
+def _field_path(location: Sequence[int | str]) -> str:
+    source, *path = location
+    if source == "body":
+        path = path[1:]  # without the name of the view's parameter
+    return "/".join(str(part) for part in (source, *path))
 
 
 def problem_response(status: int, code: str, detail: str, **more: Any) -> HttpResponse:
@@ -79,4 +79,4 @@ def problem_response(status: int, code: str, detail: str, **more: Any) -> HttpRe
 
 
 def path_not_found(request: HttpRequest) -> HttpResponse:
-    return problem_response(NotFound.http_status, NotFound.code, f"there is nothing at {request.path}; see /api/docs")
+    return problem_response(NotFound.http_status, NotFound.code, f"unknown path {request.path}; see /api/docs")

@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`: an agent that answers like a model, whole or as a stream."""
+"""`POST /v1/chat/completions`: an agent that responds like a model, plain or streamed."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -18,47 +18,47 @@ from clawsite.api.openai.sse import KEEP_ALIVE, event_stream, start_from_request
 from clawsite.gateway.server import runtime
 from clawsite.gateway.server.runtime import Runtime
 
-ANSWER_SEPARATOR = "\n\n"  # of a run that used tools in between
+ANSWER_SEPARATOR = "\n\n"  # between the answers of a run that used tools
 
 
-@csrf_exempt  # a token needs none; a cookie is checked by `caller`
+@csrf_exempt  # not needed for tokens; `authenticate` checks cookies
 async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     try:
-        started, wish = await start_from_request(request, parse_chat_request)
+        started, params = await start_from_request(request, parse_chat_request)
         gateway = await runtime.get_runtime()
-        if wish.stream:
-            return event_stream(_stream(gateway, started, wish))
-        return JsonResponse(await _collect(gateway, started, wish))
+        if params.stream:
+            return event_stream(_stream(gateway, started, params))
+        return JsonResponse(await _collect(gateway, started, params))
     except Exception as error:
         return errors.error_response(error)
 
 
-async def _collect(gateway: Runtime, started: StartedRun, wish: CompletionRequest) -> dict[str, Any]:
+async def _collect(gateway: Runtime, started: StartedRun, params: CompletionRequest) -> dict[str, Any]:
     texts: dict[int, str] = {}
-    async with aclosing(follow_run(gateway, started)) as happenings:
-        async for happening in happenings:
-            match happening:
+    async with aclosing(follow_run(gateway, started)) as updates:
+        async for update in updates:
+            match update:
                 case AnswerDelta(-1, text) | AnswerDone(_, text):
                     texts[len(texts)] = text
                 case RunEnded():
-                    if failure := to_failure(happening):
+                    if failure := to_failure(update):
                         raise failure
-                    return _build_completion(started, wish, ANSWER_SEPARATOR.join(texts.values()), happening)
-    raise RuntimeError("the run's events ended without its end")
+                    return _build_completion(started, params, ANSWER_SEPARATOR.join(texts.values()), update)
+    raise RuntimeError("event stream closed before the run finished")
 
 
-def _build_completion(started: StartedRun, wish: CompletionRequest, text: str, ended: RunEnded) -> dict[str, Any]:
+def _build_completion(started: StartedRun, params: CompletionRequest, text: str, ended: RunEnded) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": None}
     if ended.calls:
         message["tool_calls"] = [_to_wire_call(call) for call in ended.calls]
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": ended.finish}
-    return {**_build_head(started, wish, "chat.completion"), "choices": [choice], "usage": _to_wire_usage(ended.usage)}
+    return {**_build_head(started, params, "chat.completion"), "choices": [choice], "usage": _to_wire_usage(ended.usage)}
 
 
-async def _stream(gateway: Runtime, started: StartedRun, wish: CompletionRequest) -> AsyncGenerator[bytes, None]:
-    """The chunks; what goes wrong in between is told as the last one, since the status has left already."""
+async def _stream(gateway: Runtime, started: StartedRun, params: CompletionRequest) -> AsyncGenerator[bytes, None]:
+    """Yield the chunks. An error is sent as the last chunk, because the status was already sent."""
     try:
-        async with aclosing(_chunks(gateway, started, wish)) as chunks:
+        async with aclosing(_chunks(gateway, started, params)) as chunks:
             async for chunk in chunks:
                 yield chunk
     except Exception as error:
@@ -66,40 +66,39 @@ async def _stream(gateway: Runtime, started: StartedRun, wish: CompletionRequest
     yield b"data: [DONE]\n\n"
 
 
-async def _chunks(gateway: Runtime, started: StartedRun, wish: CompletionRequest) -> AsyncGenerator[bytes, None]:
-    head = _build_head(started, wish, "chat.completion.chunk")
-    nothing_yet = {"usage": None} if wish.include_usage else {}
+async def _chunks(gateway: Runtime, started: StartedRun, params: CompletionRequest) -> AsyncGenerator[bytes, None]:
+    head = _build_head(started, params, "chat.completion.chunk")
+    no_usage = {"usage": None} if params.include_usage else {}
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return _encode_event({**head, "choices": [choice], **nothing_yet})
+        return _encode_event({**head, "choices": [choice], **no_usage})
 
     yield chunk({"role": "assistant", "content": "", "refusal": None})
     answer: int | None = None
-    async with aclosing(follow_run(gateway, started)) as happenings:
-        async for happening in happenings:
-            match happening:
+    async with aclosing(follow_run(gateway, started)) as updates:
+        async for update in updates:
+            match update:
                 case AnswerDelta(index, text):
-                    before = ANSWER_SEPARATOR if answer not in (None, index) else ""
+                    separator = ANSWER_SEPARATOR if answer not in (None, index) else ""
                     answer = index
-                    yield chunk({"content": before + text})
+                    yield chunk({"content": separator + text})
                 case KeepAlive():
                     yield KEEP_ALIVE
                 case RunEnded(calls=calls, usage=usage):
-                    if failure := to_failure(happening):
+                    if failure := to_failure(update):
                         raise failure
                     for number, call in enumerate(calls):
-                        whole = _to_wire_call(call)
-                        opened = {**whole, "index": number, "function": {"name": call.name, "arguments": ""}}
-                        yield chunk({"tool_calls": [opened]})
+                        first = {**_to_wire_call(call), "index": number, "function": {"name": call.name, "arguments": ""}}
+                        yield chunk({"tool_calls": [first]})
                         yield chunk({"tool_calls": [{"index": number, "function": {"arguments": call.arguments}}]})
-                    yield chunk({}, happening.finish)
-                    if wish.include_usage:
+                    yield chunk({}, update.finish)
+                    if params.include_usage:
                         yield _encode_event({**head, "choices": [], "usage": _to_wire_usage(usage)})
 
 
-def _build_head(started: StartedRun, wish: CompletionRequest, kind: str) -> dict[str, Any]:
-    return {"id": f"chatcmpl-{started.run_id}", "object": kind, "created": started.created, "model": wish.model}
+def _build_head(started: StartedRun, params: CompletionRequest, kind: str) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{started.run_id}", "object": kind, "created": started.created, "model": params.model}
 
 
 def _to_wire_call(call: ClientToolCall) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The body of `POST /v1/chat/completions`, read as a `Wish`."""
+"""Parse the body of `POST /v1/chat/completions` into a CompletionRequest."""
 
 from typing import Annotated, Any
 
@@ -26,10 +26,10 @@ class ChatBody(CompletionBody):
     functions: list[Any] | None = None
 
 
-def parse_chat_request(sent: Any) -> CompletionRequest:
-    body = ChatBody.model_validate(sent)
+def parse_chat_request(data: Any) -> CompletionRequest:
+    body = ChatBody.model_validate(data)
     _reject_unsupported(body)
-    return body.wish(
+    return body.to_request(
         _parse_messages(body.messages),
         {
             "max_tokens": body.max_completion_tokens or body.max_tokens,
@@ -46,50 +46,53 @@ def parse_chat_request(sent: Any) -> CompletionRequest:
 
 def _reject_unsupported(body: ChatBody) -> None:
     if body.n not in (None, 1):
-        raise RequestRejected("n: one answer is given to a request", param="n", code="unsupported_value")
+        raise RequestRejected("n must be 1", param="n", code="unsupported_value")
     if body.logprobs:
-        raise RequestRejected("logprobs: they are not given here", param="logprobs", code="unsupported_parameter")
+        raise RequestRejected("logprobs is not supported", param="logprobs", code="unsupported_parameter")
     if body.functions:
-        raise RequestRejected("functions: use tools instead", param="functions", code="unsupported_parameter")
+        raise RequestRejected("functions is not supported; use tools instead", param="functions", code="unsupported_parameter")
     if body.modalities and body.modalities != ["text"]:
-        raise RequestRejected("modalities: answers are text", param="modalities", code="unsupported_value")
+        raise RequestRejected("modalities: only text is supported", param="modalities", code="unsupported_value")
 
 
-def _parse_format(wished: dict[str, Any] | None) -> dict[str, Any] | None:
-    if wished is None or wished.get("type") == "text":
+def _parse_format(response_format: dict[str, Any] | None) -> dict[str, Any] | None:
+    if response_format is None or response_format.get("type") == "text":
         return None
-    if wished.get("type") == "json_object" or (wished.get("type") == "json_schema" and isinstance(wished.get("json_schema"), dict)):
-        return wished
-    raise RequestRejected("response_format: text, json_object or json_schema", param="response_format", code="invalid_value")
+    kind = response_format.get("type")
+    if kind == "json_object" or (kind == "json_schema" and isinstance(response_format.get("json_schema"), dict)):
+        return response_format
+    raise RequestRejected(
+        "response_format: must be text, json_object or json_schema", param="response_format", code="invalid_value"
+    )
 
 
 def _parse_messages(messages: list[dict[str, Any]]) -> InputMessages:
-    spoken = InputMessages("messages")
+    parsed = InputMessages("messages")
     for number, message in enumerate(messages):
         where = f"messages[{number}]"
         if message.get("role") == "tool":
             call_id = message.get("tool_call_id")
             if not isinstance(call_id, str) or not call_id or len(call_id) > MAX_ID_LENGTH:
-                raise RequestRejected(f"{where}.tool_call_id: name the call", param=f"{where}.tool_call_id", code="invalid_value")
-            spoken.result(call_id, message.get("content"), f"{where}.content")
+                raise RequestRejected(f"{where}.tool_call_id: invalid ID", param=f"{where}.tool_call_id", code="invalid_value")
+            parsed.add_result(call_id, message.get("content"), f"{where}.content")
         else:
             calls = (
-                _parse_calls(spoken, message.get("tool_calls"), f"{where}.tool_calls") if message.get("role") == "assistant" else ()
+                _parse_calls(parsed, message.get("tool_calls"), f"{where}.tool_calls") if message.get("role") == "assistant" else ()
             )
-            spoken.message(message.get("role"), message.get("content"), where, calls)
-    return spoken
+            parsed.add_message(message.get("role"), message.get("content"), where, calls)
+    return parsed
 
 
-def _parse_calls(spoken: InputMessages, made: Any, place: str) -> list[dict[str, Any]]:
-    """Earlier calls as they stand in a transcript."""
-    if made is not None and not isinstance(made, list):
-        raise RequestRejected(f"{place}: write a list", param=place, code="invalid_type")
+def _parse_calls(parsed: InputMessages, tool_calls: Any, param: str) -> list[dict[str, Any]]:
+    """Convert earlier tool calls to the transcript format."""
+    if tool_calls is not None and not isinstance(tool_calls, list):
+        raise RequestRejected(f"{param}: must be a list", param=param, code="invalid_type")
     calls = []
-    for number, call in enumerate(made or ()):
-        where, function = f"{place}[{number}]", call.get("function") if isinstance(call, dict) else None
+    for number, call in enumerate(tool_calls or ()):
+        where, function = f"{param}[{number}]", call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(call.get("id"), str) or not isinstance(function.get("name"), str):
-            words = f"{where}: write {{id, type: function, function: {{name, arguments}}}}"
-            raise RequestRejected(words, param=where, code="invalid_value")
-        arguments = spoken.arguments(function.get("arguments"))
+            message = f"{where}: must be {{id, type: function, function: {{name, arguments}}}}"
+            raise RequestRejected(message, param=where, code="invalid_value")
+        arguments = parsed.parse_arguments(function.get("arguments"))
         calls.append({"id": call["id"][:MAX_ID_LENGTH], "name": function["name"][:128], "arguments": arguments})
     return calls

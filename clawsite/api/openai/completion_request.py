@@ -1,4 +1,4 @@
-"""What a request asks for, whichever of the two formats it came in; and the parts both have in common: tools, sampling."""
+"""A completion request in a common form for both OpenAI formats, and the fields they share: tools, sampling."""
 
 import re
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from clawsite.routing.supplied_history import SuppliedMessage
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_TOOLS = 128
 MAX_DESCRIPTION_LENGTH = 8_192
-MAX_SCHEMA_BYTES = 32_768  # bytes of one tool's parameters, as JSON
-MAX_TOTAL_SCHEMA_BYTES = 262_144  # of all together: they are stored with the run, and sent with every model call
+MAX_SCHEMA_BYTES = 32_768  # one tool's parameters as JSON
+MAX_TOTAL_SCHEMA_BYTES = 262_144  # all tools: they are stored with the run and sent with every model call
 THINKING_LEVELS = {"none": "off", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh"}
 NO_PARAMETERS = {"type": "object", "properties": {}}
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """`results` are {callId, text} of the caller's own tools; a request has these or words, not both."""
+    """`results` are {callId, text} of the caller's own tools. A request has either results or text."""
 
     model: str
     text: str = ""
@@ -47,7 +47,7 @@ Count = Annotated[int, Field(ge=1, le=10_000_000)]
 
 
 class CompletionBody(BaseModel):
-    """Fields that both formats have. What is not declared is ignored, as OpenAI's servers add fields every month."""
+    """Fields of both formats. Unknown fields are ignored, because OpenAI adds fields often."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -60,10 +60,10 @@ class CompletionBody(BaseModel):
     tool_choice: Literal["auto", "none", "required"] | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
 
-    def wish(self, spoken: InputMessages, parameters: dict[str, Any], **own: Any) -> CompletionRequest:
-        """What both formats say alike; `parameters` and `own` are what each calls by names of its own."""
-        words, results, past = spoken.asked()
-        alike = {
+    def to_request(self, messages: InputMessages, parameters: dict[str, Any], **specific: Any) -> CompletionRequest:
+        """Build the request. `parameters` and `specific` are the fields whose names differ between the formats."""
+        content, results, past = messages.split()
+        common = {
             "temperature": self.temperature,
             "top_p": self.top_p,
             "parallel_tool_calls": self.parallel_tool_calls,
@@ -71,23 +71,23 @@ class CompletionBody(BaseModel):
         }
         return CompletionRequest(
             model=self.model,
-            text=words.text,
-            files=words.files,
+            text=content.text,
+            files=content.files,
             results=results,
             past=past,
-            system=spoken.system(),
+            system=messages.system_prompt(),
             tools=self.client_tools(),
-            parameters={name: value for name, value in {**parameters, **alike}.items() if value is not None},
+            parameters={name: value for name, value in {**parameters, **common}.items() if value is not None},
             user=self.user or "",
             stream=bool(self.stream),
-            **own,
+            **specific,
         )
 
     def client_tools(self) -> tuple[dict[str, Any], ...]:
         return () if self.tool_choice == "none" else parse_tools(self.tools or ())
 
     def forced_tool(self) -> Any:
-        """`required` or one tool; None leaves it to the model."""
+        """Return `required` or one tool; None lets the model choose."""
         match self.tool_choice:
             case "required":
                 if not self.tools:
@@ -95,9 +95,9 @@ class CompletionBody(BaseModel):
                         "tool_choice: there are no tools to choose from", param="tool_choice", code="invalid_value"
                     )
                 return "required"
-            case dict() as named:
-                function = named.get("function") or named  # chat completions wrap the name, responses do not
-                name = function.get("name") if named.get("type") == "function" and isinstance(function, dict) else None
+            case dict() as choice:
+                function = choice.get("function") or choice  # chat completions wrap the name, responses do not
+                name = function.get("name") if choice.get("type") == "function" and isinstance(function, dict) else None
                 if not isinstance(name, str) or name not in {tool["name"] for tool in parse_tools(self.tools or ())}:
                     raise RequestRejected("tool_choice: name one of your tools", param="tool_choice", code="invalid_value")
                 return {"type": "function", "function": {"name": name}}
@@ -113,43 +113,47 @@ def parse_thinking(effort: Any, where: str) -> str:
 
 
 def parse_tools(tools: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """As {name, description, parameters}. Chat completions wrap them in `function`, responses do not; both are taken."""
+    """Return tools as {name, description, parameters}. Chat completions wrap them in `function`, responses do not."""
     if len(tools) > MAX_TOOLS:
-        raise RequestRejected(f"tools: {len(tools)} tools; at most {MAX_TOOLS} are taken", param="tools", code="too_many_tools")
-    read: dict[str, dict[str, Any]] = {}
+        raise RequestRejected(f"tools: {len(tools)} tools exceed the limit of {MAX_TOOLS}", param="tools", code="too_many_tools")
+    specs: dict[str, dict[str, Any]] = {}
     size = 0
     for number, tool in enumerate(tools):
         where = f"tools[{number}]"
         if tool.get("type") != "function":
-            raise RequestRejected(f"{where}.type: only functions are taken", param=f"{where}.type", code="unsupported_tool")
+            raise RequestRejected(f"{where}.type: must be function", param=f"{where}.type", code="unsupported_tool")
         function = tool["function"] if isinstance(tool.get("function"), dict) else tool
         spec = _parse_tool(function, where)
-        if spec["name"] in read:
-            raise RequestRejected(f"{where}: there is another tool {spec['name']!r}", param=where, code="duplicate_tool")
-        read[spec["name"]] = spec
+        if spec["name"] in specs:
+            raise RequestRejected(f"{where}: duplicate tool {spec['name']!r}", param=where, code="duplicate_tool")
+        specs[spec["name"]] = spec
         size += len(orjson.dumps(spec["parameters"]))
     if size > MAX_TOTAL_SCHEMA_BYTES:
         raise RequestRejected(
-            f"tools: all schemas together have {size} bytes; at most {MAX_TOTAL_SCHEMA_BYTES} are taken", param="tools"
+            f"tools: the schemas have {size} bytes in total, which exceeds the limit of {MAX_TOTAL_SCHEMA_BYTES}", param="tools"
         )
-    return tuple(read.values())
+    return tuple(specs.values())
 
 
 def _parse_tool(function: dict[str, Any], where: str) -> dict[str, Any]:
     name, description, parameters = function.get("name"), function.get("description") or "", function.get("parameters")
     if not isinstance(name, str) or not TOOL_NAME.fullmatch(name):
-        raise RequestRejected(f"{where}.name: 1 to 64 letters, digits, - and _", param=f"{where}.name", code="invalid_value")
+        raise RequestRejected(
+            f"{where}.name: must have 1 to 64 letters, digits, - and _", param=f"{where}.name", code="invalid_value"
+        )
     if not isinstance(description, str) or len(description) > MAX_DESCRIPTION_LENGTH:
-        raise RequestRejected(f"{where}.description: at most {MAX_DESCRIPTION_LENGTH} characters", param=f"{where}.description")
+        raise RequestRejected(
+            f"{where}.description: must be text of at most {MAX_DESCRIPTION_LENGTH} characters", param=f"{where}.description"
+        )
     if parameters is None or parameters == {}:
         parameters = NO_PARAMETERS
     if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
         raise RequestRejected(
-            f"{where}.parameters: write a JSON Schema of type object", param=f"{where}.parameters", code="invalid_schema"
+            f"{where}.parameters: must be a JSON Schema of type object", param=f"{where}.parameters", code="invalid_schema"
         )
     if len(orjson.dumps(parameters)) > MAX_SCHEMA_BYTES:
         raise RequestRejected(
-            f"{where}.parameters: more than {MAX_SCHEMA_BYTES} bytes",
+            f"{where}.parameters: exceeds the limit of {MAX_SCHEMA_BYTES} bytes",
             param=f"{where}.parameters",
             code="invalid_schema",
         )

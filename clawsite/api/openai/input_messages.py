@@ -1,4 +1,4 @@
-"""What was said before, and the message itself: taken in item by item from either of OpenAI's formats."""
+"""Collect the messages of a request, item by item, from either of OpenAI's formats: the earlier history and the new message."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,11 +14,11 @@ from clawsite.routing.supplied_history import SuppliedMessage
 MAX_SYSTEM_LENGTH = 100_000  # characters
 MAX_ID_LENGTH = 200
 MAX_MESSAGES = 2_000
-MAX_VALUES = 50_000  # of a body: 25 for each message
+MAX_VALUES = 50_000  # JSON values in a body: 25 per message
 
 
 class InputMessages:
-    """`where` is what the body calls the list: `messages`, `input`."""
+    """`where` is the body's name of the list: `messages` or `input`."""
 
     def __init__(self, where: str, system: str = "") -> None:
         self._where = where
@@ -26,71 +26,73 @@ class InputMessages:
         self._messages: list[SuppliedMessage] = []
         self._contents: list[MessageContent] = []
         self._names: dict[str, str] = {}  # call id -> tool
-        self._values = 0  # in the arguments of all calls
+        self._values = 0  # JSON values in the arguments of all calls
 
-    def message(self, role: Any, content: Any, place: str, calls: Sequence[dict[str, Any]] = ()) -> None:
-        """Words of somebody; `calls` are those that the model made with them."""
-        read = self._parse_content(content, f"{place}.content")
+    def add_message(self, role: Any, content: Any, param: str, calls: Sequence[dict[str, Any]] = ()) -> None:
+        """Add a message; `calls` are the tool calls of a model's message."""
+        parsed = self._parse_content(content, f"{param}.content")
         match role:
             case "system" | "developer":
-                self._system.append(read.text)
+                self._system.append(parsed.text)
             case "user":
-                self._messages.append(SuppliedMessage("user", read.text, read.files))
+                self._messages.append(SuppliedMessage("user", parsed.text, parsed.files))
             case "assistant":
                 self._names |= {call["id"]: call["name"] for call in calls}
-                self._messages.append(SuppliedMessage("assistant", read.text, calls=list(calls)))
+                self._messages.append(SuppliedMessage("assistant", parsed.text, calls=list(calls)))
             case other:
-                raise RequestRejected(f"{place}.role: {other!r} is no role here", param=f"{place}.role", code="invalid_value")
+                raise RequestRejected(f"{param}.role: unknown role {other!r}", param=f"{param}.role", code="invalid_value")
 
-    def call(self, call: dict[str, Any]) -> None:
-        """A call that stands alone belongs to what the model said just before, together with its other calls."""
+    def add_call(self, call: dict[str, Any]) -> None:
+        """Add a separate tool call to the model's previous message."""
         self._names[call["id"]] = call["name"]
         last = self._messages.pop() if self._messages and self._messages[-1].role == "assistant" else SuppliedMessage("assistant")
         self._messages.append(SuppliedMessage("assistant", last.text, calls=[*last.calls, call]))
 
-    def result(self, call_id: str, content: Any, place: str) -> None:
-        """What came of a call, in the caller's words."""
-        read = self._parse_content(content, place)
-        self._messages.append(SuppliedMessage("tool", read.text, call_id=call_id, name=self._names.get(call_id, "")))
+    def add_result(self, call_id: str, content: Any, param: str) -> None:
+        """Add the result of one of the caller's tools."""
+        parsed = self._parse_content(content, param)
+        self._messages.append(SuppliedMessage("tool", parsed.text, call_id=call_id, name=self._names.get(call_id, "")))
 
-    def arguments(self, text: Any) -> dict[str, Any]:
-        """Of a call. What the model wrote may be anything; what is no object is empty, as it was when it was called."""
+    def parse_arguments(self, text: Any) -> dict[str, Any]:
+        """Parse the arguments of a call. Return {} for anything but an object, as when the call was made."""
         if not isinstance(text, str):
             return {}
-        # A string in the body, so its values were not counted yet.
+        # The arguments are a string in the body, so their values were not counted yet.
         self._values += count_values(text.encode(), MAX_VALUES)
         if self._values > MAX_VALUES:
-            words = f"{self._where}: the arguments of all calls have more than {MAX_VALUES} values in them"
-            raise RequestRejected(words, param=self._where, code="too_long")
+            message = f"{self._where}: the arguments of all calls exceed the limit of {MAX_VALUES} values"
+            raise RequestRejected(message, param=self._where, code="too_long")
         try:
-            read = orjson.loads(text)
+            arguments = orjson.loads(text)
         except orjson.JSONDecodeError:
             return {}
-        return make_storable(read) if isinstance(read, dict) and not is_too_deep(read) else {}
+        return make_storable(arguments) if isinstance(arguments, dict) and not is_too_deep(arguments) else {}
 
-    def _parse_content(self, content: Any, place: str) -> MessageContent:
-        self._contents.append(parse_content(content, place))
+    def _parse_content(self, content: Any, param: str) -> MessageContent:
+        self._contents.append(parse_content(content, param))
         return self._contents[-1]
 
-    def system(self) -> str:
-        """All words of the system, joined."""
-        told = "\n\n".join(text for text in self._system if text)
-        if len(told) > MAX_SYSTEM_LENGTH:
-            where = self._where
-            raise RequestRejected(f"{where}: more than {MAX_SYSTEM_LENGTH} characters for the system", param=where, code="too_long")
-        return told
+    def system_prompt(self) -> str:
+        """Return all system messages, joined."""
+        prompt = "\n\n".join(text for text in self._system if text)
+        if len(prompt) > MAX_SYSTEM_LENGTH:
+            message = f"{self._where}: system messages exceed the limit of {MAX_SYSTEM_LENGTH} characters"
+            raise RequestRejected(message, param=self._where, code="too_long")
+        return prompt
 
-    def asked(self) -> tuple[MessageContent, tuple[dict[str, Any], ...], tuple[SuppliedMessage, ...]]:
-        """The message itself, or the results of the caller's tools that stand at the end; and what was said before."""
+    def split(self) -> tuple[MessageContent, tuple[dict[str, Any], ...], tuple[SuppliedMessage, ...]]:
+        """Return the new message, or the tool results at the end, and the earlier messages."""
         check_image_count(self._contents, self._where)
-        said, where = self._messages, self._where
-        if said and said[-1].role == "user":
-            files = tuple(file for file in said[-1].files if not isinstance(file, str))
-            return MessageContent(said[-1].text, files), (), tuple(said[:-1])
-        begin = len(said)
-        while begin and said[begin - 1].role == "tool":
+        messages, where = self._messages, self._where
+        if messages and messages[-1].role == "user":
+            files = tuple(file for file in messages[-1].files if not isinstance(file, str))
+            return MessageContent(messages[-1].text, files), (), tuple(messages[:-1])
+        begin = len(messages)
+        while begin and messages[begin - 1].role == "tool":
             begin -= 1
-        if begin == len(said):
-            raise RequestRejected(f"{where}: the last one must be a user's, or a tool's result", param=where, code="invalid_value")
-        results = tuple({"callId": message.call_id, "text": message.text} for message in said[begin:])
-        return MessageContent(), results, tuple(said[:begin])
+        if begin == len(messages):
+            raise RequestRejected(
+                f"{where}: the last message must be from the user or a tool result", param=where, code="invalid_value"
+            )
+        results = tuple({"callId": message.call_id, "text": message.text} for message in messages[begin:])
+        return MessageContent(), results, tuple(messages[:begin])

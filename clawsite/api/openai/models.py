@@ -1,4 +1,4 @@
-"""Agents as models: which agent a name means, and `GET /v1/models`."""
+"""Agents as models: map model names to agents, and `GET /v1/models`."""
 
 from typing import Any
 
@@ -14,17 +14,17 @@ from clawsite.infra import db
 from sessions_app.keys import DEFAULT_AGENT, is_agent_name
 
 MODEL_PREFIX = "clawsite"
-MODEL_PREFIXES = (MODEL_PREFIX, "openclaw")  # both are the default agent, and stand before the name of another
+MODEL_PREFIXES = (MODEL_PREFIX, "openclaw")  # alone the default agent, otherwise a prefix of an agent's ID
 AGENT_HEADERS = ("x-clawsite-agent-id", "x-openclaw-agent-id", "x-openclaw-agent")
 DEFAULT_NAME = "default"
 
 
 def find_requested_agent(request: HttpRequest, model: str) -> str:
-    """The agent's id: a header counts for more than the model's name. Whether there is one is found out by whoever uses it."""
-    named = next((value.strip() for name in AGENT_HEADERS if (value := request.headers.get(name))), "")
-    agent = (named or parse_agent_id(model)).lower()
+    """Return the requested agent ID. Headers take precedence over the model name. The agent may not exist."""
+    header = next((value.strip() for name in AGENT_HEADERS if (value := request.headers.get(name))), "")
+    agent = (header or parse_agent_id(model)).lower()
     if not is_agent_name(agent):
-        raise unknown_model_error(named or model)
+        raise unknown_model_error(header or model)
     return agent
 
 
@@ -32,16 +32,16 @@ def parse_agent_id(model: str) -> str:
     name = model.strip()
     if name.lower() in ("", *MODEL_PREFIXES):
         return DEFAULT_AGENT
-    for beginning in (*(f"{name}/" for name in MODEL_PREFIXES), *(f"{name}:" for name in MODEL_PREFIXES), "agent:"):
-        if name.lower().startswith(beginning):
-            name = name[len(beginning) :]
+    for prefix in (*(f"{name}/" for name in MODEL_PREFIXES), *(f"{name}:" for name in MODEL_PREFIXES), "agent:"):
+        if name.lower().startswith(prefix):
+            name = name[len(prefix) :]
             break
     return DEFAULT_AGENT if name.lower() == DEFAULT_NAME else name
 
 
-@csrf_exempt  # what is not a GET is told so
+@csrf_exempt  # so that other methods get a 405 instead of a CSRF error
 async def list_models(request: HttpRequest) -> JsonResponse:
-    """The agents somebody may talk to."""
+    """List the agents as models."""
     if request.method != "GET":
         return errors.error_response(MethodNotAllowed("GET"))
     try:
@@ -60,9 +60,8 @@ async def get_model(request: HttpRequest, name: str) -> JsonResponse:
         return errors.error_response(MethodNotAllowed("GET"))
     try:
         await authenticate_user(request, Scope.READ)
-        wanted = parse_agent_id(name).lower()
-        found = next((agent for agent in await db.read(list_agents) if agent.slug == wanted), None)
-        if found is None:
+        agent_id = parse_agent_id(name).lower()
+        if not any(agent.slug == agent_id for agent in await db.read(list_agents)):
             raise unknown_model_error(name)
     except Exception as error:
         return errors.error_response(error)

@@ -1,4 +1,4 @@
-"""`POST /v1/responses`, plain and as a stream of events, and `GET /v1/responses/{id}`: the same runs in OpenAI's newer format."""
+"""`POST /v1/responses`, plain or streamed, and `GET /v1/responses/{id}`: the same runs in OpenAI's newer format."""
 
 import itertools
 from collections.abc import AsyncGenerator
@@ -43,21 +43,21 @@ from sessions_app.models import Run
 from sessions_app.runs.results import find_own_run, rebuild_answer_events
 
 
-@csrf_exempt  # a token needs none; a cookie is checked by `caller`
+@csrf_exempt  # not needed for tokens; `authenticate` checks cookies
 async def create_response(request: HttpRequest) -> HttpResponseBase:
     try:
-        started, wish = await start_from_request(request, parse_responses_request)
+        started, params = await start_from_request(request, parse_responses_request)
         gateway = await runtime.get_runtime()
-        if wish.stream:
-            return event_stream(_EventStream(started, wish).stream(gateway, started))
-        return JsonResponse(await _collect(gateway, started, wish))
+        if params.stream:
+            return event_stream(_EventStream(started, params).stream(gateway, started))
+        return JsonResponse(await _collect(gateway, started, params))
     except Exception as error:
         return openai_errors.error_response(error)
 
 
-@csrf_exempt  # what is not a GET is told so
+@csrf_exempt  # so that other methods get a 405 instead of a CSRF error
 async def retrieve_response(request: HttpRequest, response_id: str) -> JsonResponse:
-    """A response of one's own, also while it is being made."""
+    """Return one of the caller's responses, even while it is in progress."""
     try:
         if request.method != "GET":
             raise MethodNotAllowed("GET")
@@ -66,83 +66,83 @@ async def retrieve_response(request: HttpRequest, response_id: str) -> JsonRespo
             run = await db.read(find_own_run, user, response_id.removeprefix("resp_"))
         except NotFound:
             raise RequestRejected(f"response {response_id!r} was not found", code="not_found", status=404) from None
-        shape: dict[str, Any] = {"run_id": run.run_id, "model": f"{MODEL_PREFIX}/{run.session.agent}"}
-        shape["created"] = clock.to_ms(run.accepted_at) // 1000
+        fields: dict[str, Any] = {"run_id": run.run_id, "model": f"{MODEL_PREFIX}/{run.session.agent}"}
+        fields["created"] = clock.to_ms(run.accepted_at) // 1000
         if run.status not in Run.ENDED:
-            return JsonResponse(build_response(**shape))
-        telling = RunUpdateBuilder()
-        happenings = [happening for event in await db.read(rebuild_answer_events, run.pk) for happening in telling.take(event)]
-        return JsonResponse(_build_output(happenings, shape))
+            return JsonResponse(build_response(**fields))
+        builder = RunUpdateBuilder()
+        updates = [update for event in await db.read(rebuild_answer_events, run.pk) for update in builder.take(event)]
+        return JsonResponse(_build_output(updates, fields))
     except Exception as error:
         return openai_errors.error_response(error)
 
 
-async def _collect(gateway: Runtime, started: StartedRun, wish: CompletionRequest) -> dict[str, Any]:
-    async with aclosing(follow_run(gateway, started)) as happenings:
-        told = [happening async for happening in happenings]
-    if isinstance(told[-1], RunEnded) and (failure := to_failure(told[-1])):
+async def _collect(gateway: Runtime, started: StartedRun, params: CompletionRequest) -> dict[str, Any]:
+    async with aclosing(follow_run(gateway, started)) as stream:
+        updates = [update async for update in stream]
+    if isinstance(updates[-1], RunEnded) and (failure := to_failure(updates[-1])):
         raise failure
-    return _build_output(told, _response_fields(started, wish))
+    return _build_output(updates, _response_fields(started, params))
 
 
-def _response_fields(started: StartedRun, wish: CompletionRequest) -> dict[str, Any]:
-    return {"run_id": started.run_id, "created": started.created, "model": wish.model, "previous": wish.previous}
+def _response_fields(started: StartedRun, params: CompletionRequest) -> dict[str, Any]:
+    return {"run_id": started.run_id, "created": started.created, "model": params.model, "previous": params.previous}
 
 
-def _build_output(happenings: list[RunUpdate], shape: dict[str, Any]) -> dict[str, Any]:
+def _build_output(updates: list[RunUpdate], fields: dict[str, Any]) -> dict[str, Any]:
     output: list[dict[str, Any]] = []
-    for happening in happenings:
-        match happening:
+    for update in updates:
+        match update:
             case AnswerDelta(-1, text) | AnswerDone(_, text):
-                output.append(build_message_item(shape["run_id"], len(output), text))
-            case RunEnded(failure=(kind, words), usage=usage):
-                return build_response(**shape, status="failed", output=output, usage=usage, error=_error_object(kind, words))
+                output.append(build_message_item(fields["run_id"], len(output), text))
+            case RunEnded(failure=(kind, message), usage=usage):
+                return build_response(**fields, status="failed", output=output, usage=usage, error=_error_object(kind, message))
             case RunEnded(finish, usage, calls):
-                status, why = to_response_status(finish)
+                status, reason = to_response_status(finish)
                 output += [build_call_item(call) for call in calls]
-                return build_response(**shape, status=status, output=output, usage=usage, incomplete=why)
-    raise RuntimeError("the run's events ended without its end")
+                return build_response(**fields, status=status, output=output, usage=usage, incomplete=reason)
+    raise RuntimeError("event stream closed before the run finished")
 
 
-def _error_object(kind: str, words: str) -> dict[str, Any]:
-    shape = openai_errors.describe_error(openai_errors.CompletionFailed(kind, words))[1]
-    return {"code": shape["code"], "message": shape["message"]}
+def _error_object(kind: str, message: str) -> dict[str, Any]:
+    error = openai_errors.describe_error(openai_errors.CompletionFailed(kind, message))[1]
+    return {"code": error["code"], "message": error["message"]}
 
 
 class _EventStream:
-    """The events of one streamed response, numbered."""
+    """Builds the numbered events of one streamed response."""
 
-    def __init__(self, started: StartedRun, wish: CompletionRequest) -> None:
-        self._shape = _response_fields(started, wish)
+    def __init__(self, started: StartedRun, params: CompletionRequest) -> None:
+        self._fields = _response_fields(started, params)
         self._run_id = started.run_id
         self._numbers = itertools.count()
         self._output: list[dict[str, Any]] = []  # finished items
-        self._open: tuple[int, str] | None = None  # the answer that is being written: its number in the run, its words
+        self._open: tuple[int, str] | None = None  # the answer in progress: its number in the run, its text
 
     async def stream(self, gateway: Runtime, started: StartedRun) -> AsyncGenerator[bytes, None]:
-        """What goes wrong in between is told as the last event, since the status has left already."""
+        """Yield the events. An error is sent as the last event, because the status was already sent."""
         try:
             async with aclosing(self._stream_events(gateway, started)) as events:
                 async for event in events:
                     yield event
         except Exception as error:
-            shape = openai_errors.describe_error(error)[1]
-            yield self._event("error", code=shape["code"], message=shape["message"], param=None)
+            content = openai_errors.describe_error(error)[1]
+            yield self._event("error", code=content["code"], message=content["message"], param=None)
         yield b"data: [DONE]\n\n"
 
     async def _stream_events(self, gateway: Runtime, started: StartedRun) -> AsyncGenerator[bytes, None]:
         for kind in ("response.created", "response.in_progress"):
-            yield self._event(kind, response=build_response(**self._shape))
-        async with aclosing(follow_run(gateway, started)) as happenings:
-            async for happening in happenings:
-                match happening:
+            yield self._event(kind, response=build_response(**self._fields))
+        async with aclosing(follow_run(gateway, started)) as updates:
+            async for update in updates:
+                match update:
                     case AnswerDelta(index, text):
                         for event in self._add_text(index, text):
                             yield event
                     case KeepAlive():
                         yield KEEP_ALIVE
                     case RunEnded():
-                        for event in self._finish(happening):
+                        for event in self._finish(update):
                             yield event
 
     def _add_text(self, index: int, text: str) -> list[bytes]:
@@ -159,12 +159,12 @@ class _EventStream:
 
     @property
     def _text_position(self) -> dict[str, Any]:
-        """The text part of the item that is being written."""
+        """The position of the text part in progress."""
         number = len(self._output)
         return {"item_id": f"msg_{self._run_id}_{number}", "output_index": number, "content_index": 0}
 
     def _close(self) -> list[bytes]:
-        """The answer that was being written is complete."""
+        """Complete the answer in progress."""
         if self._open is None:
             return []
         text, where = self._open[1], self._text_position
@@ -187,16 +187,16 @@ class _EventStream:
             where = {"item_id": item["id"], "output_index": at}
             self._output.append(item)
             events += [
-                self._event("response.output_item.added", output_index=at, item=build_call_item(call, whole=False)),
+                self._event("response.output_item.added", output_index=at, item=build_call_item(call, complete=False)),
                 self._event("response.function_call_arguments.delta", **where, delta=call.arguments),
                 self._event("response.function_call_arguments.done", **where, name=call.name, arguments=call.arguments),
                 self._event("response.output_item.done", output_index=at, item=item),
             ]
-        status, why = to_response_status(ended.finish)
-        return [*events, self._event(f"response.{status}", response=self._build_response(status, ended.usage, incomplete=why))]
+        status, reason = to_response_status(ended.finish)
+        return [*events, self._event(f"response.{status}", response=self._build_response(status, ended.usage, incomplete=reason))]
 
     def _build_response(self, status: str, usage: CompletionUsage, **more: Any) -> dict[str, Any]:
-        return build_response(**self._shape, status=status, output=self._output, usage=usage, **more)
+        return build_response(**self._fields, status=status, output=self._output, usage=usage, **more)
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         data = orjson.dumps({"type": kind, "sequence_number": next(self._numbers), **fields})

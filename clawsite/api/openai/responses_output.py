@@ -1,4 +1,4 @@
-"""A response and the items of its output, as `/v1/responses` gives them. Pure."""
+"""Build the response and output items of `/v1/responses`. Pure."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def to_wire_usage(usage: CompletionUsage) -> dict[str, Any]:
 
 
 def build_message_item(run_id: str, number: int, text: str | None) -> OutputItem:
-    """`None`: it is being written."""
+    """Build a message item; `text` is None while it is in progress."""
     status, content = ("in_progress", []) if text is None else ("completed", [build_text_part(text)])
     return {"id": f"msg_{run_id}_{number}", "type": "message", "role": "assistant", "status": status, "content": content}
 
@@ -64,17 +64,17 @@ def build_text_part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def build_call_item(call: ClientToolCall, *, whole: bool = True) -> OutputItem:
+def build_call_item(call: ClientToolCall, *, complete: bool = True) -> OutputItem:
     return {
         "id": f"fc_{call.id}",
         "type": "function_call",
-        "status": "completed" if whole else "in_progress",
+        "status": "completed" if complete else "in_progress",
         "call_id": call.id,
         "name": call.name,
-        "arguments": call.arguments if whole else "",
+        "arguments": call.arguments if complete else "",
     }
 
 
 def to_response_status(finish: str) -> tuple[str, str]:
-    """Status, and why it is not complete. Calls of the caller's tools are complete: the next request brings their results."""
+    """Return the status and, if incomplete, the reason. A response with client tool calls is complete."""
     return ("incomplete", INCOMPLETE_REASONS[finish]) if finish in INCOMPLETE_REASONS else ("completed", "")

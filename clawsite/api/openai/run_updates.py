@@ -1,4 +1,4 @@
-"""The events of a run as what its caller is told: words as they come, what waits, how it ended. Pure."""
+"""Convert the events of a run into updates for the caller: text deltas, waiting, the end. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ FINISH_REASONS = ("stop", "length", "content_filter", "tool_calls")
 
 @dataclass(frozen=True, slots=True)
 class AnswerDelta:
-    """More words of answer number `index`. A run that uses tools may give several answers."""
+    """More text of answer number `index`. A run that uses tools can have several answers."""
 
     index: int
     text: str
@@ -19,7 +19,7 @@ class AnswerDelta:
 
 @dataclass(frozen=True, slots=True)
 class AnswerDone:
-    """An answer is complete; `text` is all of it."""
+    """An answer is complete; `text` is the whole answer."""
 
     index: int
     text: str
@@ -27,19 +27,19 @@ class AnswerDone:
 
 @dataclass(frozen=True, slots=True)
 class WaitingForPeople:
-    """For people. `approval` is the question they are asked, if it is one."""
+    """The run is waiting for a person. `approval` is the ID of the approval request, if any."""
 
     approval: str
 
 
 @dataclass(frozen=True, slots=True)
 class RunResumed:
-    """It does not wait any more."""
+    """The run is no longer waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeepAlive:
-    """Nothing has happened for a while."""
+    """There was no update for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class CompletionUsage:
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """`failure` is why there is no whole answer: (kind, words)."""
+    """`failure` is (kind, message) if there is no complete answer."""
 
     finish: str
     usage: CompletionUsage
@@ -76,14 +76,14 @@ RunUpdate = AnswerDelta | AnswerDone | WaitingForPeople | RunResumed | KeepAlive
 
 @dataclass(slots=True)
 class RunUpdateBuilder:
-    """Turns events into happenings. A model that began an answer anew is shown only from where it differs."""
+    """Converts events to updates. If a model restarts an answer, only the text that differs is sent."""
 
     usage: CompletionUsage = field(default_factory=CompletionUsage)
     _index: int = -1
     _message: str = ""
     _attempt: int = 1
-    _text: str = ""  # words of this attempt
-    _sent_text: str = ""  # words of this answer that the caller has
+    _text: str = ""  # text of this attempt
+    _sent_text: str = ""  # text of this answer that was sent to the caller
     _approval: str = ""
     _last: Mapping[str, Any] = field(default_factory=dict)
 
@@ -123,7 +123,7 @@ class RunUpdateBuilder:
         self._text += delta
         if not delta or self._sent_text.startswith(self._text):
             return []
-        # What was shown cannot be taken back: words that differ from it stand behind it.
+        # Sent text can't be retracted: text that differs from it is appended.
         more = self._text[len(self._sent_text) :] if self._text.startswith(self._sent_text) else f"\n\n{self._text}"
         self._sent_text = self._text
         return [AnswerDelta(self._index, more)]

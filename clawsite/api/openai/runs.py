@@ -1,4 +1,4 @@
-"""From a request to its run, and along it: which session is meant, what is queued and told, what if nobody listens any more."""
+"""Start a run for a completion request and follow it: choose the session, yield updates, stop the run if the client leaves."""
 
 import asyncio
 import logging
@@ -46,25 +46,25 @@ log = logging.getLogger(__name__)
 
 SESSION_HEADERS = ("x-clawsite-session-key", "x-openclaw-session-key")
 MODEL_HEADERS = ("x-clawsite-model", "x-openclaw-model")
-RESERVED_KINDS = ("subagent", "cron", "hook")  # sessions that others than people begin
-MAX_USER_LENGTH = 300  # characters in a key
-KEEP_ALIVE_SECONDS = 15.0  # proxies close what is silent for 30 to 60
+RESERVED_KINDS = ("subagent", "cron", "hook")  # sessions that only the gateway creates
+MAX_USER_LENGTH = 300  # characters in a session key
+KEEP_ALIVE_SECONDS = 15.0  # proxies close connections that are idle for 30 to 60 s
 CLIENT_LEFT = "client-left"
 CREDENTIAL_ENDED = "credential-ended"
 
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run, and who asked for it."""
+    """A run and its caller."""
 
-    who: Caller
+    caller: Caller
     accepted: AcceptedRun
     agent: str
-    aborts_on_disconnect: bool  # when the client goes away
+    aborts_on_disconnect: bool  # stop the run when the client disconnects
 
     @property
     def user(self) -> User:
-        return self.who.user
+        return self.caller.user
 
     @property
     def run_id(self) -> str:
@@ -75,28 +75,28 @@ class StartedRun:
         return self.accepted.accepted_at_ms // 1000
 
 
-async def start_run(request: HttpRequest, who: Caller, wish: CompletionRequest) -> StartedRun:
+async def start_run(request: HttpRequest, caller: Caller, params: CompletionRequest) -> StartedRun:
     """Queue the run."""
-    user = who.user
+    user = caller.user
     key = _read_idempotency_key(request)
     run_id = key or uuid4().hex
-    agent = find_requested_agent(request, wish.model)
-    to = await _find_session_address(request, user, wish, agent, run_id)
+    agent = find_requested_agent(request, params.model)
+    to = await _find_session_address(request, user, params, agent, run_id)
     fresh = to.key.startswith(f"agent:{agent}:{OPENAI_CHANNEL}:")
-    options = _build_options(wish)
+    options = _build_options(params)
     if model := next((value for name in MODEL_HEADERS if (value := request.headers.get(name))), ""):
         options["model"] = await db.read(_choose_model, model)
-    if wish.tools:
-        await db.read(_reject_own_tool_names, wish)
+    if params.tools:
+        await db.read(_reject_own_tool_names, params)
     inbound = Inbound(
         user,
-        wish.text,
+        params.text,
         run_id,
         to,
         options,
-        files=wish.files,
+        files=params.files,
         verbatim=True,
-        past=wish.past if fresh else (),
+        past=params.past if fresh else (),
         channel=OPENAI_CHANNEL if fresh else "",
     )
     try:
@@ -106,55 +106,55 @@ async def start_run(request: HttpRequest, who: Caller, wish: CompletionRequest) 
             raise RequestRejected(error.message, param="messages", code="unknown_tool_call") from error
         raise
     aborts = settings.HTTP_ABORT_ON_DISCONNECT and not key and accepted.created
-    return StartedRun(who, accepted, agent, aborts)
+    return StartedRun(caller, accepted, agent, aborts)
 
 
 def _read_idempotency_key(request: HttpRequest) -> str:
     key = request.headers.get("Idempotency-Key", "").strip()
     if len(key) > MAX_RUN_ID_LENGTH:
         raise RequestRejected(
-            f"Idempotency-Key has at most {MAX_RUN_ID_LENGTH} characters", param="Idempotency-Key", code="invalid_value"
+            f"Idempotency-Key exceeds {MAX_RUN_ID_LENGTH} characters", param="Idempotency-Key", code="invalid_value"
         )
     return key
 
 
 async def _find_session_address(
-    request: HttpRequest, user: User, wish: CompletionRequest, agent: str, run_id: str
+    request: HttpRequest, user: User, params: CompletionRequest, agent: str, run_id: str
 ) -> SessionAddress:
-    """That of the earlier response, of the header, of the body's `user`; else one made for this request alone."""
-    if wish.previous:
+    """Use the session of the previous response, the header, or the body's `user`; otherwise create one for this request."""
+    if params.previous:
         try:
-            run = await db.read(find_own_run, user, wish.previous.removeprefix("resp_"))
+            run = await db.read(find_own_run, user, params.previous.removeprefix("resp_"))
         except NotFound:
-            words = f"previous response {wish.previous!r} was not found"
-            raise RequestRejected(words, param="previous_response_id", code="previous_response_not_found") from None
+            message = f"previous response {params.previous!r} was not found"
+            raise RequestRejected(message, param="previous_response_id", code="previous_response_not_found") from None
         return SessionAddress(session_id=str(run.session_id), agent=run.session.agent)
-    if named := next((value for name in SESSION_HEADERS if (value := request.headers.get(name))), ""):
-        address = to_address(named, None, agent)
-        if not address.session_id and parse_key(named, default_agent=agent).kind in RESERVED_KINDS:
+    if session_key := next((value for name in SESSION_HEADERS if (value := request.headers.get(name))), ""):
+        address = to_address(session_key, None, agent)
+        if not address.session_id and parse_key(session_key, default_agent=agent).kind in RESERVED_KINDS:
             raise RequestRejected(
-                f"the session key {named!r} is reserved: its sessions are begun by the gateway", param=SESSION_HEADERS[0]
+                f"the session key {session_key!r} is reserved for sessions created by the gateway", param=SESSION_HEADERS[0]
             )
         return address
-    if wish.user:
-        # A colon would give the key a meaning of its own, such as that of a group chat.
-        name = quote(wish.user, safe="@+=,~")
+    if params.user:
+        # Escape colons: they have a meaning in session keys, such as group chats.
+        name = quote(params.user, safe="@+=,~")
         if len(name) > MAX_USER_LENGTH:
-            name = uuid5(NAMESPACE_OID, wish.user).hex
+            name = uuid5(NAMESPACE_OID, params.user).hex
         return SessionAddress(f"agent:{agent}:openai-user:{name}", agent=agent)
-    # By the run's id: the same Idempotency-Key again finds its session, and with it its run.
+    # Derived from the run ID, so that a repeated Idempotency-Key finds its session and run.
     return SessionAddress(f"agent:{agent}:{OPENAI_CHANNEL}:{uuid5(NAMESPACE_OID, f'{user.pk} {run_id}')}", agent=agent)
 
 
-def _build_options(wish: CompletionRequest) -> dict[str, Any]:
-    wished: dict[str, Any] = {
-        "extraSystemPrompt": wish.system,
-        "thinking": wish.thinking,
-        "parameters": wish.parameters,
-        CLIENT_TOOLS: list(wish.tools),
-        TOOL_RESULTS: list(wish.results),
+def _build_options(params: CompletionRequest) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "extraSystemPrompt": params.system,
+        "thinking": params.thinking,
+        "parameters": params.parameters,
+        CLIENT_TOOLS: list(params.tools),
+        TOOL_RESULTS: list(params.results),
     }
-    return {name: value for name, value in wished.items() if value}
+    return {name: value for name, value in options.items() if value}
 
 
 def _choose_model(model: str) -> str:
@@ -164,85 +164,85 @@ def _choose_model(model: str) -> str:
         raise RequestRejected(error.message, param=MODEL_HEADERS[0], code="model_not_found") from error
 
 
-def _reject_own_tool_names(wish: CompletionRequest) -> None:
-    """A tool of the caller never stands for one of ours, whether that is allowed here or not."""
-    ours = offered.load_offered_tools(wait=False).facts
-    for number, tool in enumerate(wish.tools):
-        if tool["name"] in ours:
+def _reject_own_tool_names(params: CompletionRequest) -> None:
+    """Reject client tools with the name of a gateway tool, even if that tool is not allowed here."""
+    gateway_tools = offered.load_offered_tools(wait=False).facts
+    for number, tool in enumerate(params.tools):
+        if tool["name"] in gateway_tools:
             raise RequestRejected(
-                f"tools[{number}]: {tool['name']!r} is a tool of the gateway itself; give yours another name",
+                f"tools[{number}]: {tool['name']!r} is the name of a gateway tool; rename yours",
                 param=f"tools[{number}].name",
                 code="tool_name_taken",
             )
 
 
 async def follow_run(runtime: Runtime, started: StartedRun) -> AsyncGenerator[RunUpdate, None]:
-    """What happens, to the end; with signs of life in between. A caller who leaves before it stops the run, if that is wished.
+    """Yield the updates of a run to its end, with keep-alives.
 
-    So does one who may not have the rest: NoLongerTheirs.
+    If the client disconnects or loses access (AccessRevoked) before the end, stop the run, unless it should continue.
     """
     ended = False
     try:
-        async with aclosing(_read_updates(runtime, started)) as happenings:
-            async for happening in happenings:
-                ended = isinstance(happening, RunEnded)
-                yield happening
-    except (asyncio.CancelledError, GeneratorExit, AccessRevoked) as left:
+        async with aclosing(_read_updates(runtime, started)) as updates:
+            async for update in updates:
+                ended = isinstance(update, RunEnded)
+                yield update
+    except (asyncio.CancelledError, GeneratorExit, AccessRevoked) as error:
         if started.aborts_on_disconnect and not ended and not runtime.stopping:
-            runtime.spawn(_abort(started, CREDENTIAL_ENDED if isinstance(left, AccessRevoked) else CLIENT_LEFT))
+            runtime.spawn(_abort(started, CREDENTIAL_ENDED if isinstance(error, AccessRevoked) else CLIENT_LEFT))
         raise
 
 
 async def _read_updates(runtime: Runtime, started: StartedRun) -> AsyncGenerator[RunUpdate, None]:
-    telling = RunUpdateBuilder()
+    builder = RunUpdateBuilder()
     if started.accepted.status in Run.ENDED:
         for event in await db.read(rebuild_answer_events, started.accepted.pk):
-            for happening in telling.take(event):
-                yield happening
+            for update in builder.take(event):
+                yield update
         return
     loop = asyncio.get_running_loop()
     parked_until: float | None = None
     approval = ""
-    # The first event is the acceptance, which nobody needs to be told.
+    # Skip the first event, which only says that the run was accepted.
     events = runtime.run_feeds.follow(started.accepted.pk, after=1 if started.accepted.created else 0)
-    async with aclosing(events), watch_access(runtime, started.who, started.accepted.session_id) as watch:
+    async with aclosing(events), watch_access(runtime, started.caller, started.accepted.session_id) as watch:
         while True:
-            coming = asyncio.ensure_future(anext(events))
+            next_event = asyncio.ensure_future(anext(events))
             try:
-                while not coming.done():
-                    patience = KEEP_ALIVE_SECONDS if parked_until is None else min(KEEP_ALIVE_SECONDS, parked_until - loop.time())
-                    if patience <= 0:
-                        for happening in _parked_updates(started, telling.usage, approval):
-                            yield happening
+                while not next_event.done():
+                    timeout = KEEP_ALIVE_SECONDS if parked_until is None else min(KEEP_ALIVE_SECONDS, parked_until - loop.time())
+                    if timeout <= 0:
+                        for update in _parked_updates(started, builder.usage, approval):
+                            yield update
                         return
-                    await asyncio.wait({coming, watch}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait({next_event, watch}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
                     if watch.done():
                         await watch
-                    if not coming.done():
+                    if not next_event.done():
                         yield KeepAlive()
             finally:
-                if not coming.done():
-                    coming.cancel()
-                    await asyncio.wait({coming})
-            for happening in telling.take(coming.result()):
-                match happening:
+                if not next_event.done():
+                    next_event.cancel()
+                    await asyncio.wait({next_event})
+            for update in builder.take(next_event.result()):
+                match update:
                     case WaitingForPeople(approval=approval):
                         parked_until = loop.time() + settings.HTTP_APPROVAL_WAIT_SECONDS
                     case RunResumed():
                         parked_until = None
-                yield happening
-                if isinstance(happening, RunEnded):
+                yield update
+                if isinstance(update, RunEnded):
                     return
 
 
 def _parked_updates(started: StartedRun, usage: CompletionUsage, approval: str) -> list[RunUpdate]:
-    """People take longer than a request can wait. The run goes on when they have answered, and its end is in the session."""
+    """End the response of a run that waits too long for a person. The run continues later, and its answer is in the session."""
     what = f"approval {approval}" if approval else "a person"
-    words = (
-        f"[Run {started.run_id} is waiting for {what}. It goes on when that is decided; "
+    text = (
+        f"[Run {started.run_id} is waiting for {what}. It will continue after a decision; "
         f"its answer will be in session {started.accepted.session_key}.]"
     )
-    return [AnswerDelta(-1, words), RunEnded("stop", usage)]
+    return [AnswerDelta(-1, text), RunEnded("stop", usage)]
 
 
 async def _abort(started: StartedRun, reason: str) -> None:
@@ -250,7 +250,7 @@ async def _abort(started: StartedRun, reason: str) -> None:
         session = await db.read(find_session, started.user, session_id=str(started.accepted.session_id))
         await db.write(request_abort, user=started.user, session=session, run_id=started.run_id, reason=reason)
     except ClawError as error:
-        log.warning("a run that nobody listens to any more could not be stopped: %s", error.message, extra={"run": started.run_id})
+        log.warning("could not stop the run of a disconnected client: %s", error.message, extra={"run": started.run_id})
 
 
 def to_failure(ended: RunEnded) -> CompletionFailed | None:

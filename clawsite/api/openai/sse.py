@@ -1,4 +1,4 @@
-"""What the two endpoints share of HTTP: from a request to its run, and answers as server-sent events."""
+"""HTTP helpers for both endpoints: start a run from a request, and stream server-sent events."""
 
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
@@ -15,27 +15,27 @@ from clawsite.gateway.protocol.scopes import Scope
 from clawsite.infra.bounded_json import read_json
 from clawsite.infra.request_body import parse_body
 
-MAX_BODY_BYTES = 20 << 20  # bytes: images and files come inside the message; OpenClaw's number
+MAX_BODY_BYTES = 20 << 20  # images and files are inline; same limit as OpenClaw
 
-KEEP_ALIVE = b": keep-alive\n\n"  # a comment, which every reader of such a stream leaves out
-SSE_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}  # the second keeps nginx from holding words back
+KEEP_ALIVE = b": keep-alive\n\n"  # a comment, which SSE clients ignore
+SSE_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}  # the second disables buffering in nginx
 
 
 async def start_from_request(
-    request: HttpRequest, read: Callable[[Any], CompletionRequest]
+    request: HttpRequest, parse: Callable[[Any], CompletionRequest]
 ) -> tuple[StartedRun, CompletionRequest]:
-    """The run that a request asks for, and its wish. Who sends it is known before anything of the body is read."""
+    """Authenticate, read the body, start the run. Return the run and the parsed request."""
     if request.method != "POST":
         raise MethodNotAllowed("POST")
-    who = await authenticate(request, Scope.WRITE)
-    wish = await parse_body(request, MAX_BODY_BYTES, lambda body: _parse_body(body, read))
-    return await start_run(request, who, wish), wish
+    caller = await authenticate(request, Scope.WRITE)
+    params = await parse_body(request, MAX_BODY_BYTES, lambda body: _parse_body(body, parse))
+    return await start_run(request, caller, params), params
 
 
-def _parse_body(body: bytes, read: Callable[[Any], CompletionRequest]) -> CompletionRequest:
+def _parse_body(body: bytes, parse: Callable[[Any], CompletionRequest]) -> CompletionRequest:
     try:
-        return read(read_json(body, MAX_VALUES))
-    except ValidationError as error:  # here, and not where all failures are told: it may have thousands of faults
+        return parse(read_json(body, MAX_VALUES))
+    except ValidationError as error:  # handled here, on the parser thread, because it may list thousands of errors
         raise to_request_rejected(error) from None
 
 

@@ -1,4 +1,4 @@
-"""Agents over REST: those one can talk to."""
+"""Agents over REST."""
 
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ router = Router(tags=["agents"])
 
 
 class AgentOut(TypedDict):
-    """`model` is null where it is the installation's."""
+    """`model` is null if the agent uses the server default."""
 
     id: str
     name: str
@@ -28,18 +28,18 @@ class AgentOut(TypedDict):
 
 @router.get("/agents", response=Page[AgentOut], auth=RequireScope(Scope.READ))
 async def list_agents(request: ApiRequest, limit: Limit = 50, cursor: CursorText = "") -> Any:
-    """The agents one can talk to, the default one first."""
-    place = decode_cursor(cursor, parse_number)
-    start = place[0] if place else 0
+    """List the agents, the default agent first."""
+    position = decode_cursor(cursor, parse_number)
+    start = position[0] if position else 0
     agents = await db.read(selectors.list_agents)
     page = agents[start : start + limit]
-    following = encode_cursor(start + limit) if len(agents) > start + limit else None
-    return Page(items=[_to_wire(agent) for agent in page], next=following)
+    next_cursor = encode_cursor(start + limit) if len(agents) > start + limit else None
+    return Page(items=[_to_wire(agent) for agent in page], next=next_cursor)
 
 
 @router.get("/agents/{agent}", response=AgentOut, auth=RequireScope(Scope.READ))
 async def get_agent(request: ApiRequest, agent: Annotated[str, Path(max_length=64)]) -> Any:
-    """One agent."""
+    """Get an agent."""
     return _to_wire(await db.read(selectors.find_agent, agent))
 
 

@@ -1,6 +1,6 @@
-"""The REST API: the routers, and how requests are read and answered. Imported with its first request: see `mount`.
+"""The REST API: routers, request parsing, error handling. Imported by the first request: see `mount`.
 
-It has no rules of its own: every operation ends in the service or selector that the socket's method of the same meaning uses.
+Every operation calls the same service or selector as the corresponding WebSocket method.
 """
 
 from typing import Any, cast
@@ -22,15 +22,15 @@ from clawsite.infra.errors import InvalidRequest
 from clawsite.infra.text import make_storable
 from clawsite.infra.version import version
 
-DESCRIPTION = """What a program does with Clawsite over HTTP. A program sends its token as `Authorization: Bearer …`; a page of
-Clawsite sends its cookie, and with every change the header `X-CSRFToken`. Refusals are `application/problem+json`."""
+DESCRIPTION = """Use Clawsite from programs over HTTP. Programs send a token as `Authorization: Bearer …`; Clawsite's own pages send
+the session cookie and, with every change, the header `X-CSRFToken`. Errors are `application/problem+json`."""
 
 
 class SanitizingParser(Parser):
-    """Gives operations what a database can keep, without the character NUL and half characters. The body was read by `needs`."""
+    """Removes NUL and lone surrogates, which the database can't store. RequireScope has already parsed the body."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        return cast(ApiRequest, request).given
+        return cast(ApiRequest, request).parsed_body
 
     def parse_querydict(self, data: "MultiValueDict[str, Any]", list_fields: list[str], request: HttpRequest) -> dict[str, Any]:
         return {name: make_storable(value) for name, value in super().parse_querydict(data, list_fields, request).items()}
@@ -45,7 +45,7 @@ class OrjsonRenderer(BaseRenderer):
 
 class Api(NinjaAPI):
     def get_openapi_operation_id(self, operation: Operation) -> str:
-        """What a generated client calls it."""
+        """Generated clients use this as the method name."""
         return to_camel(operation.view_func.__name__)
 
 
@@ -53,7 +53,7 @@ api = Api(
     title="Clawsite",
     version=version(),
     description=DESCRIPTION,
-    openapi_url=None,  # both are served by `mount`, which knows where it is mounted
+    openapi_url=None,  # `mount` serves both, because it knows the path prefix
     docs_url=None,
     parser=SanitizingParser(),
     renderer=OrjsonRenderer(),
@@ -69,7 +69,7 @@ def handle_validation_error(request: HttpRequest, error: ValidationError) -> Htt
 
 @api.exception_handler(orjson.JSONDecodeError)
 def handle_invalid_json(request: HttpRequest, error: orjson.JSONDecodeError) -> HttpResponse:
-    return problem_response(InvalidRequest.http_status, InvalidRequest.code, "the body is not JSON")
+    return problem_response(InvalidRequest.http_status, InvalidRequest.code, "the body is not valid JSON")
 
 
 @api.exception_handler(Exception)

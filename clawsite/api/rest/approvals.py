@@ -1,4 +1,4 @@
-"""Questions about commands over REST: those one may see, one of them, and an answer."""
+"""Approval requests over REST: list, get, decide."""
 
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -25,27 +25,27 @@ async def list_approvals(
     request: ApiRequest,
     limit: Limit = 50,
     cursor: CursorText = "",
-    status: Annotated[StatusFilter, Query(description="Which ones; `pending` are the open ones")] = "pending",
+    status: Annotated[StatusFilter, Query(description="Filter by status")] = "pending",
 ) -> Any:
-    """Questions, oldest first: all of them for who may approve, those of one's own sessions for everybody else."""
+    """List approval requests, oldest first. Approvers see all of them, other users those of their own sessions."""
     return await db.read(_page, request.auth.user, decode_cursor(cursor, parse_time, UUID), limit, status)
 
 
-def _page(user: User, place: list[Any] | None, limit: int, status: str) -> Page[ApprovalRecord]:
-    found = Approval.objects.for_user(user).order_by("created_at", "id")
+def _page(user: User, position: list[Any] | None, limit: int, status: str) -> Page[ApprovalRecord]:
+    approvals = Approval.objects.for_user(user).order_by("created_at", "id")
     if status != "all":
-        found = found.filter(status=status)
-    if place:
-        at, pk = place
-        found = found.filter(Q(created_at__gt=at) | Q(created_at=at, pk__gt=pk))
-    places = list(found.values_list("created_at", "pk")[: limit + 1])
-    following = encode_cursor(places[limit - 1][0].isoformat(), str(places[limit - 1][1])) if len(places) > limit else None
-    return {"items": list_records(user, found, limit=limit), "next": following}
+        approvals = approvals.filter(status=status)
+    if position:
+        at, pk = position
+        approvals = approvals.filter(Q(created_at__gt=at) | Q(created_at=at, pk__gt=pk))
+    keys = list(approvals.values_list("created_at", "pk")[: limit + 1])
+    next_cursor = encode_cursor(keys[limit - 1][0].isoformat(), str(keys[limit - 1][1])) if len(keys) > limit else None
+    return {"items": list_records(user, approvals, limit=limit), "next": next_cursor}
 
 
 @router.get("/approvals/{approval}", response=ApprovalRecord, auth=RequireScope(Scope.READ, Scope.APPROVALS))
 async def get_approval(request: ApiRequest, approval: UUID) -> Any:
-    """One question, open or closed."""
+    """Get an approval request, pending or decided."""
     return await db.read(find_record, request.auth.user, str(approval))
 
 
@@ -53,5 +53,8 @@ async def get_approval(request: ApiRequest, approval: UUID) -> Any:
     "/approvals/{approval}/decision", response=ApprovalRecord, auth=RequireScope(Scope.APPROVALS, limited=LimitedTokenRule.REFUSED)
 )
 async def decide_approval(request: ApiRequest, approval: UUID, body: Answer) -> Any:
-    """Answer a question. The first answer counts; another one is a conflict and is told whose it was. The same again is fine."""
+    """Decide an approval request. The first decision counts.
+
+    A different decision gets a conflict that says who decided; repeating the same one succeeds.
+    """
     return await db.write(decide_and_read, request.auth.user, str(approval), body, alone=True)

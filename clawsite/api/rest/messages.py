@@ -1,4 +1,4 @@
-"""What is said in a session over REST: its messages, its events, and a message to its agent, which starts a run."""
+"""Session contents over REST: messages, events, and sending a message, which starts a run."""
 
 from typing import Annotated, Any, Literal, NotRequired, cast
 from uuid import uuid4
@@ -31,9 +31,9 @@ router = Router(tags=["sessions"])
 
 
 class MessagePage(TypedDict):
-    """Newest page first, each page oldest first; `next` leads to older ones.
+    """The first page has the newest messages; `next` leads to older ones. Each page is sorted oldest first.
 
-    `eventCursor` is a place in the session's events from before the messages were read: what comes after it may be news.
+    `eventCursor` is the position in the session's events just before the messages were read: use it to get later events.
     """
 
     items: list[Message]
@@ -49,12 +49,12 @@ async def list_messages(
     session_id: str,
     limit: Limit = 50,
     cursor: CursorText = "",
-    notices: Annotated[bool, Query(description="With resets, compactions, and runs that failed or were stopped")] = False,
+    notices: Annotated[bool, Query(description="Include resets, compactions, and failed or stopped runs")] = False,
 ) -> Any:
-    """What was said, page by page into the past, with what is queued and what is being written now."""
-    place = decode_cursor(cursor, parse_number)
+    """List messages from newest to oldest, with the queued messages and the run in progress."""
+    position = decode_cursor(cursor, parse_number)
     user = request.auth.user
-    return await db.read(_list_messages, user, session_id, limit, place[0] if place else None, notices)
+    return await db.read(_list_messages, user, session_id, limit, position[0] if position else None, notices)
 
 
 def _list_messages(user: User, session_id: str, limit: int, before: int | None, notices: bool) -> MessagePage:
@@ -72,7 +72,7 @@ def _list_messages(user: User, session_id: str, limit: int, before: int | None, 
 
 
 class SendBody(Params):
-    """`replaces` is a message of a user, which is hidden with all that came after it: to edit it, or to try again."""
+    """`replaces` is the ID of a user message to hide, with everything after it: to edit it, or to try again."""
 
     message: str = Field(max_length=1_000_000)
     thinking: str | None = Field(None, max_length=16)
@@ -83,7 +83,7 @@ class SendBody(Params):
 
 
 class Sent(TypedDict):
-    """`id` and `runId`, the Idempotency-Key, name the run in /api/runs/…. `created` is false for a key that was used before."""
+    """`id` and `runId` (the Idempotency-Key) identify the run in /api/runs/…. `created` is false if the key was used before."""
 
     id: int
     runId: str
@@ -107,29 +107,29 @@ async def send_message(
         Header(
             alias="Idempotency-Key",
             max_length=200,
-            description="The same key again never starts a second run; with another body it is a conflict",
+            description="Repeating a key never starts a second run; with another body it is a conflict",
         ),
     ] = "",
 ) -> Any:
-    """Start a run. It goes on without the caller: follow it by its events. 200 instead of 202 for a key that was used before."""
+    """Send a message and start a run in the background: follow its events. Returns 200, not 202, if the key was used before."""
     user = request.auth.user
     session = await find_visible_session(user, session_id)
-    wishes = {"thinking": body.thinking, "model": body.model, "replaces": body.replaces}
+    options = {"thinking": body.thinking, "model": body.model, "replaces": body.replaces}
     inbound = Inbound(
         user,
         body.message,
         key or f"rest-{uuid4().hex}",
         SessionAddress(session_id=str(session.pk)),
-        {name: wish for name, wish in wishes.items() if wish},
+        {name: value for name, value in options.items() if value},
         timeout_seconds=body.timeout_ms / 1000 if body.timeout_ms else None,
         files=[attachment.file() for attachment in body.attachments],
     )
     try:
         accepted = await receive(inbound)
     except StopRequested:
-        raise InvalidRequest("/stop is for a chat; use POST /api/runs/{id}/abort") from None
-    except CommandRequested as asked:
-        raise InvalidRequest(f"/{asked.command.name} is for a chat; to send it as words, begin with a blank") from None
+        raise InvalidRequest("/stop only works in chats; use POST /api/runs/{id}/abort") from None
+    except CommandRequested as error:
+        raise InvalidRequest(f"/{error.command.name} only works in chats; to send it as text, start with a space") from None
     sent = Sent(
         id=accepted.pk,
         runId=accepted.run_id,
@@ -142,7 +142,7 @@ async def send_message(
 
 
 class EventFrame(TypedDict):
-    """As the socket sends it to protocols 3 and 4, without a connection's number."""
+    """As sent over WebSocket with protocols 3 and 4, without the connection's sequence number."""
 
     type: Literal["event"]
     event: str
@@ -150,10 +150,10 @@ class EventFrame(TypedDict):
 
 
 class EventPage(TypedDict):
-    """Ask again with `next`: at once while `more` is true, later for news.
+    """Request again with `next`: immediately while `more` is true, otherwise later for new events.
 
-    `resync_required` means that events after the place are no longer stored, or that it is one in another log: read the messages
-    anew and go on from their `eventCursor`.
+    `resync_required` means that the events after the cursor are no longer stored, or that it belongs to another log: reload the
+    messages and continue from their `eventCursor`.
     """
 
     items: list[EventFrame]
@@ -170,7 +170,7 @@ async def list_events(
     limit: Annotated[int, Query(ge=1, le=1000)] = 500,
     cursor: CursorText = "",
 ) -> Any:
-    """Everything that happened in a session after a place: each event once, in order, also after a restart. At most 768 KiB."""
+    """List the events of a session after a cursor: each event once, in order, even across restarts. At most 768 KiB."""
     user = request.auth.user
     session = await find_visible_session(user, session_id)
     epoch, at = decode_cursor(cursor, parse_string, parse_number) or (None, 0)

@@ -1,5 +1,5 @@
-"""Where the REST API hangs in the web process. It takes 0.5 s to load, most of it ninja, so no process waits for it at its start:
-it is loaded a little later (clawsite.asgi), or with its first request.
+"""Mount the REST API in the web process. Loading it takes 0.5 s, mostly for ninja, so it is not part of the startup: it is
+loaded shortly after (clawsite.asgi) or with the first request.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _loading = threading.Lock()
 
 
 def load_operations() -> URLResolver:
-    """Every path of the API, below its prefix. Loads it, once: who asks meanwhile waits."""
+    """Return the resolver of all API paths below the prefix. The first call loads the API; concurrent calls wait."""
     with _loading:
         return _operations()
 
@@ -42,29 +42,29 @@ def load_openapi() -> dict[str, Any]:
     return build_document(PREFIX)
 
 
-@csrf_exempt  # a token needs none; a cookie is checked by `caller`
+@csrf_exempt  # not needed for tokens; `authenticate` checks cookies
 async def handle_request(request: HttpRequest, path: str) -> HttpResponseBase:
-    """Hand the request to its operation."""
-    known = await asyncio.to_thread(load_operations)  # on a thread, since the first may have to wait
+    """Route the request to its operation."""
+    resolver = await asyncio.to_thread(load_operations)  # on a thread, because the first call takes a while
     try:
-        found = known.resolve(path) if "\0" not in path else None
+        match = resolver.resolve(path) if "\0" not in path else None
     except Resolver404:
-        found = None
-    if found is None:
+        match = None
+    if match is None:
         return path_not_found(request)
-    found.route = f"{PREFIX.lstrip('/')}{found.route}"
-    request.resolver_match = found  # what is counted is the operation, not the mount
-    answer = found.func(request, *found.args, **found.kwargs)
-    response: HttpResponseBase = await answer if inspect.isawaitable(answer) else answer
+    match.route = f"{PREFIX.lstrip('/')}{match.route}"
+    request.resolver_match = match  # so that metrics count the operation, not the mount
+    result = match.func(request, *match.args, **match.kwargs)
+    response: HttpResponseBase = await result if inspect.isawaitable(result) else result
     if response.status_code == 405:
         allowed = response["Allow"]
-        response = problem_response(405, InvalidRequest.code, f"use {allowed} here")
+        response = problem_response(405, InvalidRequest.code, f"method not allowed; use {allowed}")
         response["Allow"] = allowed
     response.headers.setdefault("Cache-Control", "no-store")
     return response
 
 
 def openapi_json(request: HttpRequest) -> HttpResponse:
-    """Public: it describes the software, not the installation."""
+    """Public, because it describes the software, not this server."""
     content = orjson.dumps(load_openapi(), option=orjson.OPT_NON_STR_KEYS)  # statuses are numbers
     return HttpResponse(content, content_type="application/json", headers={"Cache-Control": "public, max-age=300"})

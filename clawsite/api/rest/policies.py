@@ -1,4 +1,4 @@
-"""The tool policy over REST: its rows, its versions, and why a tool is refused. Read only: no program changes the policy."""
+"""The tool policy over REST: rules, versions, and why a tool is denied. Read-only: programs can't change the policy."""
 
 from typing import Annotated, Any
 
@@ -19,11 +19,11 @@ from tools_app.policy_store import policies
 
 router = Router(tags=["policies"])
 
-VIEW_POLICY = "tools_app.view_toolpolicy"  # as for the pages
+VIEW_POLICY = "tools_app.view_toolpolicy"  # same as for the pages
 
 
 class PolicyRow(TypedDict):
-    """What is said in one place. Rows of different places must all agree: docs/policy.md."""
+    """The rule of one scope. A tool is allowed only if the rules of all matching scopes allow it: docs/policy.md."""
 
     scope: str
     subject: str
@@ -51,19 +51,19 @@ class PolicyChange(TypedDict):
 
 @router.get("/policies", response=Policy, auth=RequireScope(Scope.READ, Scope.ADMIN))
 async def get_policies(request: ApiRequest) -> Any:
-    """The policy of this moment."""
+    """Get the current policy."""
     return await db.read(_read_policy, request.auth.user, None)
 
 
 @router.get("/policies/versions", response=Page[PolicyChange], auth=RequireScope(Scope.READ, Scope.ADMIN))
 async def list_versions(request: ApiRequest, limit: Limit = 50, cursor: CursorText = "") -> Any:
-    """Who changed the policy and when, newest first."""
+    """List policy versions with author and time, newest first."""
     return await db.read(_list_versions, request.auth.user, decode_cursor(cursor, parse_number), limit)
 
 
 @router.get("/policies/versions/{version}", response=Policy, auth=RequireScope(Scope.READ, Scope.ADMIN))
 async def get_version(request: ApiRequest, version: Annotated[int, Path(ge=1, lt=2**31)]) -> Any:
-    """The rows of an earlier version."""
+    """Get a policy version."""
     return await db.read(_read_policy, request.auth.user, version)
 
 
@@ -88,10 +88,10 @@ def _to_wire_row(row: RuleRow) -> PolicyRow:
     )
 
 
-def _list_versions(user: User, place: list[Any] | None, limit: int) -> Page[PolicyChange]:
+def _list_versions(user: User, position: list[Any] | None, limit: int) -> Page[PolicyChange]:
     _check_may_view(user)
-    found = PolicyVersion.objects.select_related("changed_by").order_by("-number")
-    rows = list((found.filter(number__lt=place[0]) if place else found)[: limit + 1])
+    versions = PolicyVersion.objects.select_related("changed_by").order_by("-number")
+    rows = list((versions.filter(number__lt=position[0]) if position else versions)[: limit + 1])
     changes = [
         PolicyChange(
             version=row.number,
@@ -106,7 +106,7 @@ def _list_versions(user: User, place: list[Any] | None, limit: int) -> Page[Poli
 
 def _check_may_view(user: User) -> None:
     if not user.has_perm(VIEW_POLICY):
-        raise Forbidden("your account may not look at the tool policy; ask an operator")
+        raise Forbidden("you can't view the tool policy; ask an operator")
 
 
 class LayerStep(TypedDict):
@@ -116,7 +116,7 @@ class LayerStep(TypedDict):
 
 
 class Explanation(TypedDict):
-    """`steps` is what every layer of the policy that had an opinion said. `reason` is what else the tool lacks, if anything."""
+    """`steps` are the results of all policy layers that apply. `reason` says why an allowed tool is unavailable, if it is."""
 
     tool: str
     offered: bool
@@ -127,19 +127,19 @@ class Explanation(TypedDict):
 
 @router.get("/sessions/{session_id}/tools/{tool}", response=Explanation, auth=RequireScope(Scope.READ))
 async def explain_tool(request: ApiRequest, session_id: str, tool: Annotated[str, Path(max_length=128)]) -> Any:
-    """Why a message of yours in this session could use a tool, or not."""
+    """Explain whether your messages in this session can use a tool."""
     return await db.read(_explain_tool, request.auth.user, session_id, tool)
 
 
 def _explain_tool(user: User, session_id: str, tool: str) -> Explanation:
-    seen = find_effective_tools(user, find_session(user, session_id=session_id))
-    steps = seen.toolset.verdict.trace.get(tool)
+    effective = find_effective_tools(user, find_session(user, session_id=session_id))
+    steps = effective.toolset.verdict.trace.get(tool)
     if steps is None:
         raise NotFound(f"there is no tool {tool!r}")
     return Explanation(
         tool=tool,
-        offered=tool in seen.toolset.tools,
-        policyVersion=seen.rules.version,
+        offered=tool in effective.toolset.tools,
+        policyVersion=effective.rules.version,
         steps=[LayerStep(layer=step.layer, effect=step.effect, rule=step.rule) for step in steps],
-        reason=seen.toolset.unavailable.get(tool),
+        reason=effective.toolset.unavailable.get(tool),
     )

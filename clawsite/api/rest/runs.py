@@ -1,4 +1,4 @@
-"""Runs over REST: which there were, how one went, what it told, and stopping it."""
+"""Runs over REST: list, get, events, stop."""
 
 from typing import Annotated, Any, NotRequired, cast
 
@@ -22,13 +22,13 @@ from sessions_app.runs.lifecycle import MAX_RUN_ID_LENGTH, request_abort
 
 router = Router(tags=["runs"])
 
-MAX_ID = 2**63 - 1  # that a database knows
+MAX_ID = 2**63 - 1  # the largest integer of the databases
 
 RunName = Annotated[
     str,
     Path(
         max_length=MAX_RUN_ID_LENGTH,
-        description="The run's `id`, or its `runId`: the Idempotency-Key it was started with. Digits alone are always an `id`",
+        description="The run's `id` or `runId` (the Idempotency-Key it was started with). A number is always an `id`",
     ),
 ]
 
@@ -41,11 +41,11 @@ async def list_runs(
     session: Annotated[str, Query(alias="sessionId", max_length=64, description="All runs of this session")] = "",
     status: Annotated[str, Query(pattern="^(|unfinished|accepted|running|waiting|completed|error|aborted)$")] = "",
 ) -> Any:
-    """Runs, newest first, with the beginning of what was asked. Without a session: those that the caller started."""
+    """List runs, newest first, with the beginning of the prompt. Without a session, list the runs that you started."""
     user = request.auth.user
     of_session = await find_visible_session(user, session) if session else None
-    place = decode_cursor(cursor, parse_number)
-    return await db.read(_page, user, of_session, status, limit, place[0] if place else None)
+    position = decode_cursor(cursor, parse_number)
+    return await db.read(_page, user, of_session, status, limit, position[0] if position else None)
 
 
 def _page(user: User, session: Session | None, status: str, limit: int, before: int | None) -> Page[RunRow]:
@@ -55,17 +55,17 @@ def _page(user: User, session: Session | None, status: str, limit: int, before: 
 
 @router.get("/runs/{run}", response=GetAnswer, auth=RequireScope(Scope.READ, Scope.ADMIN))
 async def get_run(request: ApiRequest, run: RunName) -> Any:
-    """How a run went: status, model, usage, cost, timings, attempts, and its tool calls with what the policy said about each.
+    """Get a run: status, model, usage, cost, timings, attempts, and its tool calls with the policy results.
 
-    Who may see the runs of the installation, but not its conversations, gets it without the words of people.
+    Operators who can't view other users' sessions get it without user content.
     """
     return await db.read(lambda: run_reports.summarize_run(_find_run(request.auth, run)))
 
 
 class RunEventPage(TypedDict):
-    """Ask again with `next`: at once while `more` is true; until `ended`, later for news.
+    """Request again with `next`: immediately while `more` is true, otherwise later for new events, until `ended`.
 
-    `resync_required` means that events after the place are no longer stored: read the run, or the messages of its session.
+    `resync_required` means that the events after the cursor are no longer stored: get the run or the messages of its session.
     """
 
     items: list[RunEvent]
@@ -81,26 +81,26 @@ class RunEventPage(TypedDict):
 async def list_run_events(
     request: ApiRequest, run: RunName, limit: Annotated[int, Query(ge=1, le=1000)] = 500, cursor: CursorText = ""
 ) -> Any:
-    """What a run told after a place: each event once, in order. At most 768 KiB."""
-    place = decode_cursor(cursor, parse_number)
-    return await db.read(_list_events, request.auth, run, place[0] if place else 0, limit)
+    """List the events of a run after a cursor: each event once, in order. At most 768 KiB."""
+    position = decode_cursor(cursor, parse_number)
+    return await db.read(_list_events, request.auth, run, position[0] if position else 0, limit)
 
 
 def _list_events(caller: Caller, run: str, after: int, limit: int) -> RunEventPage:
-    look = _find_run(caller, run)
-    # The state was read before the events: what it says has ended has told everything.
-    page, more = run_reports.list_events(look, after=after, limit=limit)
-    status, ended = cast("Status", look.run.status), look.run.status in Run.ENDED
-    if after < look.run.seq and (not page or page[0]["seq"] > after + 1):
+    access = _find_run(caller, run)
+    # The status is read before the events, so an ended run has no later events.
+    page, more = run_reports.list_events(access, after=after, limit=limit)
+    status, ended = cast("Status", access.run.status), access.run.status in Run.ENDED
+    if after < access.run.seq and (not page or page[0]["seq"] > after + 1):
         reason = f"events after {after} are no longer stored"
         return RunEventPage(items=[], next=None, status=status, ended=ended, more=False, resync_required=True, reason=reason)
-    reached = page[-1]["seq"] if page else after
+    last_seq = page[-1]["seq"] if page else after
     items = cast("list[RunEvent]", page)
-    return RunEventPage(items=items, next=encode_cursor(reached), status=status, ended=ended, more=more)
+    return RunEventPage(items=items, next=encode_cursor(last_seq), status=status, ended=ended, more=more)
 
 
 class Aborted(TypedDict):
-    """`aborted` is false for a run that had ended before. One that a worker is busy with ends when the worker has let go."""
+    """`aborted` is false if the run had already ended. A running run ends when its worker has stopped it."""
 
     id: int
     runId: str
@@ -109,12 +109,12 @@ class Aborted(TypedDict):
 
 @router.post("/runs/{run}/abort", response=Aborted, auth=RequireScope(Scope.WRITE, limited=LimitedTokenRule.HARMLESS))
 async def abort_run(request: ApiRequest, run: RunName) -> Any:
-    """Stop a run in a session one may write in."""
+    """Stop a run in a session that you can write to."""
     user = request.auth.user
-    found = (await db.read(lambda: run_reports.find_viewable_run(user, **_parse_run_name(run), operating=False))).run
-    session = found.session
-    asked = await db.write(request_abort, user=user, session=session, run_id=found.run_id, reason="rpc", key=str(session.pk))
-    return Aborted(id=found.pk, runId=found.run_id, aborted=any(each.pk == found.pk for each in asked))
+    target = (await db.read(lambda: run_reports.find_viewable_run(user, **_parse_run_name(run), operating=False))).run
+    session = target.session
+    stopped = await db.write(request_abort, user=user, session=session, run_id=target.run_id, reason="rpc", key=str(session.pk))
+    return Aborted(id=target.pk, runId=target.run_id, aborted=any(each.pk == target.pk for each in stopped))
 
 
 def _find_run(caller: Caller, run: str) -> RunAccess:
@@ -122,5 +122,5 @@ def _find_run(caller: Caller, run: str) -> RunAccess:
 
 
 def _parse_run_name(run: str) -> dict[str, Any]:
-    """By the look of the name alone, so that it means the same whatever other runs are called."""
+    """Decide by the format alone, so that the meaning doesn't depend on which runs exist."""
     return {"pk": min(int(run), MAX_ID)} if run.isascii() and run.isdecimal() else {"run_id": make_storable(run)}

@@ -1,4 +1,4 @@
-"""Sessions over REST: list, make, look at, change, delete, and the tools that one has. What is said in them: rest_messages."""
+"""Sessions over REST: list, create, get, change, delete, and their tools. Messages: `clawsite.api.rest.messages`."""
 
 from functools import partial
 from typing import Annotated, Any
@@ -26,7 +26,7 @@ router = Router(tags=["sessions"])
 
 
 class SessionOut(SessionFacts):
-    """`id` stays; `sessionId` changes with every reset. `pinned`, `archived` and `unread` are the caller's own."""
+    """`id` never changes; `sessionId` changes with every reset. `pinned`, `archived` and `unread` are per user."""
 
 
 @router.get("/sessions", response=Page[SessionOut], auth=RequireScope(Scope.READ))
@@ -37,7 +37,7 @@ async def list_sessions(
     agent: Annotated[str, Query(alias="agentId", max_length=64)] = "",
     label: Annotated[str, Query(max_length=512)] = "",
 ) -> Any:
-    """The sessions one may see, last used first. One that is used meanwhile moves to the front."""
+    """List the sessions you can see, most recently used first. A session that is used while you page moves to the front."""
     before = decode_cursor(cursor, parse_time, UUID)
     return await db.read(_page, request.auth.user, before, limit, agent, label)
 
@@ -45,34 +45,37 @@ async def list_sessions(
 def _page(user: User, before: list[Any] | None, limit: int, agent: str, label: str) -> Page[dict[str, Any]]:
     rows = selectors.list_sessions_before(user, tuple(before) if before else None, limit=limit + 1, agent=agent, label=label)
     page = rows[:limit]
-    following = encode_cursor(page[-1].updated_at.isoformat(), str(page[-1].pk)) if len(rows) > limit else None
-    return {"items": selectors.build_session_rows(user, page), "next": following}
+    next_cursor = encode_cursor(page[-1].updated_at.isoformat(), str(page[-1].pk)) if len(rows) > limit else None
+    return {"items": selectors.build_session_rows(user, page), "next": next_cursor}
 
 
 @router.post(
     "/sessions", response={201: SessionOut, 200: SessionOut}, auth=RequireScope(Scope.WRITE, limited=LimitedTokenRule.CARRIED)
 )
 async def create_session(request: ApiRequest, body: NewSession) -> Any:
-    """Make a session; without a key it gets one. A key that exists already returns that session, with status 200.
+    """Create a session. The key is optional. If a session with this key exists, return it with status 200.
 
-    Without a key the same `idempotencyKey` again returns the same session; with another body it is a conflict.
+    Without a key, repeating the same `idempotencyKey` returns the same session; with another body it is a conflict.
     """
-    user, new = request.auth.user, uuid4()
-    make, order = prepare_create(user, body, id=new)
-    session = await db.write(make, key=order)
-    return Status(201 if session.pk == new else 200, await db.read(to_row, user, session))
+    user, new_id = request.auth.user, uuid4()
+    create, lock_key = prepare_create(user, body, id=new_id)
+    session = await db.write(create, key=lock_key)
+    return Status(201 if session.pk == new_id else 200, await db.read(to_row, user, session))
 
 
 @router.get("/sessions/{session_id}", response=SessionOut, auth=RequireScope(Scope.READ))
 async def get_session(request: ApiRequest, session_id: str) -> Any:
-    """One session, by either of its ids."""
+    """Get a session by either of its IDs."""
     user = request.auth.user
     return await db.read(lambda: to_row(user, find_session(user, session_id=session_id)))
 
 
 @router.patch("/sessions/{session_id}", response=SessionOut, auth=RequireScope(Scope.WRITE, limited=LimitedTokenRule.REFUSED))
 async def change_session(request: ApiRequest, session_id: str, body: Changes) -> Any:
-    """Change a session of one's own. What is left out stays; null clears. Whoever may see a session may pin and archive it."""
+    """Change a session that you own. Omitted fields are unchanged; null clears a field.
+
+    Anyone who can see a session can pin and archive it.
+    """
     user = request.auth.user
     session = await apply_changes(user, await find_visible_session(user, session_id), body)
     return await db.read(to_row, user, session)
@@ -89,7 +92,7 @@ async def delete_session(request: ApiRequest, session_id: str) -> Any:
 
 @router.get("/sessions/{session_id}/tools", response=EffectiveAnswer, auth=RequireScope(Scope.READ), tags=["policies"])
 async def list_tools(request: ApiRequest, session_id: str) -> Any:
-    """The tools that a message of yours in this session could use now, and why not the others."""
+    """List the tools that your messages in this session can use now, and why others are unavailable."""
     user = request.auth.user
     return await db.read(lambda: build_effective_answer(find_effective_tools(user, find_session(user, session_id=session_id))))
 

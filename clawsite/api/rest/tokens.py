@@ -1,7 +1,7 @@
-"""One's own access tokens over REST: which there are, a new one, and the end of one.
+"""The caller's access tokens over REST: list, create, revoke.
 
-A token can make another one only as far as it reaches itself: with no other scopes, and for no longer; and that one ends with it
-and makes none itself. The gateway token, which any program on the host has, makes none.
+A token can create another one with at most its own scopes and expiration. That token is revoked together with it and can't
+create tokens itself. The gateway token, which every program on the host can read, can't create tokens.
 """
 
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ router = Router(tags=["tokens"])
 
 
 class TokenOut(TypedDict):
-    """`prefix` is the public part, to recognise it by. `madeWith` is the id of the token that it was made with, and ends with."""
+    """`prefix` is the public part, to recognize the token. `madeWith` is the ID of its parent token; both are revoked together."""
 
     id: int
     name: str
@@ -44,35 +44,35 @@ class TokenOut(TypedDict):
 
 
 class NewToken(TokenOut):
-    """`secret` is told here and never again."""
+    """`secret` is only returned here."""
 
     secret: str
 
 
 class TokenBody(Params):
-    """Asking for more scopes than one has yields what one has. `expiresAt` in milliseconds since 1970; left out: in 90 days."""
+    """Scopes that the caller doesn't have are ignored. `expiresAt` is in milliseconds since 1970; the default is in 90 days."""
 
     name: str = Field(min_length=1, max_length=100)
     scopes: list[Scope] = Field(min_length=1, max_length=len(Scope))
-    expires_at: int | None = Field(None, ge=1, lt=253_402_300_800_000)  # the year 10000, where dates end
+    expires_at: int | None = Field(None, ge=1, lt=253_402_300_800_000)  # the year 10000, which dates can't represent
 
 
 @router.get("/tokens", response=Page[TokenOut], auth=RequireScope(Scope.READ))
 async def list_tokens(request: ApiRequest, limit: Limit = 50, cursor: CursorText = "") -> Any:
-    """One's own, newest first, also those that have ended."""
+    """List your tokens, newest first, including expired and revoked ones."""
     return await db.read(_page, request.auth.user, decode_cursor(cursor, parse_number), limit)
 
 
-def _page(user: User, place: list[Any] | None, limit: int) -> Page[TokenOut]:
-    found = AccessToken.objects.filter(user=user).order_by("-pk")
-    rows = list((found.filter(pk__lt=place[0]) if place else found)[: limit + 1])
-    following = encode_cursor(rows[limit - 1].pk) if len(rows) > limit else None
-    return {"items": [_to_wire(row) for row in rows[:limit]], "next": following}
+def _page(user: User, position: list[Any] | None, limit: int) -> Page[TokenOut]:
+    own_tokens = AccessToken.objects.filter(user=user).order_by("-pk")
+    rows = list((own_tokens.filter(pk__lt=position[0]) if position else own_tokens)[: limit + 1])
+    next_cursor = encode_cursor(rows[limit - 1].pk) if len(rows) > limit else None
+    return {"items": [_to_wire(row) for row in rows[:limit]], "next": next_cursor}
 
 
 @router.post("/tokens", response={201: NewToken}, auth=RequireScope(Scope.WRITE, limited=LimitedTokenRule.REFUSED))
 async def make_token(request: ApiRequest, body: TokenBody) -> Any:
-    """A new token of one's own account. A browser makes one only soon after the password was typed."""
+    """Create a token for your account. In a browser, this requires a recently confirmed password."""
     if request.auth.kind == "cookie" and not await db.read(recent_password.is_recent, request.session):
         raise recent_password.confirmation_required()
     return await db.write(_create_token, request.auth, body, alone=True)
@@ -80,33 +80,33 @@ async def make_token(request: ApiRequest, body: TokenBody) -> Any:
 
 def _create_token(caller: Caller, body: TokenBody) -> NewToken:
     _check_may_manage(caller)
-    ends = datetime.fromtimestamp(body.expires_at / 1000, UTC) if body.expires_at else None
-    first = AccessToken.objects.get(pk=caller.token_id) if caller.token_id else None
+    expires_at = datetime.fromtimestamp(body.expires_at / 1000, UTC) if body.expires_at else None
+    parent = AccessToken.objects.get(pk=caller.token_id) if caller.token_id else None
     with acting_as(lambda: actor.actor_for_user(caller.user)):
         scopes = [str(scope) for scope in body.scopes if scope.value in caller.scopes]
-        token, secret = tokens.issue_token(caller.user, body.name, scopes, ends, made_with=first)
+        token, secret = tokens.issue_token(caller.user, body.name, scopes, expires_at, made_with=parent)
     return NewToken(**_to_wire(token), secret=secret)
 
 
 @router.delete("/tokens/{token}", response={204: None}, auth=RequireScope(Scope.WRITE, limited=LimitedTokenRule.REFUSED))
 async def revoke_token(request: ApiRequest, token: Annotated[int, Path(ge=1, lt=2**53)]) -> Any:
-    """End one of one's own tokens for good. What used it is cut off."""
+    """Revoke one of your tokens. Programs that use it are disconnected."""
     await db.write(_revoke_token, request.auth, token, alone=True)
     return Status(204, None)
 
 
 def _revoke_token(caller: Caller, token: int) -> None:
     _check_may_manage(caller)
-    found = AccessToken.objects.filter(pk=token, user=caller.user).first()
-    if found is None:
+    own_token = AccessToken.objects.filter(pk=token, user=caller.user).first()
+    if own_token is None:
         raise NotFound(f"you have no token {token}")
     with acting_as(lambda: actor.actor_for_user(caller.user)):
-        tokens.revoke_token(found)
+        tokens.revoke_token(own_token)
 
 
 def _check_may_manage(caller: Caller) -> None:
     if caller.kind == "gateway-token":
-        raise Forbidden("the gateway token makes and ends no tokens; sign in, or use a token of an account")
+        raise Forbidden("the gateway token can't create or revoke tokens; sign in, or use an account's access token")
 
 
 def _to_wire(token: AccessToken) -> TokenOut:

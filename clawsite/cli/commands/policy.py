@@ -117,7 +117,7 @@ def _import(options: argparse.Namespace) -> int:
     rules = current_rules()
     for row in rules.rows:
         for doubt in find_warnings(row, rules) if row not in before.rows else ():
-            print(strip_control_characters(f"warning: {row.key}: {doubt.words}"), file=sys.stderr)
+            print(strip_control_characters(f"warning: {row.key}: {doubt.message}"), file=sys.stderr)
     return 0
 
 
@@ -128,7 +128,7 @@ def _test(options: argparse.Namespace) -> int:
     for each in checked:
         print(
             strip_control_characters(
-                f"{STATE_LABELS[each.state]}  {each.test.name}" + (f"\n        {each.words}" if each.fault else "")
+                f"{STATE_LABELS[each.state]}  {each.test.name}" + (f"\n        {each.message}" if each.failure else "")
             )
         )
     broken, idle = (sum(each.state == state for each in checked) for state in ("broken", "idle"))

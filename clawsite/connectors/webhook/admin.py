@@ -117,7 +117,7 @@ class WebhookAdmin(ClawAdmin):
         kinds = [_("token")] if hook.token_digest else []
         return ", ".join([*kinds, _("signature")] if hook.signature else kinds) or "–"
 
-    def around(self, row: Hook) -> Iterable[RelatedRows | PageLink]:
+    def related_links(self, row: Hook) -> Iterable[RelatedRows | PageLink]:
         yield PageLink(_("Try it"), "admin:connectors_hook_try", row.pk)
         yield RelatedRows(_("Deliveries"), HookDelivery, {"hook": row.pk})
 
@@ -178,13 +178,13 @@ class WebhookAdmin(ClawAdmin):
         context = {**self.admin_site.each_context(request), "title": _("Webhook token"), "hook": hook, "secret": secret}
         body = orjson.dumps(orjson.loads(sample_delivery(hook)["body"])).decode()
         context["example"] = CURL_EXAMPLE.format(address=request.build_absolute_uri(str(hook)), secret=secret, body=body)
-        return TemplateResponse(request, "admin/gateway/hook_token.html", context, headers={"Cache-Control": "no-store"})
+        return TemplateResponse(request, "admin/connectors/hook/token_issued.html", context, headers={"Cache-Control": "no-store"})
 
     @with_confirmation(
         label=gettext_lazy("Enable"),
         warning=gettext_lazy("Deliveries will start runs."),
         permission="change",
-        outlook=_preview_enable,
+        preview=_preview_enable,
     )
     @transaction.atomic
     def switch_on(self, request: HttpRequest, chosen: list[Hook]) -> str:
@@ -196,7 +196,7 @@ class WebhookAdmin(ClawAdmin):
             "Deliveries will be rejected as if the webhook didn’t exist. Runs that have already started continue."
         ),
         permission="change",
-        outlook=_preview_disable,
+        preview=_preview_disable,
     )
     @transaction.atomic
     def switch_off(self, request: HttpRequest, chosen: list[Hook]) -> str:
@@ -236,7 +236,7 @@ class WebhookAdmin(ClawAdmin):
                     return self._deliver_test(request, hook, came, wish)
             except ClawError as refused:
                 context["refused"] = refused.message
-        return TemplateResponse(request, "admin/gateway/hook_try.html", context)
+        return TemplateResponse(request, "admin/connectors/hook/try_delivery.html", context)
 
     @transaction.atomic
     def _deliver_test(self, request: HttpRequest, hook: Hook, came: IncomingDelivery, wish: Any) -> HttpResponse:

@@ -38,6 +38,6 @@ class WebhookDeliveryAdmin(ReadOnlyAdmin):
         (gettext_lazy("Result"), {"fields": [("name", "wake_mode", "report_due")]}),
     ]
 
-    def around(self, row: HookDelivery) -> Iterable[RelatedRows | PageLink]:
+    def related_links(self, row: HookDelivery) -> Iterable[RelatedRows | PageLink]:
         if row.run_id:
             yield PageLink(_("Run"), "run", row.run_id)

@@ -7,6 +7,7 @@ that user authorizes it on their account page, and again after every change by a
 import datetime as dt
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from clawsite.connectors.webhook.models import Hook
@@ -25,7 +26,7 @@ def give_consent(pk: int, *, by: User, seen: dt.datetime | None) -> Hook:
     """Authorize the webhook in the version that `by` has seen (`updated_at`)."""
     hook = _find_own(pk, by)
     if hook.updated_at != seen:
-        raise Conflict("the webhook was changed; review it again before you authorize it")
+        raise Conflict(_("The webhook was changed. Review it again before you authorize it."))
     hook.agreed_at = clock.now()
     hook.save(update_fields=["agreed_at"])
     record_change(hook, by, "agreed")
@@ -45,5 +46,5 @@ def withdraw_consent(pk: int, *, by: User) -> Hook:
 def _find_own(pk: int, by: User) -> Hook:
     hook = Hook.objects.select_for_update().filter(pk=pk, owner=by).first()
     if hook is None:
-        raise NotFound("there is no such webhook")
+        raise NotFound(_("Webhook not found."))
     return hook

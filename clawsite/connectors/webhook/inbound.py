@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from django.db import IntegrityError, transaction
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from clawsite.accounts import tokens
 from clawsite.accounts.groups import WRITE, scopes_of
@@ -110,7 +111,7 @@ def read_template_values(hook: Hook, came: IncomingDelivery) -> TemplateValues:
     try:
         payload = read_json(came.body, MAX_VALUES)
     except orjson.JSONDecodeError:
-        raise InvalidRequest("the body is not JSON; send it as application/json") from None
+        raise InvalidRequest(_("The body is not JSON. Send it as application/json.")) from None
     hidden = SECRET_HEADERS | {hook.signature_header.lower()}
     headers = {name: make_storable(value) for name, value in came.headers.items() if name not in hidden}
     return TemplateValues(payload, headers, make_storable(dict(came.query)), hook.slug, clock.now().isoformat(timespec="seconds"))
@@ -145,7 +146,7 @@ def accept_delivery(
     except IntegrityError:  # another process was first
         if first := _find_duplicate(hook, came, ids):
             return first
-        raise Conflict("the same delivery is in progress; retry", retryable=True) from None
+        raise Conflict(_("The same delivery is in progress. Try again."), retryable=True) from None
     taken = _start_run(hook, row, wish) if isinstance(wish, WebhookRunRequest) else _wake_session(hook, wish)
     row.run_id = taken.run
     row.save(update_fields=["run", "name", "wake_mode", "report_due"])
@@ -193,7 +194,7 @@ def _open_session(hook: Hook, key: str) -> Any:
 
 
 def _no_agent_error() -> Unavailable:
-    return Unavailable("the agent of this webhook is missing or disabled; ask an operator")
+    return Unavailable(_("The agent of this webhook is missing or disabled. Ask an operator."))
 
 
 def _check_unchanged(hook: Hook) -> None:
@@ -209,9 +210,9 @@ def _check_unchanged(hook: Hook) -> None:
     if not same.exists():
         raise DeliveryUnauthorized("the webhook was changed while the delivery was being processed")
     if not hook.is_agreed:  # a test delivery from the admin
-        raise Unavailable("the owner of the account has not authorized the webhook yet; they can do so on their account page")
+        raise Unavailable(_("The owner of the account has not authorized the webhook yet. They can do so on their account page."))
     if not hook.owner.is_active or WRITE not in scopes_of(hook.owner):
-        raise Unavailable("the account of this webhook is disabled; ask an operator")
+        raise Unavailable(_("The account of this webhook is disabled. Ask an operator."))
 
 
 def _find_duplicate(hook: Hook, came: IncomingDelivery, ids: dict[str, str | None]) -> DeliveryResult | None:
@@ -224,7 +225,7 @@ def _find_duplicate(hook: Hook, came: IncomingDelivery, ids: dict[str, str | Non
     if first is None:
         return _find_spent_signature(hook, came, ids)
     if first.body_digest != came.digest:
-        raise Conflict("this delivery ID was used for a different body; use a new one")
+        raise Conflict(_("This delivery ID was used for a different body. Use a new one."))
     delivery_log.build_delivery(hook, came, HookDelivery.Outcome.DUPLICATE, 200, run=first.run).save(force_insert=True)
     return DeliveryResult(hook.owner, first.run_id, first.run.run_id if first.run else "", duplicate=True)
 

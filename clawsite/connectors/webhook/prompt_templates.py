@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from django.utils.translation import gettext as _
 
 PLACEHOLDER = re.compile(r"\{\{([^{}]{0,300})\}\}")
 PATH_STEP = re.compile(r"(?:^|\.)([^.\[\]\s{}\"']+)|\[(\d{1,6})\]")
@@ -43,19 +44,24 @@ class TemplateValues:
 def check_template(template: str) -> None:
     """Raise TemplateError for placeholders that can never have a value."""
     if len(template) > MAX_TEMPLATE_LENGTH:
-        raise TemplateError(f"a template can have at most {MAX_TEMPLATE_LENGTH} characters")
+        raise TemplateError(_("A template can have at most %(most)d characters.") % {"most": MAX_TEMPLATE_LENGTH})
     places = PLACEHOLDER.findall(template)
     if len(places) > MAX_PLACEHOLDERS:
-        raise TemplateError(f"a template can have at most {MAX_PLACEHOLDERS} placeholders")
+        raise TemplateError(_("A template can have at most %(most)d placeholders.") % {"most": MAX_PLACEHOLDERS})
     for place in places:
         steps = parse_path(place)
         if steps[0] in ("path", "now") and len(steps) > 1:
-            raise TemplateError(f"{{{{{place.strip()}}}}}: {steps[0]} has no fields")
+            raise TemplateError(
+                _("%(placeholder)s: “%(name)s” has no fields.") % {"placeholder": _braced(place.strip()), "name": steps[0]}
+            )
         if steps[0] in ("headers", "query") and (len(steps) != 2 or isinstance(steps[1], int)):
-            raise TemplateError(f"{{{{{place.strip()}}}}}: name one of the {steps[0]}, such as {{{{{steps[0]}.name}}}}")
+            raise TemplateError(
+                _("%(placeholder)s: name one of the %(list)s, such as %(example)s.")
+                % {"placeholder": _braced(place.strip()), "list": steps[0], "example": _braced(f"{steps[0]}.name")}
+            )
     rest = PLACEHOLDER.sub("", template)
     if "{{" in rest or "}}" in rest:
-        raise TemplateError("unmatched {{ or }}")
+        raise TemplateError(_("Unmatched {{ or }}."))
 
 
 def parse_path(place: str) -> list[str | int]:
@@ -64,12 +70,21 @@ def parse_path(place: str) -> list[str | int]:
     while at < len(text):
         found = PATH_STEP.match(text, at)
         if found is None:
-            raise TemplateError(f"{{{{{text[:60]}}}}} is not a path such as payload.items[0].name")
+            raise _invalid_path(text)
         steps.append(found[1] if found[1] is not None else int(found[2]))
         at = found.end()
     if not steps or len(steps) > MAX_DEPTH or isinstance(steps[0], int):
-        raise TemplateError(f"{{{{{text[:60]}}}}} is not a path such as payload.items[0].name")
+        raise _invalid_path(text)
     return steps
+
+
+def _invalid_path(text: str) -> TemplateError:
+    message = _("%(placeholder)s is not a path such as payload.items[0].name.")
+    return TemplateError(message % {"placeholder": _braced(text[:60])})
+
+
+def _braced(text: str) -> str:
+    return f"{{{{{text}}}}}"
 
 
 def render_template(template: str, facts: TemplateValues) -> str:

@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, Literal
 from uuid import uuid4
 
+from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
@@ -109,7 +110,7 @@ def render_request(hook: Hook, facts: TemplateValues) -> WebhookRunRequest | Web
     """Build the request from the webhook's templates."""
     words = render_template(hook.message_template or WHOLE_PAYLOAD, facts).strip()
     if not words:
-        raise InvalidRequest("the template of this webhook is empty for this body: none of its values exist")
+        raise InvalidRequest(_("The template of this webhook is empty for this body: none of its values exist."))
     mode = _choose_wake_mode(hook)
     if hook.action == WAKE:
         head = f"{hook.instructions.strip()}\n" if hook.instructions.strip() else ""
@@ -126,9 +127,9 @@ def render_request(hook: Hook, facts: TemplateValues) -> WebhookRunRequest | Web
 
 def _parse_agent_body(hook: Hook, body: AgentBody) -> WebhookRunRequest:
     if body.agent_id is not None and body.agent_id != hook.agent:
-        raise InvalidRequest(f"this webhook only uses agent {hook.agent!r}; omit agentId")
+        raise InvalidRequest(_("This webhook only uses agent %(agent)s. Omit agentId.") % {"agent": hook.agent})
     if body.session_key is not None and not hook.allow_request_session_key:
-        raise InvalidRequest("callers of this webhook can't choose the session; omit sessionKey")
+        raise InvalidRequest(_("Callers of this webhook can’t choose the session. Omit sessionKey."))
     return WebhookRunRequest(
         prompt=build_prompt(hook, body.message),
         name=" ".join(remove_hidden(body.name)[0].split())[:MAX_NAME_LENGTH] or "Hook",

@@ -177,7 +177,7 @@ def delete_webhook(hook: Hook, *, by: User) -> None:
 
 def _check_permission(by: User, right: str) -> None:
     if by.is_service or not by.is_active or not by.has_perm(f"connectors.{right}"):
-        raise Forbidden("you can't create or change webhooks; ask an operator")
+        raise Forbidden(_("You don’t have permission to create or change webhooks. Ask an operator."))
 
 
 def record_change(hook: Hook, by: User, change: str, **details: Any) -> None:

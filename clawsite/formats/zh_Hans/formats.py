@@ -1,4 +1,4 @@
-"""Numbers as browsers write them on the same page, 1,234,567: Django's own have no sign between the digits."""
+"""Group digits as browsers do on the same page: 1,234,567. Django's own format for Chinese has no separator."""
 
 THOUSAND_SEPARATOR = ","
 NUMBER_GROUPING = 3

@@ -71,7 +71,7 @@ class DeviceAdmin(ReadOnlyAdmin):
         (_("Time"), {"fields": [("paired_at", "approved_by"), ("last_seen_at", "last_address"), "revoked_at"]}),
     ]
 
-    def around(self, row: Device) -> Iterable[RelatedRows | PageLink]:
+    def related_links(self, row: Device) -> Iterable[RelatedRows | PageLink]:
         yield RelatedRows(_("Invocations"), NodeInvocation, {"device": row.pk})
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
@@ -81,7 +81,7 @@ class DeviceAdmin(ReadOnlyAdmin):
         label=_("Revoke"),
         warning=_("Their connections are closed immediately. They can’t connect until they are approved again."),
         permission="revoke",
-        outlook=_preview_revoke,
+        preview=_preview_revoke,
     )
     @transaction.atomic
     def revoke(self, request: HttpRequest, selected: list[Device]) -> str:
@@ -136,7 +136,7 @@ class PairingRequestAdmin(ReadOnlyAdmin):
             "and you have."
         ),
         permission="decide",
-        outlook=_preview_approve,
+        preview=_preview_approve,
     )
     @transaction.atomic
     def approve(self, request: HttpRequest, selected: list[PairingRequest]) -> str:
@@ -149,7 +149,7 @@ class PairingRequestAdmin(ReadOnlyAdmin):
         label=_("Deny"),
         warning=_("The pairing request will be denied. The device can request again."),
         permission="decide",
-        outlook=_preview_reject,
+        preview=_preview_reject,
     )
     @transaction.atomic
     def reject(self, request: HttpRequest, selected: list[PairingRequest]) -> str:
@@ -175,4 +175,4 @@ class NodeInvocationAdmin(ReadOnlyAdmin):
     list_select_related = ["device", "owner"]
     date_hierarchy = "created_at"
     ordering = ["-created_at"]
-    words = ("params_json", "result_json", "error_message")
+    private_fields = ("params_json", "result_json", "error_message")

@@ -38,7 +38,7 @@ class AuthenticatedClient:
     access: AccountAccess
     main_session_id: str | None = None
     member_of: tuple[str, ...] = ()
-    unnoted: bool = False  # the last use of its token or device should be recorded
+    use_unrecorded: bool = False  # the last use of its token or device should be recorded
     fingerprint: str = ""  # of its device, "" if none
     device_token: str | None = None  # newly issued, sent in hello-ok
 
@@ -90,7 +90,8 @@ def _authenticate_secret(secret: str, address: str, operator: bool) -> Authentic
     if principal is None:
         return None
     credential = Credential(principal.kind, token_id=principal.token_id or 0)
-    client = AuthenticatedClient(credential, AccountAccess.of(principal.user, principal.scopes), unnoted=principal.unnoted)
+    access = AccountAccess.for_user(principal.user, principal.scopes)
+    client = AuthenticatedClient(credential, access, use_unrecorded=principal.use_unrecorded)
     return load_sessions(client) if operator else client
 
 

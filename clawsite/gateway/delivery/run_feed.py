@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
 import orjson
+from django.utils.translation import gettext as _
 
 from clawsite.infra import db, sql
 from clawsite.infra.errors import Unavailable
@@ -36,7 +37,7 @@ class RunFollower:
         self._closed = True
         self._news.set()
 
-    def hear(self, event: EventDict) -> None:
+    def add_event(self, event: EventDict) -> None:
         self._head = max(self._head, event["seq"])
         if len(self._received) < MAX_WAITING:
             self._received.append(event)
@@ -60,7 +61,7 @@ class RunFollower:
     async def _next(self, run_pk: int) -> list[EventDict]:
         await self._news.wait()
         if self._closed:
-            raise Unavailable("the gateway is restarting; the run continues", retryable=True, retry_after_ms=1000)
+            raise Unavailable(_("The gateway is restarting. The run continues."), retryable=True, retry_after_ms=1000)
         self._news.clear()
         received, self._received = self._received, []
         ready: list[EventDict] = []
@@ -82,11 +83,11 @@ class RunFeeds:
     def __init__(self) -> None:
         self._feeds: dict[int, list[RunFollower]] = {}
 
-    def hear(self, events: Iterable[EventDict]) -> None:
+    def handle_events(self, events: Iterable[EventDict]) -> None:
         if self._feeds:
             for event in events:
                 for feed in self._feeds.get(event["run"], ()):
-                    feed.hear(event)
+                    feed.add_event(event)
 
     def close(self) -> None:
         for feeds in self._feeds.values():

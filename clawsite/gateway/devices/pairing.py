@@ -48,10 +48,10 @@ def approve(
         return request
     device_owner = request.account or owner or by
     if owner is not None and owner != device_owner:
-        raise InvalidRequest(_("the device presented an account's credentials and can only belong to that account"))
+        raise InvalidRequest(_("The device presented an account’s credentials and can only belong to that account."))
     if device_owner not in (by, request.account) and request.role != "node":
         raise InvalidRequest(
-            _("a device that acts for an account must present its credentials; only a node can be assigned to another owner")
+            _("A device that acts for an account must present its credentials. Only a node can be assigned to another owner.")
         )
     if device_owner != by and not by.has_perm(MANAGE_ANY_DEVICE):
         raise _request_not_found(request_id)
@@ -101,8 +101,8 @@ def choose_commands(declared: list[str], chosen: list[str] | None) -> list[str]:
         return [command for command in declared if is_allowed_by_default(command)]
     if unknown := [command for command in chosen if command not in declared]:
         raise InvalidRequest(
-            _("the node does not declare the command %(command)r; it declares %(declared)s")
-            % {"command": unknown[0], "declared": ", ".join(declared) or _("none")}
+            _("The node does not declare the command %(command)s. It declares: %(declared)s.")
+            % {"command": unknown[0], "declared": ", ".join(declared) or "–"}
         )
     return [command for command in declared if command in chosen]
 
@@ -168,14 +168,14 @@ def _open_request(request_id: str, by: User, role: str, wanted: str) -> PairingR
     if request is None or (role and request.role != role):
         raise _request_not_found(request_id)
     if request.status not in (PairingRequest.Status.PENDING, wanted):
-        raise Conflict(_("the pairing request was already %(status)s") % {"status": request.get_status_display().lower()})
+        raise Conflict(_("This pairing request is closed: %(status)s.") % {"status": request.get_status_display()})
     if request.status == PairingRequest.Status.PENDING and not request.is_open:
-        raise Conflict(_("the pairing request has expired; reconnect the device to request pairing again"))
+        raise Conflict(_("The pairing request has expired. Reconnect the device to request pairing again."))
     return request
 
 
 def _request_not_found(request_id: str) -> NotFound:
-    return NotFound(_("there is no pairing request %(id)s") % {"id": request_id})
+    return NotFound(_("Pairing request not found: %(id)s") % {"id": request_id})
 
 
 def _decide(request: PairingRequest, status: PairingRequest.Status, by: User, device: Device | None) -> None:

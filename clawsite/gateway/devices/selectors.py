@@ -2,6 +2,8 @@
 
 from collections import defaultdict
 
+from django.utils.translation import gettext as _
+
 from clawsite.accounts.models import User
 from clawsite.gateway.devices.shapes import DeviceFacts, to_device_facts, to_pair_requested
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
@@ -21,9 +23,9 @@ def find_device(user: User, fingerprint: str, owner: str | None = None) -> Devic
     if own:
         return own[0]
     if not matches:
-        raise NotFound(f"there is no device {fingerprint[:64]!r}")
+        raise NotFound(_("Device not found: %(device)s") % {"device": fingerprint[:64]})
     if len(matches) > 1:
-        raise InvalidRequest("several accounts have paired this device; name one in `owner`")
+        raise InvalidRequest(_("Several accounts have paired this device. Name one in `owner`."))
     return matches[0]
 
 

@@ -9,6 +9,7 @@ from hashlib import sha256
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from clawsite.accounts import change_notices
 from clawsite.accounts.models import User
@@ -106,7 +107,7 @@ def _lock_token(device: Device, role: str) -> DeviceToken:
     Device.objects.select_for_update().get(pk=device.pk)
     token = find_active_token(device, role)
     if token is None:
-        raise NotFound(f"the device has no token for the role {role}")
+        raise NotFound(_("The device has no token for the role %(role)s.") % {"role": role})
     return token
 
 

@@ -128,7 +128,7 @@ def _stat(directory: Path, name: str) -> os.stat_result | None:
     if not directory.is_dir():
         return None
     try:
-        return Workspace(directory).look(name)
+        return Workspace(directory).stat(name)
     except ToolFailed as failure:  # a link, a directory, or not readable
         raise InvalidRequest(str(failure)) from failure
 

@@ -5,6 +5,7 @@ Users manage their own devices, or all with the permission. A device's access is
 
 from typing import Annotated, Literal, NotRequired
 
+from django.utils.translation import gettext as _
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -85,14 +86,14 @@ def _approve(call: Call, params: ApproveParams, role: str) -> ApproveAnswer:
     )
     device = request.device
     if device is None:
-        raise NotFound("the device was removed")
+        raise NotFound(_("The device was removed."))
     return ApproveAnswer(requestId=str(request.pk), device=to_device_facts(device, find_active_tokens([device])[device.pk]))
 
 
 def _find_account(name: str) -> User:
     user = User.objects.filter(username=name, is_active=True).first()
     if user is None:
-        raise NotFound(f"there is no account {name!r}")
+        raise NotFound(_("User not found: %(username)s") % {"username": name})
     return user
 
 

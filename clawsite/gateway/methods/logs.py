@@ -53,8 +53,8 @@ def _tail(params: TailParams) -> TailAnswer:
     file = log_files.find_newest_file(settings.LOG_DIRECTORY)
     if file is None:
         raise NotFound("there is no log file yet; `claw serve`, `claw web` and `claw worker` write one")
-    most_bytes = min(params.max_bytes, limits.MAX_REPLY_BYTES // 2)
-    chunk = log_files.read_chunk(file, cursor=params.cursor, name=params.file, most_lines=params.limit, most_bytes=most_bytes)
+    max_bytes = min(params.max_bytes, limits.MAX_REPLY_BYTES // 2)
+    chunk = log_files.read_chunk(file, cursor=params.cursor, name=params.file, max_lines=params.limit, max_bytes=max_bytes)
     answer = TailAnswer(
         file=file.name, cursor=chunk.cursor, size=chunk.size, lines=chunk.lines, truncated=chunk.truncated, reset=chunk.reset
     )

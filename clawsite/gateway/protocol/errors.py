@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any
 
 from django.db import DatabaseError
+from django.utils.translation import gettext as _
 
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Unavailable
@@ -92,4 +93,4 @@ def describe_error(error: Exception, *, method: str) -> dict[str, Any]:
         )
     reference = secrets.token_hex(4)
     log.error("internal error, reference %s", reference, exc_info=error, extra={"method": method})
-    return error_shape(Unavailable.code, f"internal error (reference {reference})")
+    return error_shape(Unavailable.code, _("internal error (reference %(reference)s)") % {"reference": reference})

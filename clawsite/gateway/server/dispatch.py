@@ -10,6 +10,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from django.utils.translation import gettext as _
 from pydantic import ValidationError
 
 from clawsite.gateway.auth import limited_tokens
@@ -21,9 +22,11 @@ from clawsite.gateway.protocol.frames import Request, encode_failure, encode_suc
 from clawsite.gateway.protocol.scopes import has_scope
 from clawsite.gateway.server import registry
 from clawsite.gateway.server.instrumentation import count_request, observe_request
+from clawsite.gateway.server.languages import find_language
 from clawsite.gateway.server.rate_limits import Bucket
 from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, Method
 from clawsite.gateway.server.runtime import Runtime
+from clawsite.infra import db
 from clawsite.infra.errors import Forbidden, InvalidRequest, Unavailable
 from clawsite.infra.observability import metrics
 from clawsite.infra.validation import describe_errors, describe_first_error
@@ -34,6 +37,7 @@ log = logging.getLogger(__name__)
 class Dispatcher:
     def __init__(self, connection: Connection, runtime: Runtime) -> None:
         self._connection, self._runtime = connection, runtime
+        self._language = find_language(connection.locale) if connection.role == "operator" else ""
         self._bucket = Bucket(limits.requests_per_second(), limits.requests_burst())
         self._account_bucket = runtime.rates.of_account(connection.user_pk)
         self._running: set[asyncio.Task[None]] = set()
@@ -44,7 +48,9 @@ class Dispatcher:
     async def submit(self, request: Request) -> None:
         """Start handling a request. Called sequentially, in order of arrival."""
         await self._wait_for_room()
-        if error := self._check_rate_limit():
+        with db.errors_in_language(self._language):
+            error = self._check_rate_limit()
+        if error:
             metrics.rate_limited.labels("socket").inc()
             self._connection.line.reply_now(self._failure(request, error))
             return
@@ -56,7 +62,7 @@ class Dispatcher:
         order = method.order(request.params or {}) if method.order else None
         previous, mine = self._queue_behind(order)
         _hold_task(self._running, self._respond(request, method, order, previous, mine)).add_done_callback(
-            lambda _: self._answered.set()
+            lambda _task: self._answered.set()
         )
 
     def cancel(self) -> None:
@@ -75,15 +81,15 @@ class Dispatcher:
 
     def _check_rate_limit(self) -> Unavailable | None:
         if wait := self._bucket.wait_ms():
-            return Unavailable("too many requests on this connection; slow down", retryable=True, retry_after_ms=wait)
+            return Unavailable(_("Too many requests on this connection. Slow down."), retryable=True, retry_after_ms=wait)
         if wait := self._account_bucket.wait_ms():
-            return Unavailable("too many requests from this account; slow down", retryable=True, retry_after_ms=wait)
+            return Unavailable(_("Too many requests from this account. Slow down."), retryable=True, retry_after_ms=wait)
         if len(self._running) >= limits.MAX_REQUESTS_IN_FLIGHT:
-            message = f"{limits.MAX_REQUESTS_IN_FLIGHT} requests are in flight on this connection; wait for some responses"
-            return Unavailable(message, retryable=True, retry_after_ms=100)
+            message = _("%(count)d requests are in flight on this connection. Wait for some responses.")
+            return Unavailable(message % {"count": limits.MAX_REQUESTS_IN_FLIGHT}, retryable=True, retry_after_ms=100)
         if len(self._following) >= limits.MAX_FOLLOW_UPS:
             return Unavailable(
-                "too many pending runs on this connection; wait for some to end", retryable=True, retry_after_ms=1000
+                _("Too many pending runs on this connection. Wait for some to end."), retryable=True, retry_after_ms=1000
             )
         return None
 
@@ -100,7 +106,7 @@ class Dispatcher:
         try:
             if previous:
                 await previous.wait()
-            with observe_request(request, method.name):
+            with observe_request(request, method.name), db.errors_in_language(self._language):
                 result = await self._call(request, method)
         except SignedOut:
             self._connection.line.close(CloseCode.AUTH_CHANGED, "auth changed")
@@ -140,7 +146,8 @@ class Dispatcher:
 
     async def _send_follow_up(self, request: Request, followed: AnswerWithFollowUp[Any]) -> None:
         try:
-            result = await followed.then()
+            with db.errors_in_language(self._language):
+                result = await followed.follow_up()
         except Exception as error:
             await self._fail(request, error)
         else:
@@ -160,7 +167,8 @@ class Dispatcher:
 
     def _failure(self, request: Request, error: Exception) -> str:
         payload = error.payload if isinstance(error, ErrorWithPayload) else None
-        shape = describe_error(error, method=request.method)
+        with db.errors_in_language(self._language):
+            shape = describe_error(error, method=request.method)
         if shape["code"] == Forbidden.code and self._connection.protocol == 3:  # its clients only know five codes
             shape["code"] = InvalidRequest.code
         return encode_failure(request.id, shape, payload)

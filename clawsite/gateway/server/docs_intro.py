@@ -71,6 +71,9 @@ Clients of protocol 3 don't know this code and get INVALID_REQUEST instead. An i
 including one with more than 300,000 values, gets an error response with its id, or `"invalid"`, and the connection
 stays open.
 
+Programs should check `error.code` and `error.details`. `error.message` is for people: in the language of the `locale`
+sent with `connect` if it is supported (`zh-CN`), otherwise in English.
+
 `sessionKey` identifies one of the caller's own sessions (`main` is `agent:main:main`). Another user's session, if the
 caller can see it, is identified by `sessionId`. Anything the caller can't see is NOT_FOUND.
 

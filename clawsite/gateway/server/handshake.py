@@ -72,7 +72,7 @@ async def perform_handshake(
     connection = Connection(
         line=line,
         client=params.client,
-        authority=Authority(client.credential, client.access, expand_scopes(params.scopes), look=runtime.look),
+        authority=Authority(client.credential, client.access, expand_scopes(params.scopes), look=runtime.check_access),
         protocol=protocol,
         dialect=dialect_of(protocol),
         caps=frozenset(params.caps),
@@ -81,7 +81,7 @@ async def perform_handshake(
         scoped=SCOPED_EVENTS_CAP in params.caps,
         device_id=client.fingerprint,
     )
-    if client.unnoted:
+    if client.use_unrecorded:
         runtime.spawn(record_use(client, handshake.address))
     return HandshakeResult(connection, _build_hello(connection, runtime, health, client), client.member_of)
 

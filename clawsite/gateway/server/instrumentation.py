@@ -28,7 +28,7 @@ def observe_request(request: Request, method: str) -> Iterator[None]:
             code = "ok"
         except Exception as error:
             code = error.code if isinstance(error, ClawError) else Unavailable.code
-            span.failed(code)
+            span.set_failed(code)
             raise
         finally:
             count_request(method, code)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.server.registry import Call
 from clawsite.infra import db
@@ -48,14 +50,14 @@ class ByKey(Params):
 async def find_session(call: Call, address: SessionAddress) -> Session:
     session = await db.read(find_session_or_none, call.user, address)
     if session is None:
-        raise NotFound(f"there is no session {address.own_key()!r}")
+        raise NotFound(_("Session not found: %(session)s") % {"session": address.own_key()})
     return session
 
 
 def check_session_unchanged(session: Session | None, session_id: str | None) -> None:
     """Raise Conflict if the session is no longer the one that the caller has seen."""
     if session_id and (session is None or str(session.generation_id) != session_id):
-        raise Conflict(f"the session is no longer {session_id}: it was reset or deleted")
+        raise Conflict(_("The session is no longer %(session)s: it was reset or deleted.") % {"session": session_id})
 
 
 def session_order_key(params: dict[str, Any]) -> str:

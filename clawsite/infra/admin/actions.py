@@ -1,4 +1,4 @@
-"""Bulk actions that first say, row by row, what they will do, and do it only after a second click."""
+"""Bulk actions with a confirmation page that previews the effect on each row."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import ClawError
 
-MAX_ROWS = 500  # at a time: each row is listed, and Django takes 1,000 fields of a form
+MAX_ROWS = 500  # per action: the page lists every row, and Django accepts 1,000 form fields
 
 
 @dataclass(frozen=True, slots=True)
 class ActionPreview:
-    """What would happen to one row, in words; `acts` is False where nothing would."""
+    """The effect on one row. `acts` is False if the action would not change it."""
 
-    says: Any
+    text: Any
     acts: bool = True
 
 
@@ -30,47 +30,47 @@ AdminAction = Callable[[Any, HttpRequest, QuerySet[Any]], HttpResponse | None]
 PreviewRow = Callable[[HttpRequest, Any], ActionPreview]
 
 
-def with_confirmation(*, label: Any, warning: Any, permission: str, outlook: PreviewRow) -> Callable[[RowsAction], AdminAction]:
-    """Make an admin action of a method that acts on the rows concerned and returns what was done, in words.
+def with_confirmation(*, label: Any, warning: Any, permission: str, preview: PreviewRow) -> Callable[[RowsAction], AdminAction]:
+    """Turn a method into an admin action. The method gets the affected rows and returns the success message.
 
-    What it refuses, by a ClawError, is shown; then it must have done nothing.
+    If it raises ClawError, the message is shown; in that case it must not have changed anything.
     """
 
-    def make(act: RowsAction) -> AdminAction:
+    def decorate(act: RowsAction) -> AdminAction:
         @wraps(act)
         def action(self: Any, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-            chosen = list(queryset[: MAX_ROWS + 1])
-            if len(chosen) > MAX_ROWS:
+            rows = list(queryset[: MAX_ROWS + 1])
+            if len(rows) > MAX_ROWS:
                 self.message_user(request, _("Select at most %d rows at a time.") % MAX_ROWS, messages.ERROR)
                 return None
-            prospects = [(row, outlook(request, row)) for row in chosen]
-            concerned = [row for row, prospect in prospects if prospect.acts]
-            if not concerned:
+            previews = [(row, preview(request, row)) for row in rows]
+            affected = [row for row, row_preview in previews if row_preview.acts]
+            if not affected:
                 self.message_user(request, _("There is nothing to do for the selected rows."), messages.WARNING)
             elif request.POST.get("confirmed") == "yes":
                 try:
-                    self.message_user(request, act(self, request, concerned), messages.SUCCESS)
-                except ClawError as refused:
-                    self.message_user(request, refused.message, messages.ERROR)
+                    self.message_user(request, act(self, request, affected), messages.SUCCESS)
+                except ClawError as error:
+                    self.message_user(request, error.message, messages.ERROR)
             else:
-                return _render_confirmation(self, request, prospects, act.__name__, label, warning)
+                return _render_confirmation(self, request, previews, act.__name__, label, warning)
             return None
 
         return admin.action(action, description=label, permissions=[permission])
 
-    return make
+    return decorate
 
 
 def _render_confirmation(
-    model_admin: Any, request: HttpRequest, prospects: Iterable[tuple[Any, ActionPreview]], action: str, label: Any, warning: Any
+    model_admin: Any, request: HttpRequest, previews: Iterable[tuple[Any, ActionPreview]], action: str, label: Any, warning: Any
 ) -> HttpResponse:
     context = {
         **model_admin.admin_site.each_context(request),
         "title": label,
         "opts": model_admin.opts,
         "warning": warning,
-        "prospects": prospects,
-        "concerned": sum(prospect.acts for _row, prospect in prospects),
+        "previews": previews,
+        "affected": sum(preview.acts for _row, preview in previews),
         "action": action,
         "checkbox": ACTION_CHECKBOX_NAME,
         "media": model_admin.media,

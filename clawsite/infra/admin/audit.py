@@ -1,4 +1,4 @@
-"""The audit log in the admin: to be looked at, searched and exported by auditors. Looking and exporting are recorded too."""
+"""The audit log in the admin: auditors can view, search and export it. Views and exports are recorded in the log too."""
 
 from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
@@ -23,12 +23,12 @@ from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actions import ACTIONS, label_for
 from clawsite.infra.models import AuditEntry, AuditSeal
 
-MAX_DETAILS_SHOWN = 4  # of a list, such as the groups that somebody was put into
-READ_RECORD_INTERVAL = timedelta(minutes=10)  # an hour of reading is a handful of entries, not hundreds
+MAX_LIST_ITEMS_SHOWN = 4  # items of a list in the details, such as the groups an account was added to
+READ_RECORD_INTERVAL = timedelta(minutes=10)  # so that an hour of reading adds a handful of entries, not hundreds
 
 
 class ActionFilter(admin.SimpleListFilter):
-    """All that can be recorded, also what has not been yet: counting which there are would read the whole table."""
+    """List every action that can be recorded: finding those in use would read the whole table."""
 
     title = _("action")
     parameter_name = "action"
@@ -41,8 +41,8 @@ class ActionFilter(admin.SimpleListFilter):
 
 
 def _shorten(value: Any) -> str:
-    """A value of the details in a list; what has parts of its own is told on the entry's page."""
-    if isinstance(value, list) and len(value) <= MAX_DETAILS_SHOWN and all(isinstance(each, str | int) for each in value):
+    """Format a detail for the list view. Nested values are only shown on the entry's page."""
+    if isinstance(value, list) and len(value) <= MAX_LIST_ITEMS_SHOWN and all(isinstance(each, str | int) for each in value):
         return " ".join(map(str, value))
     return str(value) if isinstance(value, str | int) else ""
 
@@ -52,7 +52,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     list_name = _("Audit log")
     list_display = ["id", "when", "what", "who", "about", "session_link", "run_link", "in_short"]
     list_filter = [ActionFilter, "actor_kind"]
-    # Whole words: a piece of one would be looked for in every row, and this table is long.
+    # Exact matches only: a substring search would scan the whole table.
     search_fields = ["actor_name__exact", "actor_id__exact", "subject_id__exact", "session__exact", "run__exact"]
     search_help_text = _("Actor name or ID, target ID, session ID or run number (exact match)")
     date_hierarchy = "at"
@@ -68,7 +68,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("time"), ordering="at")
     def when(self, entry: AuditEntry) -> str:
-        """To the second, unlike other times in the admin: what came first is often the question."""
+        """Include seconds, unlike other times in the admin: the order of entries often matters."""
         return date_format(localtime(entry.at), "Y-m-d H:i:s")
 
     @admin.display(description=_("action"), ordering="action")
@@ -84,12 +84,12 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("target"), ordering="subject_id")
     def about(self, entry: AuditEntry) -> str:
-        words = f"{entry.subject_kind} {entry.subject_id}".strip() or EMPTY
+        text = f"{entry.subject_kind} {entry.subject_id}".strip() or EMPTY
         app, _dot, model = entry.subject_kind.partition(".")
         try:
-            return link_to(app, model, entry.subject_id, words) if model else words
+            return link_to(app, model, entry.subject_id, text) if model else text
         except NoReverseMatch:
-            return words
+            return text
 
     @admin.display(description=_("session"), ordering="session")
     def session_link(self, entry: AuditEntry) -> str:
@@ -101,12 +101,12 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("details"))
     def in_short(self, entry: AuditEntry) -> str:
-        named = {name: value for name, value in entry.details.items() if name != "plan"}  # a fingerprint: on the entry's page
-        told = ", ".join(f"{name}: {words}" for name, value in named.items() if (words := _shorten(value)))
-        if not told:
+        details = {name: value for name, value in entry.details.items() if name != "plan"}  # a fingerprint: on the entry's page
+        summary = ", ".join(f"{name}: {text}" for name, value in details.items() if (text := _shorten(value)))
+        if not summary:
             return EMPTY
-        # Codes and names, the same in every language.
-        return format_html('<span lang="en">{}</span>', f"{told[:119]}…" if len(told) > 120 else told)
+        # Codes and names, which are not translated.
+        return format_html('<span lang="en">{}</span>', f"{summary[:119]}…" if len(summary) > 120 else summary)
 
     @admin.display(description=_("details"))
     def details_shown(self, entry: AuditEntry) -> str:
@@ -125,7 +125,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     def hash(self, entry: AuditEntry) -> str:
         return seal.hash if (seal := _find_seal(entry)) else EMPTY
 
-    def around(self, row: AuditEntry) -> Iterable[RelatedRows | PageLink]:
+    def related_links(self, row: AuditEntry) -> Iterable[RelatedRows | PageLink]:
         if row.session:
             yield RelatedRows(_("All entries of this session"), AuditEntry, {"session": row.session})
         if row.run:
@@ -146,13 +146,13 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         return super().changeform_view(request, object_id, form_url, extra_context)
 
     def export(self, request: HttpRequest) -> HttpResponseBase:
-        """What the list shows with the same filters, all pages of it."""
+        """Export all pages of the list with the current filters."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        found = self.get_changelist_instance(request).get_queryset(request)
-        chosen = {name: value for name, value in request.GET.items() if value}
-        audit_log.record("audit.exported", actor=acting.actor_for_user(request.user), entries=found.count(), chosen=chosen)
-        response = StreamingHttpResponse(_stream_lines(found), content_type="application/x-ndjson")
+        entries = self.get_changelist_instance(request).get_queryset(request)
+        filters = {name: value for name, value in request.GET.items() if value}
+        audit_log.record("audit.exported", actor=acting.actor_for_user(request.user), entries=entries.count(), chosen=filters)
+        response = StreamingHttpResponse(_stream_lines(entries), content_type="application/x-ndjson")
         response["Content-Disposition"] = f'attachment; filename="audit-{clock.now():%Y-%m-%d-%H%M}.jsonl"'
         response["Cache-Control"] = "no-store"
         return response
@@ -161,24 +161,24 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         if not self.has_view_permission(request):
             return
         actor = acting.actor_for_user(request.user)
-        lately = AuditEntry.objects.filter(action="audit.read", actor_id=actor.id, at__gte=clock.now() - READ_RECORD_INTERVAL)
-        if not lately.exists():
+        recent = AuditEntry.objects.filter(action="audit.read", actor_id=actor.id, at__gte=clock.now() - READ_RECORD_INTERVAL)
+        if not recent.exists():
             audit_log.record("audit.read", actor=actor)
 
 
 async def _stream_lines(entries: QuerySet[AuditEntry]) -> AsyncIterator[bytes]:
-    """In pages, so that a million entries are sent and never held."""
-    place: int | None = None
+    """Read in pages, so that a million entries are never in memory at once."""
+    last_id: int | None = None
     while True:
-        lines, place = await db.read(audit_export.read_page, entries, place)
-        if place is None:
+        lines, last_id = await db.read(audit_export.read_page, entries, last_id)
+        if last_id is None:
             return
         yield lines
 
 
 def _find_seal(entry: AuditEntry) -> AuditSeal | None:
-    """Asked once for a page."""
+    """Cached on the entry, because several fields of a page need it."""
     if "seal" not in entry.__dict__:
         entry.__dict__["seal"] = AuditSeal.objects.filter(entry_id=entry.pk).first()
-    found: AuditSeal | None = entry.__dict__["seal"]
-    return found
+    seal: AuditSeal | None = entry.__dict__["seal"]
+    return seal

@@ -1,4 +1,4 @@
-"""What the admins of all apps have in common: links from a row to the rows around it, and history that nobody can change."""
+"""Base classes for the admin pages of all apps: links from a row to related rows, audited changes, and read-only pages."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from django.urls import NoReverseMatch, reverse
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 
-if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+if TYPE_CHECKING:  # unfold has no type hints, and Django's classes are not generic at run time
     BaseAdmin = admin.ModelAdmin[Any]
     BaseInline = admin.TabularInline[Any, Any]
 else:
@@ -26,7 +26,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class RelatedRows:
-    """Rows that belong to the one on the page: a list of `model`, narrowed by `where`."""
+    """A link to the list of `model`, filtered by `where`."""
 
     label: Any
     model: type[Model]
@@ -35,14 +35,14 @@ class RelatedRows:
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """A page of ours outside the admin, by the name of its address."""
+    """A link to a page outside the admin, by its URL name."""
 
     label: Any
     name: str
-    pk: Any = None  # None: a page that is about no single row
+    pk: Any = None  # None for a page that is not about a single row
 
 
-# What `around` narrows lists by; and what filters and the date hierarchy add to the names of their fields.
+# Fields that `related_links` filters by, and lookups that list filters and the date hierarchy append to field names.
 LINKED_FIELDS = {
     "agent",
     "device",
@@ -62,22 +62,22 @@ ALLOWED_LOOKUPS = {"exact", "id", "pk", "isnull", "isempty", "gte", "lt", "lte",
 
 
 class ClawAdmin(BaseAdmin):
-    """Lists of 50, without a second count of the whole table, and a row of links above every form."""
+    """Lists of 50 rows without a count of the whole table, and links to related rows above every form."""
 
     list_per_page = 50
-    show_full_result_count = False  # counting millions of events costs more than the page
+    show_full_result_count = False  # counting millions of events costs more than rendering the page
     warn_unsaved_form = True
-    change_form_before_template = "admin/_around.html"
-    list_name: Any = ""  # what the menu and the headings call all of it, if not by the plural
-    when_empty: Any = ""  # how something comes to be in the list, for who finds none
-    audited_as = "settings.changed"  # "": the service that makes the change records it itself
+    change_form_before_template = "admin/_related_links.html"
+    list_name: Any = ""  # name of the list in menu and headings; defaults to the plural of the model
+    when_empty: Any = ""  # shown when the list is empty: how rows get here
+    audited_as = "settings.changed"  # audit action for changes; "" if the service that makes the change records it
 
-    def around(self, row: Any) -> Iterable[RelatedRows | PageLink]:
-        """What else there is about this row."""
+    def related_links(self, row: Any) -> Iterable[RelatedRows | PageLink]:
+        """Yield links to rows and pages related to this row."""
         return ()
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """Only what the page itself offers. Any other condition would tell hidden columns, such as a cookie, letter by letter."""
+        """Allow only the lookups of the page itself. Others would reveal hidden columns, such as a cookie, letter by letter."""
         if lookup in LINKED_FIELDS:
             return True
         filters = {name for each in self.get_list_filter(request) if (name := _filter_parameter(each))}
@@ -101,20 +101,20 @@ class ClawAdmin(BaseAdmin):
         return super().log_deletions(request, queryset)
 
     def response_action(self, request: HttpRequest, queryset: Any, *where: Any) -> Any:
-        """Deleting many writes its log before it deletes: here both or neither. Other actions have transactions of their own."""
+        """Run a bulk deletion in one transaction, because Django logs it first. Other actions have their own transactions."""
         if request.POST.get("action") != "delete_selected":
             return super().response_action(request, queryset, *where)
         with transaction.atomic():
             return super().response_action(request, queryset, *where)
 
     def _visible_values(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """What the row says, as far as its page shows it: secrets are on none."""
+        """Return the values shown on the row's page. Pages never show secrets."""
         shown = set(flatten_fieldsets(self.get_fieldsets(request, row)))
         values = {field.name: field.value_from_object(row) for field in row._meta.concrete_fields if field.name in shown}
         return {name: value for name, value in values.items() if value not in ("", None)}
 
     def _audit(self, request: HttpRequest, row: Any, change: str, message: Any, **more: Any) -> None:
-        """Which row, and which of its fields: of a change never their values, some of which are secrets."""
+        """Record the row and the names of changed fields, but not their values, because some are secrets."""
         if not self.audited_as:
             return
         parts = [each.get("changed", {}) for each in message if isinstance(each, dict)] if isinstance(message, list) else []
@@ -132,18 +132,18 @@ class ClawAdmin(BaseAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         row = self.get_object(request, object_id) if object_id else None
-        around = [shown for each in self.around(row) if (shown := self._to_link(request, each))] if row else []
-        named = {"around": around, "list_name": self.list_name}
-        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **named})
+        links = [link for each in self.related_links(row) if (link := self._to_link(request, each))] if row else []
+        context = {**(extra_context or {}), "around": links, "list_name": self.list_name}
+        return super().changeform_view(request, object_id, form_url, context)
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Django looks for the row first, and so tells whoever may not see any whether there is one."""
+        """Check the permission first. Django looks up the row first, which reveals whether it exists."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
         return super().history_view(request, object_id, extra_context)
 
     def _to_link(self, request: HttpRequest, each: RelatedRows | PageLink) -> dict[str, Any] | None:
-        """As the template wants it; None for a list that this person may not open."""
+        """Build the template context of a link. Return None if the user can't open its target."""
         if isinstance(each, PageLink):
             try:
                 return {"label": each.label, "url": reverse(each.name, args=[] if each.pk is None else [each.pk])}
@@ -158,32 +158,32 @@ class ClawAdmin(BaseAdmin):
 
 
 def _filter_parameter(each: Any) -> str:
-    """The name that a filter of the list puts into the address."""
+    """Return the query parameter of a list filter."""
     if isinstance(each, tuple):
         return str(each[0])
     return each if isinstance(each, str) else str(each.parameter_name)
 
 
 class ReadOnlyAdmin(ClawAdmin):
-    """Rows of the state layer are written by services only, so nothing here can be added, changed or deleted."""
+    """For rows that only services write: nothing can be added, changed or deleted here."""
 
-    audited_as = "admin.acted"  # by an action of the list, on what is no setting
-    compressed_fields = False  # labels above values, so that three fit in a line
-    words: tuple[str, ...] = ()  # fields with what people wrote: for those who may read every session
+    audited_as = "admin.acted"  # for bulk actions, because these rows are not settings
+    compressed_fields = False  # labels above values, so that three fit in a row
+    private_fields: tuple[str, ...] = ()  # user content, visible only with permission to view any session
 
     def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return () if request.user.has_perm("accounts.view_any_session") else self.words
+        return () if request.user.has_perm("accounts.view_any_session") else self.private_fields
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         hidden = self.get_exclude(request)
         return [name for name in self.list_display if name not in hidden]
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> list[tuple[Any, Any]]:
-        """Ours, less the words; a set of which nothing is left goes too."""
+        """Remove hidden fields, and fieldsets that become empty."""
         hidden = self.get_exclude(request, obj)
         sets = []
         for title, options in super().get_fieldsets(request, obj):
-            lines = [kept for line in options["fields"] if (kept := _without_fields(line, hidden))]
+            lines = [visible for line in options["fields"] if (visible := _without_fields(line, hidden))]
             if lines:
                 sets.append((title, {**options, "fields": lines}))
         return sets
@@ -199,7 +199,7 @@ class ReadOnlyAdmin(ClawAdmin):
 
 
 class ReadOnlyInline(BaseInline):
-    """Rows shown below the one they belong to."""
+    """Related rows shown below a form, without editing."""
 
     extra = 0
     can_delete = False
@@ -212,7 +212,7 @@ class ReadOnlyInline(BaseInline):
 
 
 def _without_fields(line: str | Sequence[Any], hidden: tuple[str, ...]) -> Any:
-    """A line of a form without the hidden fields."""
+    """Return a fieldset line without the hidden fields, or an empty value if nothing is left."""
     if isinstance(line, list | tuple):
         return tuple(name for name in line if name not in hidden)
     return None if line in hidden else line

@@ -1,6 +1,6 @@
-"""How values are shown in the admin: links between rows, JSON, money, moments, coloured words.
+"""Format values for the admin: links between rows, JSON, money, times, badges.
 
-What agents and people wrote passes through here on its way to a page, so every function returns plain text or escapes.
+The values include text from agents and users, so every function returns plain text or escaped HTML.
 """
 
 import json
@@ -17,7 +17,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-MAX_JSON_LENGTH = 100_000  # characters; a browser shows more only slowly, and the row is still there to be exported
+MAX_JSON_LENGTH = 100_000  # characters; browsers render more only slowly, and the whole row can be exported
 EMPTY = "–"
 
 Column = Callable[[Any], Any]
@@ -25,19 +25,19 @@ LazyText = Any  # a str, or the lazy translation of one
 
 
 def change_link(row: Model | None, text: str = "") -> str:
-    """A link to the row's own page."""
+    """Return a link to the row's admin page."""
     if row is None:
         return EMPTY
     return link_to(row._meta.app_label, row._meta.model_name or "", row.pk, text or str(row))
 
 
 def link_to(app: str, model: str, pk: Any, text: str) -> str:
-    """The same, for a row that is known by its key only and may be gone."""
+    """Return a link to a row known only by its key. The row may not exist."""
     return format_html('<a class="text-link" href="{}">{}</a>', reverse(f"admin:{app}_{model}_change", args=[pk]), text)
 
 
 def page_link(name: str, pk: Any, text: LazyText) -> str:
-    """A link to a page of ours outside the admin; nothing where there is no such page."""
+    """Return a link to a page outside the admin, or "" if there is no such page."""
     try:
         return format_html('<a class="text-link" href="{}">{}</a>', reverse(name, args=[pk]), text)
     except NoReverseMatch:
@@ -45,7 +45,7 @@ def page_link(name: str, pk: Any, text: LazyText) -> str:
 
 
 def pretty_json(value: Any) -> str:
-    """Indented, in its own language's letters, never as HTML."""
+    """Return indented, escaped JSON in a <pre>, with non-ASCII characters as they are."""
     if value in (None, "", {}, []):
         return EMPTY
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
@@ -65,12 +65,12 @@ def format_seconds_between(start: datetime | None, end: datetime | None) -> str:
 
 
 def format_db_time(seconds: float | None) -> str:
-    """Database time, which leases and heartbeats are kept in, as other moments are shown."""
+    """Format database time (seconds since 1970), as used by leases and heartbeats."""
     return str(localize(localtime(datetime.fromtimestamp(seconds, UTC)))) if seconds else EMPTY
 
 
 def link_column(field: str, description: LazyText) -> Column:
-    """A column that shows what a foreign key points at, as a link."""
+    """Create a column that links to the target of a foreign key."""
 
     @admin.display(description=description, ordering=field)
     def column(row: Any) -> str:
@@ -79,13 +79,13 @@ def link_column(field: str, description: LazyText) -> Column:
     return column
 
 
-def badge_column(field: str, description: LazyText, colours: dict[str, str]) -> Column:
-    """A column with one of a few words on a coloured ground: success, info, warning, danger, or none."""
+def badge_column(field: str, description: LazyText, colors: dict[str, str]) -> Column:
+    """Create a column with a colored badge. `colors` maps values to success, info, warning or danger."""
 
     @admin.display(description=description, ordering=field)
     def column(row: Any) -> Any:
         value = getattr(row, field)
         return (value, getattr(row, f"get_{field}_display", lambda: value)())
 
-    setattr(column, "label", colours)  # noqa: B010  # unfold's mark of a coloured word; functions have no such attribute
+    setattr(column, "label", colors)  # noqa: B010  # unfold reads this attribute; functions don't declare it
     return column

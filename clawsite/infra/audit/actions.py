@@ -1,4 +1,4 @@
-"""What the audit log knows of. An action that is not here cannot be recorded, so a filter by these words misses nothing."""
+"""The actions of the audit log and their labels. Only these can be recorded, so filtering by them misses nothing."""
 
 from typing import Any
 
@@ -55,9 +55,9 @@ ACTIONS: dict[str, Any] = {
 
 
 class UnknownAction(ValueError):
-    """A word that is not in ACTIONS: a mistake in the program that recorded it."""
+    """The action is not in ACTIONS: a bug in the code that recorded it."""
 
 
 def label_for(action: str) -> str:
-    """For people; what a later version recorded is shown as it is."""
+    """Return the translated label. An action recorded by a later version is returned as it is."""
     return str(ACTIONS.get(action, action))

@@ -1,7 +1,7 @@
-"""Who is acting: a person, an agent, a service or the system itself, as the audit log names them. Needs no Django.
+"""The actor of an audit log entry: a person, an agent, a service or the system. Needs no Django.
 
-Changes that are noticed by signals know no request, so whoever takes up a request or a command says for whom. What nobody says
-is the system's. Nothing is permitted or refused by this: it is a name for the record, not an identity to be trusted.
+Signal handlers don't know the request, so each entry point (request, command) sets the current actor; the default is the
+system. The actor is only a name for the log. Never use it for permission checks.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ ActorKind = Literal["person", "agent", "service", "system"]
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """`id` and `name` are text, so that they outlive the account."""
+    """`id` and `name` are text, so that they stay readable after the account is deleted."""
 
     kind: ActorKind
     id: str = ""
@@ -27,7 +27,7 @@ _current: ContextVar[Callable[[], Actor] | None] = ContextVar("acting", default=
 
 
 def actor_for_user(user: Any) -> Actor:
-    """The person, or the program of ours, whose account it is."""
+    """Return the actor for an account: a service for service accounts, otherwise a person."""
     return Actor("service" if user.is_service else "person", str(user.pk), user.get_username())
 
 
@@ -36,15 +36,15 @@ def actor_for_agent(slug: str) -> Actor:
 
 
 def current_actor() -> Actor:
-    """Who acts now, in this request or command."""
-    found = _current.get()
-    return found() if found else SYSTEM
+    """Return the actor of the current request or command."""
+    get_actor = _current.get()
+    return get_actor() if get_actor else SYSTEM
 
 
 @contextmanager
-def acting_as(who: Callable[[], Actor]) -> Iterator[None]:
-    """For what is done inside. Asked only when something is recorded: most requests change nothing and need no account."""
-    token = _current.set(who)
+def acting_as(get_actor: Callable[[], Actor]) -> Iterator[None]:
+    """Set the actor for the enclosed code. Called only when something is recorded: most requests don't need the account."""
+    token = _current.set(get_actor)
     try:
         yield
     finally:

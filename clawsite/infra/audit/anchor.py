@@ -1,7 +1,7 @@
-"""Anchors: the head of the audit chain, noted in a file that whoever owns the database does not own.
+"""Anchors: a log of the audit chain's head in a file that the database owner should not be able to change.
 
-Cutting off the end of the chain, or writing all of it anew, leaves no gap in the database. A line of this file that does not fit
-any more shows it. One JSON object a line; lines are only ever added.
+Truncating or rewriting the whole chain leaves no gap in the database, but then a line of this file no longer matches.
+The file has one JSON object per line and is append-only.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ from clawsite.infra import clock
 from clawsite.infra.audit.chain import read_head
 
 ANCHOR_INTERVAL = timedelta(minutes=10)
-MAX_LINE_LENGTH = 200  # bytes; ours have some 140
+MAX_LINE_LENGTH = 200  # bytes; a line has about 140
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class Anchor:
 
 
 class BadAnchor(ValueError):
-    """A line is not an anchor: the file is damaged or a different one."""
+    """A line is not an anchor: the file is damaged or not an anchor file."""
 
 
 def append_anchor(path: Path, *, only_if_due: bool = False) -> Anchor | None:
-    """Add the head of this moment; -> it, or None when the last line says the same, or `only_if_due` and it is not yet.
+    """Append the current head and return it, or None if it equals the last line or is not due yet (`only_if_due`).
 
-    Several workers may do so on one file: it is locked, and the last line is what decides.
+    Several workers can share one file: it is locked, and its last line decides.
     """
     with os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -45,19 +45,19 @@ def append_anchor(path: Path, *, only_if_due: bool = False) -> Anchor | None:
         now = clock.now()
         if last and only_if_due and now - datetime.fromisoformat(last.at) < ANCHOR_INTERVAL:
             return None
-        newest = read_head()
-        if not newest.position or (last and (last.position, last.hash) == (newest.position, newest.hash)):
+        head = read_head()
+        if not head.position or (last and (last.position, last.hash) == (head.position, head.hash)):
             return None
-        made = Anchor(newest.position, newest.hash, now.isoformat(timespec="seconds"))
-        line = json.dumps({"position": made.position, "hash": made.hash, "at": made.at}) + "\n"
+        anchor = Anchor(head.position, head.hash, now.isoformat(timespec="seconds"))
+        line = json.dumps({"position": anchor.position, "hash": anchor.hash, "at": anchor.at}) + "\n"
         file.write((b"" if not tail or tail.endswith(b"\n") else b"\n") + line.encode())
         file.flush()
         os.fsync(file.fileno())
-        return made
+        return anchor
 
 
 def read_anchors(path: Path) -> Iterator[Anchor]:
-    """Return every anchor of the file, oldest first; raise BadAnchor for an invalid line."""
+    """Yield every anchor of the file, oldest first; raise BadAnchor for an invalid line."""
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(10_000), b""), 1):
             if not line.strip():

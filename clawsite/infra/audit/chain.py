@@ -1,8 +1,8 @@
-"""Sealing the audit log: entries that have been committed get a position in a chain of hashes, every second.
+"""Seal the audit log: every second, committed entries get a position in a hash chain.
 
-A position is given when an entry is sealed, not when it is written: ids of PostgreSQL become visible out of order, and a late
-one simply comes later in the chain. Any number of workers may seal; one row is locked while one of them does. Whether the chain
-is whole is asked of `audit_verify`.
+The position is assigned when an entry is sealed, not when it is written: PostgreSQL ids become visible out of order, so an
+entry committed late comes later in the chain. Any number of workers can seal; they take turns by locking the head row.
+`clawsite.infra.audit.verify` verifies the chain.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from clawsite.infra import clock
 from clawsite.infra.models import AuditEntry, AuditHead, AuditSeal
 
 GENESIS = "0" * 64
-BATCH_SIZE = 200  # entries in one transaction: some 5 ms, so that nobody waits long for SQLite's lock
-# How long an entry may take from its INSERT to its commit and still be sealed. Ours take milliseconds, and PostgreSQL ends a
+BATCH_SIZE = 200  # entries per transaction: about 5 ms, so that SQLite's lock is never held for long
+# How long an entry may take from INSERT to commit and still be sealed. It usually takes milliseconds, and PostgreSQL ends a
 # transaction that idles for 5 s.
 GAP_TIMEOUT_SECONDS = 600.0
 MAX_GAPS = 400
@@ -30,14 +30,14 @@ Gap = list[Any]  # [first, last, seconds since 1970]
 
 @dataclass(frozen=True, slots=True)
 class ChainHead:
-    """The last position of the chain, and the hash that stands for everything up to it."""
+    """The last position of the chain and its hash, which covers everything up to it."""
 
     position: int
     hash: str
 
 
 def hash_link(previous: str, position: int, entry_id: int, digest: str) -> str:
-    """The hash of one place in the chain: it follows that one, and it is about this entry."""
+    """Hash one link: it binds the previous hash, the position, and the entry with its digest."""
     return sha256(f"{previous}:{position}:{entry_id}:{digest}".encode()).hexdigest()
 
 
@@ -46,48 +46,48 @@ def read_head() -> ChainHead:
 
 
 def has_unsealed() -> bool:
-    """Whether a sealer would find something. Reads only, so that a quiet installation writes nothing."""
-    known = AuditHead.objects.first()
-    return known is not None and bool(_find_unsealed(known, 1))
+    """Whether there are entries to seal. Only reads, so that an idle server writes nothing."""
+    head = AuditHead.objects.first()
+    return head is not None and bool(_find_unsealed(head, 1))
 
 
 @transaction.atomic
-def seal_entries(most: int = BATCH_SIZE) -> int:
-    """Chain up to so many entries; -> how many. Nothing while another worker does it: it will find ours too."""
-    locked = AuditHead.objects.select_for_update(skip_locked=connection.vendor == "postgresql").first()
-    found = _find_unsealed(locked, most) if locked else []
-    if not locked or not found:
+def seal_entries(limit: int = BATCH_SIZE) -> int:
+    """Seal up to `limit` entries and return how many. Do nothing while another worker seals: it finds the same entries."""
+    head = AuditHead.objects.select_for_update(skip_locked=connection.vendor == "postgresql").first()
+    unsealed = _find_unsealed(head, limit) if head else []
+    if not head or not unsealed:
         return 0
     now = clock.now()
-    moment = connection.ops.adapt_datetimefield_value(now)
+    sealed_at = connection.ops.adapt_datetimefield_value(now)
     values: list[Any] = []
-    for entry_id, digest in found:
-        previous, locked.position = locked.hash, locked.position + 1
-        locked.hash = hash_link(previous, locked.position, entry_id, digest)
-        values += [locked.position, entry_id, digest, previous, locked.hash, moment]
-    mark = f"({', '.join(['%s'] * len(_COLUMNS))})"
+    for entry_id, digest in unsealed:
+        previous, head.position = head.hash, head.position + 1
+        head.hash = hash_link(previous, head.position, entry_id, digest)
+        values += [head.position, entry_id, digest, previous, head.hash, sealed_at]
+    row = f"({', '.join(['%s'] * len(_COLUMNS))})"
     with connection.cursor() as cursor:
-        cursor.execute(f"INSERT INTO {SEAL_TABLE} ({', '.join(_COLUMNS)}) VALUES {', '.join([mark] * len(found))}", values)
-    ids = [entry_id for entry_id, _digest in found]
-    locked.gaps = _compute_gaps(locked.gaps, locked.newest, ids, now.timestamp(), is_all=len(found) < most)
-    locked.newest = max(locked.newest, ids[-1])
-    locked.save()
-    return len(found)
+        cursor.execute(f"INSERT INTO {SEAL_TABLE} ({', '.join(_COLUMNS)}) VALUES {', '.join([row] * len(unsealed))}", values)
+    ids = [entry_id for entry_id, _digest in unsealed]
+    head.gaps = _compute_gaps(head.gaps, head.newest, ids, now.timestamp(), is_all=len(unsealed) < limit)
+    head.newest = max(head.newest, ids[-1])
+    head.save()
+    return len(unsealed)
 
 
-def _find_unsealed(known: AuditHead, most: int) -> list[tuple[int, str]]:
-    """(id, digest) of entries in the gaps and beyond the newest, lowest ids first. Looks at nothing that is sealed."""
-    parts = [f"SELECT id, digest FROM {ENTRY_TABLE} WHERE id BETWEEN %s AND %s"] * len(known.gaps)
-    values = [value for first, last, _since in known.gaps for value in (first, last)]
+def _find_unsealed(head: AuditHead, limit: int) -> list[tuple[int, str]]:
+    """Return (id, digest) of entries in gaps and after the newest sealed one, by id. Doesn't read sealed entries."""
+    parts = [f"SELECT id, digest FROM {ENTRY_TABLE} WHERE id BETWEEN %s AND %s"] * len(head.gaps)
+    values = [value for first, last, _since in head.gaps for value in (first, last)]
     beyond = f"SELECT id, digest FROM (SELECT id, digest FROM {ENTRY_TABLE} WHERE id > %s ORDER BY id LIMIT %s) beyond"
     with connection.cursor() as cursor:
-        cursor.execute(f"{' UNION ALL '.join([*parts, beyond])} ORDER BY 1 LIMIT %s", [*values, known.newest, most, most])
-        found: list[tuple[int, str]] = cursor.fetchall()
-        return found
+        cursor.execute(f"{' UNION ALL '.join([*parts, beyond])} ORDER BY 1 LIMIT %s", [*values, head.newest, limit, limit])
+        rows: list[tuple[int, str]] = cursor.fetchall()
+        return rows
 
 
 def _compute_gaps(gaps: Sequence[Gap], newest: int, ids: Sequence[int], now: float, *, is_all: bool) -> list[Gap]:
-    """The gaps when these ids are sealed: what was filled is gone, what was jumped over is new, what is old is given up."""
+    """Update the gaps after sealing these ids: remove filled ones, add skipped ranges, drop those past the timeout."""
     left: list[Gap] = []
     for first, last, since in gaps:
         for each in [*(entry_id for entry_id in ids if first <= entry_id <= last), last + 1]:
@@ -98,5 +98,5 @@ def _compute_gaps(gaps: Sequence[Gap], newest: int, ids: Sequence[int], now: flo
         if entry_id > newest + 1:
             left.append([newest + 1, entry_id - 1, now])
         newest = max(newest, entry_id)
-    # Given up only by a pass that has just looked into all of them: after an outage what is there comes first.
+    # Drop old gaps only after a pass that checked all of them: after an outage, existing entries come first.
     return [gap for gap in left if not is_all or now - gap[2] < GAP_TIMEOUT_SECONDS][-MAX_GAPS:]

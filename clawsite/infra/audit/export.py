@@ -1,4 +1,4 @@
-"""The audit log as JSON lines: an entry a line, oldest first, with its place in the chain. The caller records that it is done."""
+"""Export the audit log as JSON lines, oldest entry first, with chain positions. The caller records the export."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,17 +12,17 @@ PAGE_SIZE = 500
 
 
 def iterate_pages(entries: QuerySet[AuditEntry]) -> Iterator[bytes]:
-    """Some hundred lines at a time, however many there are."""
-    place: int | None = None
+    """Yield the lines in chunks of up to PAGE_SIZE entries."""
+    last_id: int | None = None
     while True:
-        lines, place = read_page(entries, place)
-        if place is None:
+        lines, last_id = read_page(entries, last_id)
+        if last_id is None:
             return
         yield lines
 
 
 def read_page(entries: QuerySet[AuditEntry], after: int | None) -> tuple[bytes, int | None]:
-    """The lines of the next entries, and where to go on; None when there were none."""
+    """Return the lines of the next entries and the last id, or None as the id if there are no more."""
     ordered = entries.order_by("pk")
     rows = list((ordered if after is None else ordered.filter(pk__gt=after))[:PAGE_SIZE])
     if not rows:

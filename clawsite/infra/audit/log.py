@@ -1,11 +1,11 @@
-"""Writing the audit log: what was decided, done or changed, by whom, in the transaction of the effect itself.
+"""Write the audit log: decisions, actions and changes with their actor, in the transaction of the effect itself.
 
-    audit.record("token.made", actor=acting.account(user), subject=("token", token.pk), name=token.name)
+    audit_log.record("token.made", actor=actor_for_user(user), subject=("token", token.pk), name=token.name)
 
-If the effect is rolled back, so is its entry; if the entry cannot be written, there is no effect. Entries are chained later
-(`audit_chain`): a chain that every transaction had to lock would let one thing happen at a time. Ids, names and numbers belong
-here, what people and models wrote does not; secrets are taken out as a last guard, and everything has a limit. What is cut says so,
-with its whole length and a hash of the whole. Command lines (`line`) are never cut: their end may be what matters.
+If the effect is rolled back, so is its entry; if the entry can't be written, the effect is rolled back. Entries are chained
+later (`clawsite.infra.audit.chain`), because locking the chain in every transaction would serialize all of them. Record IDs,
+names and numbers, but no text from users or models. Secrets are removed as a last safeguard, and every value has a size limit.
+A cut value states its full length and hash. Command lines (`line`) are never cut: their end may be what matters.
 """
 
 import datetime as dt
@@ -26,14 +26,14 @@ from clawsite.infra.models import AuditEntry
 from clawsite.infra.observability.redact import host_secrets, redact
 from clawsite.infra.text import make_storable
 
-MAX_DETAILS_BYTES = 16_000  # bytes of details beside a command line
-MAX_TEXT_LENGTH = 2_000  # characters of one text in them
+MAX_DETAILS_BYTES = 16_000  # bytes of the details, not counting a command line
+MAX_TEXT_LENGTH = 2_000  # characters of one text in the details
 COMMAND_LINE_KEY = "line"
-MAX_COMMAND_LINE_LENGTH = 24_000  # characters: more than the 16 KiB that a line may have, with marks for secrets that were shorter
+MAX_COMMAND_LINE_LENGTH = 24_000  # characters: more than the 16 KiB limit of a line, because redaction can make it longer
 MAX_KEY_LENGTH = 100
-MAX_ITEMS = 50  # things in one list
+MAX_ITEMS = 50  # items of one list or mapping
 MAX_DEPTH = 5
-MAX_EXACT_INTEGER = 2**53  # numbers beyond are text: not every reader of JSON knows them
+MAX_EXACT_INTEGER = 2**53  # larger numbers become text: not every JSON parser reads them exactly
 INSERT_BATCH_SIZE = 500
 FORMAT_VERSION = 1  # format of the digested content
 
@@ -45,7 +45,7 @@ WIDTHS = {field.name: field.max_length for field in AuditEntry._meta.fields if f
 
 @dataclass(frozen=True, slots=True)
 class NewAuditEntry:
-    """What is to be recorded. Without an actor it is whoever acts now; `subject` is what it is about: (kind, id)."""
+    """An entry to record. The actor defaults to the current one; `subject` is the target as (kind, id)."""
 
     action: str
     actor: Actor | None = None
@@ -69,73 +69,73 @@ def record(
 
 
 def record_all(entries: Iterable[NewAuditEntry]) -> None:
-    """The same for several, with one INSERT. As SQL, since every turn with tools does it: a third of what the ORM takes."""
+    """Add several entries with one INSERT per batch. Plain SQL takes a third of the ORM's time; every turn with tools needs it."""
     now = clock.now()
     rows = [_to_row(entry, now) for entry in entries]
-    moment = connection.ops.adapt_datetimefield_value(now)
-    mark = f"({', '.join(['%s'] * len(COLUMNS))})"
+    at = connection.ops.adapt_datetimefield_value(now)
+    placeholders = f"({', '.join(['%s'] * len(COLUMNS))})"
     for first in range(0, len(rows), INSERT_BATCH_SIZE):
-        some = rows[first : first + INSERT_BATCH_SIZE]
-        values = [value for row in some for value in (moment, *row)]
-        text = f"INSERT INTO {AuditEntry._meta.db_table} ({', '.join(COLUMNS)}) VALUES {', '.join([mark] * len(some))}"
+        batch = rows[first : first + INSERT_BATCH_SIZE]
+        values = [value for row in batch for value in (at, *row)]
+        text = f"INSERT INTO {AuditEntry._meta.db_table} ({', '.join(COLUMNS)}) VALUES {', '.join([placeholders] * len(batch))}"
         with connection.cursor() as cursor:
             cursor.execute(text, values)
 
 
 def compute_digest(at: dt.datetime, texts: Iterable[str], details: Mapping[str, Any]) -> str:
-    """Over all that an entry says, as it can be read back: the moment, the texts in the order of COLUMNS, the details."""
-    moment = at.astimezone(dt.UTC).isoformat(timespec="microseconds")
-    return sha256(orjson.dumps([FORMAT_VERSION, moment, *texts, details], option=orjson.OPT_SORT_KEYS)).hexdigest()
+    """Hash the entry as it is read back: the time, the text columns in the order of COLUMNS, the details."""
+    time = at.astimezone(dt.UTC).isoformat(timespec="microseconds")
+    return sha256(orjson.dumps([FORMAT_VERSION, time, *texts, details], option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _to_row(entry: NewAuditEntry, now: dt.datetime) -> list[str]:
-    """The columns after the time."""
+    """Return the values of all columns except the time."""
     if entry.action not in ACTIONS:
         raise UnknownAction(f"unknown audit action {entry.action!r}: add it to clawsite.infra.audit.actions.ACTIONS")
     actor = entry.actor or current_actor()
     kind, subject = entry.subject
-    given = (entry.action, actor.kind, actor.id, actor.name, kind, subject, entry.session, entry.run)
-    whole = {name: _clean(str(value)) for name, value in zip(COLUMNS[1:9], given, strict=True)}
-    cut = {f"cut_{name}": _describe_size(text) for name, text in whole.items() if len(text) > WIDTHS[name]}
-    texts = [text[: WIDTHS[name]] for name, text in whole.items()]
+    values = (entry.action, actor.kind, actor.id, actor.name, kind, subject, entry.session, entry.run)
+    full = {name: _clean(str(value)) for name, value in zip(COLUMNS[1:9], values, strict=True)}
+    cut = {f"cut_{name}": _describe_size(text) for name, text in full.items() if len(text) > WIDTHS[name]}
+    texts = [text[: WIDTHS[name]] for name, text in full.items()]
     details = _bound_details({**entry.details, **cut})
     return [*texts, orjson.dumps(details).decode(), compute_digest(now, texts, details)]
 
 
-def _bound_details(given: Mapping[str, Any]) -> dict[str, Any]:
+def _bound_details(details: Mapping[str, Any]) -> dict[str, Any]:
     """Return the details within the limits. If they are too large overall, keep a marked excerpt."""
-    kept: dict[str, Any] = _bound_value(given, "", MAX_DEPTH)
-    line = {COMMAND_LINE_KEY: kept[COMMAND_LINE_KEY]} if COMMAND_LINE_KEY in kept else {}
-    text = orjson.dumps({name: value for name, value in kept.items() if name != COMMAND_LINE_KEY}).decode()
+    bounded: dict[str, Any] = _bound_value(details, "", MAX_DEPTH)
+    line = {COMMAND_LINE_KEY: bounded[COMMAND_LINE_KEY]} if COMMAND_LINE_KEY in bounded else {}
+    text = orjson.dumps({name: value for name, value in bounded.items() if name != COMMAND_LINE_KEY}).decode()
     if len(text.encode()) > MAX_DETAILS_BYTES:
         return {**line, "cut": _describe_size(text), "begins": text[:MAX_TEXT_LENGTH]}
-    return kept
+    return bounded
 
 
-def _bound_value(value: Any, name: str, deep: int) -> Any:
+def _bound_value(value: Any, name: str, depth: int) -> Any:
     match value:
         case None | bool():
             return value
         case int() if -MAX_EXACT_INTEGER < value < MAX_EXACT_INTEGER:
             return value
-        case Mapping() if deep:
-            some = list(value.items())[:MAX_ITEMS]
-            kept = {_truncate(_clean(str(key)), MAX_KEY_LENGTH): _bound_value(each, str(key), deep - 1) for key, each in some}
-            return kept | ({"…": len(value) - MAX_ITEMS} if len(value) > MAX_ITEMS else {})
-        case list() | tuple() | set() | frozenset() if deep:
+        case Mapping() if depth:
+            pairs = list(value.items())[:MAX_ITEMS]
+            bounded = {_truncate(_clean(str(key)), MAX_KEY_LENGTH): _bound_value(each, str(key), depth - 1) for key, each in pairs}
+            return bounded | ({"…": len(value) - MAX_ITEMS} if len(value) > MAX_ITEMS else {})
+        case list() | tuple() | set() | frozenset() if depth:
             items = sorted(value, key=str) if isinstance(value, set | frozenset) else list(value)
             more = [f"… and {len(items) - MAX_ITEMS} more"] if len(items) > MAX_ITEMS else []
-            return [*(_bound_value(each, name, deep - 1) for each in items[:MAX_ITEMS]), *more]
-    # Numbers with a fraction become text too: the two databases write them differently, and the digest is over what is read back.
+            return [*(_bound_value(each, name, depth - 1) for each in items[:MAX_ITEMS]), *more]
+    # Floats become text too: the two databases write them differently, and the digest covers what is read back.
     return _truncate(_clean(str(value), name), MAX_COMMAND_LINE_LENGTH if name == COMMAND_LINE_KEY else MAX_TEXT_LENGTH)
 
 
-def _truncate(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}… [cut: {_describe_size(text)}]"
+def _truncate(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else f"{text[:max_length]}… [cut: {_describe_size(text)}]"
 
 
 def _describe_size(text: str) -> str:
-    """Of the whole, as it would be stored."""
+    """Describe the full text by length and hash."""
     return f"{len(text)} characters, sha256 {sha256(text.encode()).hexdigest()}"
 
 

@@ -1,7 +1,7 @@
-"""The database itself refuses to change the audit log: triggers on entries, seals and head, put there after every migration.
+"""Database triggers that make the audit log append-only: on entries, seals and head, installed after every migration.
 
-They stop our own code and anybody who is careless. Whoever owns the database can take them away, which is why there is a chain
-(`audit_chain`) and why its head belongs in a file elsewhere (`audit_anchor`).
+They protect against our own code and against mistakes. The database owner can remove them, so there is also a hash chain
+(`clawsite.infra.audit.chain`), whose head belongs in a file elsewhere (`clawsite.infra.audit.anchor`).
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ ENTRY_TABLE, SEAL_TABLE, HEAD_TABLE = (model._meta.db_table for model in (AuditE
 ERROR_MESSAGE = "the audit log is append-only"
 MOVES_BACKWARDS = "NEW.position < OLD.position OR NEW.newest < OLD.newest"
 
-# Trigger -> (table, when it fires, condition). SQLite has no TRUNCATE, but an INSERT OR REPLACE, which fires no delete trigger.
+# Trigger -> (table, event, condition). SQLite has no TRUNCATE, but its INSERT OR REPLACE fires no delete trigger.
 _SQLITE = {
     **{
         f"{table}_no_{verb.lower()}": (table, f"BEFORE {verb}", "")
@@ -43,7 +43,7 @@ _POSTGRES = {
 
 
 def install_triggers(**_signal: Any) -> None:
-    """Receiver of post_migrate: what is missing is made. A migration that rebuilds one of SQLite's tables loses its triggers."""
+    """Create missing triggers and the head row (post_migrate receiver). On SQLite, rebuilding a table drops its triggers."""
     if ENTRY_TABLE not in connection.introspection.table_names():  # migrated to a state without these tables
         return
     with transaction.atomic():
@@ -61,12 +61,12 @@ def install_triggers(**_signal: Any) -> None:
 
 
 def find_missing_triggers() -> list[str]:
-    """Triggers that are not there, or on PostgreSQL switched off."""
+    """Return the names of triggers that don't exist or, on PostgreSQL, are disabled."""
     if connection.vendor == "postgresql":
-        there = _read_names("SELECT tgname FROM pg_trigger WHERE tgenabled = 'A' AND tgname LIKE 'infra_audit%%'")
-        return [name for name in _POSTGRES if name not in there]
-    there = _read_names("SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'infra_audit%%'")
-    return [name for name in _SQLITE if name not in there]
+        existing = _read_names("SELECT tgname FROM pg_trigger WHERE tgenabled = 'A' AND tgname LIKE 'infra_audit%%'")
+        return [name for name in _POSTGRES if name not in existing]
+    existing = _read_names("SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'infra_audit%%'")
+    return [name for name in _SQLITE if name not in existing]
 
 
 def _create_trigger(name: str) -> None:
@@ -75,12 +75,12 @@ def _create_trigger(name: str) -> None:
         each = f"FOR EACH ROW WHEN ({condition})" if condition else "FOR EACH STATEMENT"
         _execute(f"DROP TRIGGER IF EXISTS {name} ON {table}")
         _execute(f"CREATE TRIGGER {name} {when} ON {table} {each} EXECUTE FUNCTION infra_audit_refuse()")
-        # Also in a session that says it is a replica, where ordinary triggers are silent.
+        # ALWAYS: also in sessions with the replica role, which skip ordinary triggers.
         _execute(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}")
     else:
         table, when, condition = _SQLITE[name]
-        if_so = f"WHEN {condition} " if condition else ""
-        _execute(f"CREATE TRIGGER {name} {when} ON {table} {if_so}BEGIN SELECT RAISE(ABORT, '{ERROR_MESSAGE}'); END")
+        clause = f"WHEN {condition} " if condition else ""
+        _execute(f"CREATE TRIGGER {name} {when} ON {table} {clause}BEGIN SELECT RAISE(ABORT, '{ERROR_MESSAGE}'); END")
 
 
 def _execute(text: str) -> None:

@@ -1,8 +1,8 @@
 """Publish committed events and wake-ups between processes.
 
-A message is a hint: it may be lost, doubled or late without harm, because everything it tells is already in rows and
-somebody polls behind it. Nothing is published before it is committed (services use `transaction.on_commit`).
-With REDIS_URL the processes meet at a Redis channel, without it at Unix sockets in the state directory.
+A message is a hint: it may be lost, duplicated or late without harm, because its content is already in the database and
+every receiver also polls. Nothing is published before it is committed (services use `transaction.on_commit`).
+With REDIS_URL, processes communicate over a Redis channel, otherwise over Unix sockets in the state directory.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ def subscribe(receive: Subscriber) -> Callable[[], None]:
 
 
 def publish(message: BusMessage) -> None:
-    """Publish a message, from any thread. Without a running bus (in a management command) pollers find the rows."""
+    """Publish a message from any thread. Without a running bus (in a management command), receivers find the rows by polling."""
     loop = _loop
     if loop is None:
         return

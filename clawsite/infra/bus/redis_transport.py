@@ -1,7 +1,7 @@
 """The bus between hosts: one Redis channel, one subscription and one publisher per process.
 
-Channels' own layer is not used for this: it drops silently past 100 messages, and it delivered 3,100 events a second to
-300 sockets where one subscription feeding a hub in the process delivered more than ten times as many.
+Channels' own layer is not used: it silently drops messages past 100, and it delivered 3,100 events per second to 300 sockets,
+where one subscription feeding a hub in the process delivered more than ten times as many.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 log = logging.getLogger(__name__)
 
-MAX_UNSENT = 10_000  # hints beyond that are dropped; pollers find the rows
+MAX_UNSENT = 10_000  # further messages are dropped; receivers find the rows by polling
 RETRY_SECONDS = 0.5
 
 

@@ -1,7 +1,7 @@
 """The bus between processes of one host: every process listens on its own socket and connects to all others.
 
-A process sends to those who dialled it and hears from those it dialled, so there is exactly one connection per direction.
-It looks every few seconds for others it is not connected to, so a connection that breaks is made again.
+A process sends to its incoming connections and receives from its outgoing ones, so there is exactly one connection per
+direction. Every few seconds it scans for processes it is not connected to, so broken connections are restored.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ import orjson
 
 log = logging.getLogger(__name__)
 
-MAX_PATH_LENGTH = 100  # a Unix socket's name may have 108 bytes on Linux, 104 on macOS
+MAX_PATH_LENGTH = 100  # the path of a Unix socket is limited to 108 bytes on Linux, 104 on macOS
 MAX_LINE_BYTES = 32 << 20
-SCAN_SECONDS = 3.0  # until then, processes poll the rows
-MAX_UNSENT_BYTES = 8 << 20  # a process that does not read loses hints, not events: it finds them in the rows
+SCAN_SECONDS = 3.0  # until the next scan, processes rely on polling
+MAX_UNSENT_BYTES = 8 << 20  # a process that doesn't read loses messages but no events: those are in the database
 
 
 class UnixTransport:
@@ -65,7 +65,7 @@ class UnixTransport:
                 writer.write(line + b"\n")
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Handle a new peer; its first line says where to connect to it."""
+        """Handle a new peer. Its first line is the name of its own socket."""
         try:
             name = (await reader.readline()).decode().strip()
             if not name:
@@ -110,7 +110,7 @@ class UnixTransport:
         except ConnectionRefusedError:
             self._remove_stale(path)
             return
-        except OSError as error:  # gone or too busy: checked again at the next scan
+        except OSError as error:  # gone or too busy: the next scan retries
             log.debug("bus could not reach %s: %s", path.name, error)
             return
         try:

@@ -1,7 +1,7 @@
 """Decide which addresses a fetch may reach, including those the operator allows. Pure: no network, no Django.
 
-The tables are our own, from IANA's special-purpose registries, since `is_global` of the standard library differs between the
-Python versions we run on (before 3.11.10 it took 192.0.0.0/29 and Teredo for public in places).
+The tables come from IANA's special-purpose registries. The standard library's `is_global` differs between supported Python
+versions (before 3.11.10 it treated parts of 192.0.0.0/29 and Teredo as public).
 """
 
 import ipaddress
@@ -16,12 +16,12 @@ DENIED_V4 = tuple(
     for network, kind in (
         ("0.0.0.0/8", "an unspecified address"),
         ("10.0.0.0/8", "a private address"),
-        ("100.64.0.0/10", "a carrier's private address"),  # among them Alibaba's metadata service
+        ("100.64.0.0/10", "a carrier's private address"),  # including Alibaba's metadata service
         ("127.0.0.0/8", "a loopback address"),
-        ("168.63.129.16/32", "a cloud host's own service"),  # Azure: looks public but serves the host itself
-        ("169.254.0.0/16", "a link-local address"),  # among them the metadata services of most clouds
+        ("168.63.129.16/32", "a cloud host service"),  # Azure: looks public but serves the host itself
+        ("169.254.0.0/16", "a link-local address"),  # including the metadata services of most clouds
         ("172.16.0.0/12", "a private address"),
-        ("192.0.0.0/24", "a reserved address"),  # among them Oracle's metadata service
+        ("192.0.0.0/24", "a reserved address"),  # including Oracle's metadata service
         ("192.0.2.0/24", "a documentation address"),
         ("192.88.99.0/24", "a 6to4 relay"),
         ("192.168.0.0/16", "a private address"),
@@ -32,7 +32,7 @@ DENIED_V4 = tuple(
         ("240.0.0.0/4", "a reserved address"),
     )
 )
-# All ranges ever allocated for the public Internet. Everything else is denied: loopback, link-local, unique local,
+# The range that all public IPv6 addresses are allocated from. Everything else is denied: loopback, link-local, unique local,
 # multicast, IPv4-mapped, NAT64 (64:ff9b::/96 and 64:ff9b:1::/48).
 PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
 DENIED_V6 = tuple(
@@ -50,7 +50,7 @@ SPECIAL_V6 = tuple(
     for network, kind in (
         ("::1/128", "a loopback address"),
         ("::/128", "an unspecified address"),
-        ("::ffff:0:0/96", "an IPv4 address in IPv6 clothes"),
+        ("::ffff:0:0/96", "an IPv4-mapped address"),
         ("64:ff9b::/96", "a NAT64 address"),
         ("64:ff9b:1::/48", "a NAT64 address"),
         ("fc00::/7", "a private address"),
@@ -61,7 +61,7 @@ SPECIAL_V6 = tuple(
 
 HOST_NAME_PATTERN = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 MAX_HOST_NAME_LENGTH = 253
-# As the resolver has it: a last part of digits, or 0x and hexadecimal ones, makes the whole an IPv4 address, however spelled.
+# Resolvers treat a host as an IPv4 address, however spelled, if its last part is decimal digits or 0x and hex digits.
 NUMERIC_LAST_PART = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 
 
@@ -83,7 +83,7 @@ def parse_literal_address(host: str) -> IpAddress | None:
     if ":" in host:
         address = ipaddress.IPv6Address(host)
         if address.scope_id:
-            raise ValueError("an address with a zone names an interface of this machine")
+            raise ValueError("an IPv6 address with a zone refers to a local interface")
         return address
     if not NUMERIC_LAST_PART.fullmatch(host):
         return None
@@ -113,7 +113,7 @@ class Allowlist:
 
     @classmethod
     def parse(cls, text: str) -> "Allowlist":
-        """From `searx.lan:8888, 127.0.0.1:8888, [::1]:8888, 10.0.5.0/24`; raise ValueError for an invalid entry."""
+        """Parse `searx.lan:8888, 127.0.0.1:8888, [::1]:8888, 10.0.5.0/24`. Raise ValueError for an invalid entry."""
         hosts: set[tuple[str, int]] = set()
         networks: list[IpNetwork] = []
         for entry in filter(None, (part.strip() for part in text.split(","))):
@@ -126,8 +126,8 @@ class Allowlist:
                 raise ValueError(f"{entry!r} is not a valid host, host:port or network: {error}") from None
         return cls(frozenset(hosts), tuple(networks))
 
-    def opens(self, host: str, port: int, address: IpAddress) -> bool:
-        """Compare hosts as written in the URL: an address entry doesn't allow a name that resolves to it."""
+    def allows(self, host: str, port: int, address: IpAddress) -> bool:
+        """Hosts are compared as written in the URL: an address entry doesn't allow a name that resolves to it."""
         return (host, port) in self.hosts or (host, 0) in self.hosts or any(address in network for network in self.networks)
 
 

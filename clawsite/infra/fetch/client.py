@@ -1,13 +1,13 @@
 """The client for URLs from untrusted sources: a model, a page, a user in a chat.
 
-A name is resolved once, all its addresses are checked, and the connection goes to exactly these, so that a name server which
-answers differently the next moment changes nothing. Host header and certificate go by the name. Each redirect is a new
-request and is checked anew; what the caller sends along privately stays with the first origin. Bytes count after decompression.
+A name is resolved once, all its addresses are checked, and the connection uses exactly these, so DNS rebinding has no effect.
+Host header and certificate use the name. Each redirect is a new request with new checks; headers that may hold credentials
+are only sent to the first origin. Size limits apply after decompression.
 
-aiohttp carries it, because its resolver is a public seam (httpx has none; its engine httpcore would do, and cost 0.3 s of import
-in workers that have aiohttp for the model streams anyway). It reads no proxy and no netrc from the environment, keeps no cookies
-from one hop to the next, and bounds the header. Its own decompression and redirects are not used: neither has our limits.
-Nothing here logs a URL, since a query may hold a secret.
+It uses aiohttp because its resolver can be replaced (httpx has no such option; httpcore has, but costs 0.3 s of import in workers
+that load aiohttp for model streams anyway). aiohttp ignores proxies and netrc from the environment, keeps no cookies between
+requests, and limits the header size. Its decompression and redirects are not used: neither has our limits.
+URLs are never logged, because a query may hold a secret.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ MAX_BYTES = 5 * 1024 * 1024
 TIMEOUT_S = 30.0
 MAX_REDIRECTS = 3
 MAX_HEADER_LINES = 128
-MAX_HEADER_LINE = 8190  # bytes; with the lines' number the header has 1 MB at most
+MAX_HEADER_LINE = 8190  # bytes; together with MAX_HEADER_LINES this limits the header to 1 MB
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 # Any other header may be a credential, so it is sent only to the original origin.
 CROSS_ORIGIN_HEADERS = frozenset({"accept", "accept-language", "user-agent"})
@@ -44,11 +44,11 @@ CROSS_ORIGIN_HEADERS = frozenset({"accept", "accept-language", "user-agent"})
 
 @dataclass(frozen=True, slots=True)
 class FetchResponse:
-    """The final response, whatever its status. With `truncated` the body was cut at the limit."""
+    """The final response with any status. `truncated` means that the body was cut at the limit."""
 
     url: str
     status: int
-    headers: Mapping[str, str]  # names in lower case
+    headers: Mapping[str, str]  # names in lowercase
     body: bytes
     truncated: bool = False
 
@@ -77,7 +77,7 @@ async def fetch(
     redirects: int = MAX_REDIRECTS,
     allow: Allowlist | None = None,
 ) -> FetchResponse:
-    """Fetch a URL, or raise FetchDenied or FetchFailed. `allow` replaces the operator's list of internal hosts for this fetch."""
+    """Fetch a URL, or raise FetchDenied or FetchFailed. `allow` replaces the configured allowlist of internal hosts."""
     if allow is None:
         from django.conf import settings
 
@@ -86,39 +86,39 @@ async def fetch(
         async with asyncio.timeout(timeout_s):
             request = _Request(parse_target(url), method, dict(headers or {}), body)
             for _ in range(redirects + 1):
-                answer = await _send_request(request, allow, max_bytes)
-                location = answer.headers.get("location")
-                if answer.status not in REDIRECT_STATUSES or not location:
-                    return answer
-                request = _follow_redirect(request, answer.status, parse_target(location, base=request.target.url))
+                response = await _send_request(request, allow, max_bytes)
+                location = response.headers.get("location")
+                if response.status not in REDIRECT_STATUSES or not location:
+                    return response
+                request = _follow_redirect(request, response.status, parse_target(location, base=request.target.url))
             raise FetchDenied("redirect", f"the URL redirects more than {redirects} times")
-    except FetchDenied as refused:
-        logger.info("fetch denied by rule %s", refused.rule)
+    except FetchDenied as denied:
+        logger.info("fetch denied by rule %s", denied.rule)
         raise
     except TimeoutError:
         raise FetchFailed(f"no complete response within {timeout_s:g} s") from None
 
 
 def _follow_redirect(request: _Request, status: int, to: FetchTarget) -> _Request:
-    """Build the redirected request as browsers do, without what another origin must not see."""
-    before = request.target
-    turned = status == 303 or (status in (301, 302) and request.method == "POST")
-    if turned and request.method != "HEAD":
-        kept = {name: value for name, value in request.headers.items() if not name.lower().startswith("content-")}
-        request = replace(request, method="GET", body=b"", headers=kept)
-    if to.origin == before.origin:
+    """Build the redirected request as browsers do, without headers that another origin must not see."""
+    source = request.target
+    becomes_get = status == 303 or (status in (301, 302) and request.method == "POST")
+    if becomes_get and request.method != "HEAD":
+        headers = {name: value for name, value in request.headers.items() if not name.lower().startswith("content-")}
+        request = replace(request, method="GET", body=b"", headers=headers)
+    if to.origin == source.origin:
         return replace(request, target=to)
-    harmless = {name: value for name, value in request.headers.items() if name.lower() in CROSS_ORIGIN_HEADERS}
-    if before.url.scheme == "https" and to.url.scheme == "http" and (request.body or harmless != request.headers):
-        raise FetchDenied("redirect", f"{before.host} redirects a request with credentials from https to http")
+    safe_headers = {name: value for name, value in request.headers.items() if name.lower() in CROSS_ORIGIN_HEADERS}
+    if source.url.scheme == "https" and to.url.scheme == "http" and (request.body or safe_headers != request.headers):
+        raise FetchDenied("redirect", f"{source.host} redirects a request with credentials from https to http")
     if request.body:
-        raise FetchDenied("redirect", f"{before.host} redirects the request's body to another server")
-    return replace(request, target=to, headers=harmless)
+        raise FetchDenied("redirect", f"{source.host} redirects the request's body to another server")
+    return replace(request, target=to, headers=safe_headers)
 
 
 async def _send_request(request: _Request, allow: Allowlist, max_bytes: int) -> FetchResponse:
     """Send one request and read its response."""
-    import aiohttp  # 0.4 s, and a worker that only waits does not need it
+    import aiohttp  # takes 0.4 s; an idle worker doesn't need it
 
     target = request.target
     addresses = await resolve_allowed(target, allow)
@@ -145,41 +145,41 @@ async def _send_request(request: _Request, allow: Allowlist, max_bytes: int) -> 
                 allow_redirects=False,
             ) as response,
         ):
-            found = {name.lower(): ", ".join(response.headers.getall(name)) for name in response.headers}
-            answer = FetchResponse(str(target.url), response.status, found, b"")
-            if response.status in REDIRECT_STATUSES and "location" in found:
-                return answer
-            body = ResponseBody(found.get("content-encoding", ""), max_bytes)
+            received = {name.lower(): ", ".join(response.headers.getall(name)) for name in response.headers}
+            fetched = FetchResponse(str(target.url), response.status, received, b"")
+            if response.status in REDIRECT_STATUSES and "location" in received:
+                return fetched
+            body = ResponseBody(received.get("content-encoding", ""), max_bytes)
             async for chunk in response.content.iter_any():
                 if body.feed_until_full(chunk):
                     break
-            return replace(answer, body=body.finish(), truncated=body.truncated)
+            return replace(fetched, body=body.finish(), truncated=body.truncated)
     except (aiohttp.ClientError, OSError, BadBody) as error:
         raise FetchFailed(_describe_error(error, target.host)) from error
 
 
 async def resolve_allowed(target: FetchTarget, allow: Allowlist) -> Sequence[IpAddress]:
     """Return all addresses of the host. Deny the fetch if any of them is internal."""
-    spelled = parse_literal_address(target.host)
-    addresses = [spelled] if spelled is not None else await resolve(target.host, target.port)
+    literal = parse_literal_address(target.host)
+    addresses = [literal] if literal is not None else await resolve(target.host, target.port)
     if not addresses:
         raise FetchFailed(f"the name {target.host} has no address")
     for address in addresses:
         kind = why_not_public(address)
-        if kind and not allow.opens(target.host, target.port, address):
+        if kind and not allow.allows(target.host, target.port, address):
             # Don't reveal the address: internal names must not be resolvable from outside.
-            leads = "is" if spelled else "leads to"
-            words = f"{target.host} {leads} {kind}, and only public addresses are fetched"
-            raise FetchDenied("address", f"{words}. An operator can allow internal hosts with CLAWSITE_FETCH_ALLOW.")
+            verb = "is" if literal else "resolves to"
+            text = f"{target.host} {verb} {kind}; only public addresses can be fetched"
+            raise FetchDenied("address", f"{text}. An operator can allow internal hosts with CLAWSITE_FETCH_ALLOW.")
     return addresses
 
 
 async def resolve(host: str, port: int) -> list[IpAddress]:
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        results = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
         raise FetchFailed(f"the name {host} can't be resolved") from None
-    return [ip_address(text) for text in dict.fromkeys(str(each[4][0]) for each in found)]
+    return [ip_address(text) for text in dict.fromkeys(str(each[4][0]) for each in results)]
 
 
 def _static_resolver(addresses: Sequence[IpAddress]) -> "aiohttp.abc.AbstractResolver":
@@ -212,7 +212,7 @@ def _is_tls(target: FetchTarget) -> bool:
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """The system's trust store, as for the model streams; the variable SSL_CERT_FILE names another."""
+    """Use the system's trust store, as for model streams. The variable SSL_CERT_FILE replaces it."""
     return ssl.create_default_context()
 
 
@@ -222,14 +222,14 @@ def _describe_error(error: Exception, host: str) -> str:
     match error:
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
             cause = error.certificate_error if isinstance(error, aiohttp.ClientConnectorCertificateError) else error
-            reason = getattr(cause, "verify_message", "") or "no secure connection could be made"
+            reason = getattr(cause, "verify_message", "") or "the TLS connection failed"
             return f"the certificate of {host} was not accepted: {reason}"
         case aiohttp.ClientConnectorError():
-            return f"no connection to {host}: {error.os_error.strerror or 'it did not answer'}"
+            return f"no connection to {host}: {error.os_error.strerror or 'it did not respond'}"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError() | aiohttp.ClientOSError():
-            return f"{host} broke off in mid-answer"
+            return f"{host} closed the connection before the response was complete"
         case aiohttp.ClientResponseError():
-            return f"{host} did not answer in proper HTTP"
+            return f"{host} sent an invalid HTTP response"
         case BadBody():
-            return f"the answer of {host} cannot be read: {error}"
+            return f"the response of {host} can't be read: {error}"
     return f"the connection to {host} failed"

@@ -1,7 +1,7 @@
-"""From the text of a URL to the place that is fetched: scheme, name and port checked. Addresses are checked when it is resolved.
+"""Parse a URL and check its scheme, host name and port. Addresses are checked when the name is resolved.
 
-One parser, yarl, reads the URL for the check and for the request alike, so the two cannot disagree. It is imported on first
-use, and with it aiohttp's whole family stays off the start path.
+yarl parses the URL for both the check and the request, so the two can't disagree. It is imported on first use, so that
+aiohttp's dependencies don't slow down startup.
 """
 
 import re
@@ -13,21 +13,21 @@ from clawsite.infra.fetch.addresses import normalize_host
 if TYPE_CHECKING:
     from yarl import URL
 
-MAX_URL = 8000  # characters; servers commonly stop at 8 KB
+MAX_URL = 8000  # characters; many servers limit URLs to 8 KB
 CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
-# Remote shells, mail and chat: no web server is there, and some of these read an HTTP request as commands.
+# Remote shells, mail and chat: no web server listens there, and some of these services read an HTTP request as commands.
 DENIED_PORTS = frozenset({22, 23, 25, 110, 143, 465, 587, 993, 995, 6667, 6697})
 
 
 class FetchError(Exception):
-    """Base of the errors that end a fetch without a response. The message is for the model or the operator."""
+    """Base class of errors that end a fetch without a response. The message is for the model or the operator."""
 
 
 class FetchDenied(FetchError):
     """A rule denies it; retrying won't help. `rule` is url, scheme, credentials, host, port, address or redirect."""
 
-    def __init__(self, rule: str, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, rule: str, message: str) -> None:
+        super().__init__(message)
         self.rule = rule
 
 
@@ -37,7 +37,7 @@ class FetchFailed(FetchError):
 
 @dataclass(frozen=True, slots=True)
 class FetchTarget:
-    """A checked URL. `host` is the name as it is resolved, sent as Host and looked for in the certificate."""
+    """A checked URL. `host` is the normalized name used for resolution, the Host header and the certificate."""
 
     url: "URL"
     host: str
@@ -53,21 +53,21 @@ def parse_target(text: str, *, base: "URL | None" = None) -> FetchTarget:
     from yarl import URL
 
     if len(text) > MAX_URL:
-        raise FetchDenied("url", f"the URL has more than {MAX_URL} characters")
+        raise FetchDenied("url", f"the URL exceeds {MAX_URL} characters")
     if CONTROL_CHARACTERS.search(text.strip()):
-        raise FetchDenied("url", "the URL has control characters")
+        raise FetchDenied("url", "the URL contains control characters")
     try:
         url = URL(text.strip())
         url = (base.join(url) if base else url).with_fragment(None)
         raw_host, port = url.raw_host, url.port
-    except ValueError:  # the parser's own words may repeat the URL
+    except ValueError:  # don't pass the parser's message on: it may repeat the URL
         raise FetchDenied("url", "that is not a valid URL") from None
     if url.scheme not in ("http", "https"):
         raise FetchDenied("scheme", "only http:// and https:// URLs can be fetched")
     if url.user is not None or url.password is not None:
         raise FetchDenied("credentials", "URLs with a username or password can't be fetched: remove that part")
     if not raw_host:
-        raise FetchDenied("host", "the URL names no host")
+        raise FetchDenied("host", "the URL has no host")
     try:
         host = normalize_host(raw_host)
     except ValueError as error:

@@ -1,7 +1,8 @@
-"""A table of words for full-text search: FTS5 on SQLite, a tsvector with GIN on PostgreSQL, fed with the same words.
+"""A word table for full-text search: FTS5 on SQLite, a tsvector with a GIN index on PostgreSQL, filled with the same words.
 
-Each row of another table is a set of words (search_words.py). Neither database ever tokenises text of a person: FTS5 splits at
-our spaces only, PostgreSQL gets the words as an array. Positions are not kept; what must stand together is checked in the text.
+Each row of another table is indexed as a set of words (`clawsite.infra.fulltext.tokenizer`). Neither database tokenizes user
+text: FTS5 only splits at our spaces, and PostgreSQL gets the words as an array. Positions are not stored; adjacency is checked
+in the text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,13 +13,13 @@ from django.db import connection
 
 from clawsite.infra import sql
 
-# A private character: no letter, so no text has a word with it. Words that begin so say whose a row is.
+# A private-use character: not a letter, so the tokenizer never produces it. It marks words that name the owner of a row.
 PRIVATE_USE_PREFIX = "\ue000"
 
 
 @dataclass(frozen=True, slots=True)
 class WordTable:
-    """`name` has the words of the rows of table `of`; `key` is the column for their ids on PostgreSQL."""
+    """Table `name` holds the words of the rows of table `of`; `key` is the column for their IDs on PostgreSQL."""
 
     name: str
     of: str
@@ -30,11 +31,11 @@ class WordTable:
 
     @property
     def matches(self) -> str:
-        """The condition for the rows that a parameter made of `quoted` words finds."""
+        """SQL condition for a match. Its parameter is built with `quote_word`, `match_all` and `match_any`."""
         return f"{self.name}.words @@ %s::tsquery" if connection.vendor == "postgresql" else f"{self.name} MATCH %s"
 
     def add(self, rows: Sequence[tuple[int, Iterable[str]]]) -> None:
-        """The words of rows (id, words), in the transaction that stores them."""
+        """Index rows (id, words) in the transaction that stores them."""
         if not rows:
             return
         is_postgres = connection.vendor == "postgresql"
@@ -43,19 +44,20 @@ class WordTable:
         sql.execute(f"INSERT INTO {self.name} ({self.key if is_postgres else 'rowid'}, words) VALUES {marks}", values)
 
     def install_trigger(self) -> None:
-        """After every migration: what is deleted is forgotten. A migration that rebuilds SQLite's table loses its triggers."""
+        """Create the trigger that removes the words of deleted rows, after every migration: on SQLite, rebuilding a table drops
+        its triggers."""
         if connection.vendor == "sqlite":
             forget = f"DELETE FROM {self.name} WHERE rowid = old.id"
             sql.execute(f"CREATE TRIGGER IF NOT EXISTS {self.name}_forget AFTER DELETE ON {self.of} BEGIN {forget}; END")
 
 
 def to_db_value(words: Iterable[str]) -> Any:
-    """A set of words as a value for an INSERT."""
+    """Convert words to a value for an INSERT."""
     return list(words) if connection.vendor == "postgresql" else " ".join(words)
 
 
 def quote_word(word: str, is_prefix: bool = False) -> str:
-    """A word has letters and digits only; that it cannot end its quotes is made sure of all the same."""
+    """Quote a word for a query. Words only have letters and digits, but quotes are escaped all the same."""
     if connection.vendor == "postgresql":
         inside = word.replace("\\", "\\\\").replace("'", "''")
         return f"'{inside}'" + (":*" if is_prefix else "")

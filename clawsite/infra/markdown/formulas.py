@@ -1,6 +1,6 @@
-"""Formulas in Markdown: `$…$`, `\\(…\\)`, `$$…$$` and `\\[…\\]` are kept as they were written, signs included.
+"""Formulas in Markdown: `$…$`, `\\(…\\)`, `$$…$$` and `\\[…\\]` are kept as written, including the delimiters.
 
-Without this, `_` and `*` in a formula would become emphasis. Nothing is typeset.
+Without this, `_` and `*` in a formula would become emphasis. Formulas are not typeset.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 INLINE_DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
 BLOCK_DELIMITERS = {"$$": "$$", "\\[": "\\]"}
-MAX_FORMULA_LENGTH = 4_000  # characters of a formula; bounds how far the end of each is looked for
+MAX_FORMULA_LENGTH = 4_000  # characters; limits the search for the closing delimiter
 MAX_LINES = 40
 
 
@@ -42,12 +42,12 @@ def _parse_inline(state: "StateInline", silent: bool) -> bool:
 
 
 def _is_formula(text: str, start: int, end: int) -> bool:
-    """Not money: no blank inside the signs, and no digit behind them, as in "$5 and $6"."""
+    """Exclude money such as "$5 and $6": no space next to the delimiters, and no digit after the closing one."""
     return not text[start].isspace() and not text[end - 1].isspace() and not text[end + 1 : end + 2].isdigit()
 
 
 def _parse_block(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
-    """From a line that begins with the sign to the first that ends with its counterpart; a blank line ends the search."""
+    """Parse from a line that begins with a delimiter to the first that ends with its counterpart, with no blank line between."""
     if state.is_code_block(start):
         return False
     first = _read_line(state, start)

@@ -1,7 +1,7 @@
-"""Code in colours: pygments' classes around its parts, no styles. static/css/code.css gives them colours.
+"""Syntax highlighting: wrap code in spans with pygments' class names. static/css/code.css sets the colors.
 
-The expressions of pygments' lexers are made for code, and other text can keep one busy for minutes while it holds the
-interpreter. So a lexer is stopped when its time is over, and is not given lines that no person would read.
+Text that is not code can keep the regular expressions of a pygments lexer busy for minutes while they hold the GIL. So a
+lexer is stopped at a time limit, and code with very long lines is not highlighted.
 """
 
 import time
@@ -13,9 +13,9 @@ from typing import Any
 MAX_CODE_LENGTH = 100_000
 MAX_LINE_LENGTH = 500
 MAX_BLANK_LINES = 30  # in a row
-TIMEOUT_SECONDS = 0.25  # of processor time for one block; 100 KB of usual code take 0.15
+TIMEOUT_SECONDS = 0.25  # CPU time per block; 100 KB of ordinary code take 0.15
 
-# Our names for pygments' kinds of token: what code.css colours. More would be noise.
+# CSS classes for pygments' token types: those that code.css colors.
 CLASS_BY_TOKEN = {
     "Keyword.Type": "kt",
     "Keyword": "k",
@@ -46,8 +46,8 @@ CLASS_BY_TOKEN = {
 }
 CLASSES = frozenset(CLASS_BY_TOKEN.values())
 
-# pygments' name of a language, and what else people write behind the fence. Others are shown without colours: each lexer here
-# was tried with text made to hold it up, and a name outside the list would make pygments look for plug-ins.
+# pygments' name of each language, then its aliases. Other languages are not highlighted: each lexer here was tested with
+# adversarial text, and an unknown name would make pygments search for plugins.
 LANGUAGES = """\
 bash sh shell zsh ksh
 c h
@@ -109,18 +109,18 @@ vue
 xml svg
 yaml yml
 zig"""
-LEXER_BY_ALIAS = {word: words[0] for words in map(str.split, LANGUAGES.splitlines()) for word in words}
+LEXER_BY_ALIAS = {alias: names[0] for names in map(str.split, LANGUAGES.splitlines()) for alias in names}
 
 
 def highlight(code: str, language: str) -> str:
-    """HTML of the code: escaped, with spans for what is known of it."""
+    """Return the code as escaped HTML, with spans if the language is known."""
     lexer = _load_lexer(LEXER_BY_ALIAS.get(language.lower(), ""))
     if lexer is None or not _is_highlightable(code):
         return escape(code, quote=False)
     parts: list[str] = []
     for name, text in _tokenize(lexer, code):
-        words = escape(text, quote=False)
-        parts.append(f'<span class="{name}">{words}</span>' if name else words)
+        escaped = escape(text, quote=False)
+        parts.append(f'<span class="{name}">{escaped}</span>' if name else escaped)
     return "".join(parts)
 
 
@@ -136,13 +136,13 @@ def _is_highlightable(code: str) -> bool:
 
 
 def _tokenize(lexer: Any, code: str) -> Iterator[tuple[str, str]]:
-    """(class, text), neighbours of one class together; what is left when the time is over has none."""
+    """Yield (class, text), merging neighbors of the same class. The rest after the timeout has no class."""
     until = time.thread_time() + TIMEOUT_SECONDS
     name, start, reached = "", 0, 0
     for at, kind, text in lexer.get_tokens_unprocessed(code):
-        if (found := _find_class(kind)) != name:
+        if (token_class := _find_class(kind)) != name:
             yield name, code[start:at]
-            name, start = found, at
+            name, start = token_class, at
         reached = at + len(text)
         if time.thread_time() > until:
             break
@@ -152,16 +152,16 @@ def _tokenize(lexer: Any, code: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def _find_class(kind: Any) -> str:
-    """By pygments' kind or, where we have no name for it, by the kind it is one of."""
+    """Return the class of a token type, or of its closest parent that has one."""
     parts = str(kind).removeprefix("Token.").split(".")
-    longer_first = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((CLASS_BY_TOKEN[one] for one in longer_first if one in CLASS_BY_TOKEN), "")
+    longest_first = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((CLASS_BY_TOKEN[name] for name in longest_first if name in CLASS_BY_TOKEN), "")
 
 
 @cache
 def _load_lexer(name: str) -> Any:
     if not name:
         return None
-    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]  # pygments has no types
+    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]  # pygments has no type hints
 
     return get_lexer_by_name(name)

@@ -1,11 +1,11 @@
-"""Markdown to HTML that is safe to put into a page: what agents and people wrote is data, whatever they wrote.
+"""Render untrusted Markdown from agents and users to safe HTML.
 
-Two walls: the renderer passes no HTML of the text through and makes links only to the web and to mailboxes, and nh3 then
-lets only the tags and attributes named here leave. Images are never loaded (an address can carry data out): they become
-links. Nothing is typeset: formulas stay as they were written, in an element of their own.
+There are two lines of defense: the renderer escapes HTML in the text and only creates http, https and mailto links, and nh3
+then only keeps the tags and attributes listed here. Images are never loaded, because a URL can leak data; they become links.
+Formulas are not typeset: they keep their source in a separate element.
 
-Costs are bounded, not only usual: text that would take quadratic time is shown as it is. Knows no Django; the libraries are
-imported on first use (0.1 s), since most processes render nothing.
+The cost is bounded: text that would take quadratic time is shown as plain text. Needs no Django. The libraries are imported
+on first use (0.1 s), because most processes render nothing.
 """
 
 import re
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from markdown_it.rules_core import StateCore
     from markdown_it.token import Token
 
-MAX_TEXT_LENGTH = 128 << 10  # characters; the parser needs 0.3 s for that much prose, and more than a second for odd text
-MAX_COST = 2_000_000  # brackets of a paragraph times its length: the end of each is looked for through all of it
-MAX_DELIMITERS = 4_000  # of one paragraph
+MAX_TEXT_LENGTH = 128 << 10  # characters; the parser needs 0.3 s for that much prose, and more than a second for unusual text
+MAX_COST = 2_000_000  # brackets of a paragraph times its length: the parser searches all of it for the end of each
+MAX_DELIMITERS = 4_000  # per paragraph
 DELIMITERS = "*_~"
-MAX_CELLS = 20_000  # of all tables of a text: a quarter of a second. The parser's own limit is 65,536 in each
-MAX_DEPTH = 60  # blocks inside blocks; behind that, text would be dropped
+MAX_CELLS = 20_000  # in all tables of a text, which takes 0.25 s. The parser's own limit is 65,536 per table
+MAX_DEPTH = 60  # nested blocks; the parser drops deeper text
 MAX_CACHED_CHARACTERS = 8 << 20
 
 SCHEMES = {"http", "https", "mailto"}
 LINK_PATTERN = re.compile(r"https?://[^/?#\\]|mailto:[^/?#\\]", re.IGNORECASE)
 LANGUAGE_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+#.-]{0,31}")
-# What a URL parser skips or a reader cannot see: an address that has any is not made a link.
+# Characters that URL parsers skip or readers can't see: a URL with any of them doesn't become a link.
 INVISIBLE_CHARACTERS = re.compile(r"[\x00-\x20\x7f-\xa0­​-‏\u2028-‮⁠-⁯﻿]")
-# An address that nobody marked as a link, up to what cannot be part of it; and what belongs to the sentence around it.
+# A URL in plain text, and punctuation at its end that belongs to the sentence.
 URL_PATTERN = re.compile(r"""\bhttps?://[^\s<>"'`|，。；：！？、（）「」《》]{3,2000}""")
 TRAILING_PUNCTUATION = ".,;:!?*_~]"
 ALLOWED_TAGS = {
@@ -64,9 +64,9 @@ ALLOWED_CLASSES = {
 
 
 def render_markdown(text: str) -> str:
-    """The HTML of a text. The same text again costs nothing while it is remembered."""
-    if (known := _cache.get(text)) is not None:
-        return known
+    """Return the HTML of a text. Recent results are cached."""
+    if (cached := _cache.get(text)) is not None:
+        return cached
     html = _render_plain(text) if len(text) > MAX_TEXT_LENGTH else _make_cleaner().clean(_make_parser().render(text))
     _cache.put(text, html)
     return html
@@ -77,29 +77,29 @@ def _render_plain(text: str) -> str:
 
 
 class _RenderCache:
-    """The texts rendered last, as many as fit. Used by several threads."""
+    """A thread-safe LRU cache, limited by the total number of characters."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._size = most, 0
-        self._known: OrderedDict[str, str] = OrderedDict()
+    def __init__(self, max_size: int) -> None:
+        self._max_size, self._size = max_size, 0
+        self._items: OrderedDict[str, str] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, text: str) -> str | None:
         with self._lock:
-            html = self._known.get(text)
+            html = self._items.get(text)
             if html is not None:
-                self._known.move_to_end(text)
+                self._items.move_to_end(text)
             return html
 
     def put(self, text: str, html: str) -> None:
         with self._lock:
-            if text in self._known:
+            if text in self._items:
                 return
-            self._known[text] = html
+            self._items[text] = html
             self._size += len(text) + len(html)
-            while self._size > self._most:
-                old, its_html = self._known.popitem(last=False)
-                self._size -= len(old) + len(its_html)
+            while self._size > self._max_size:
+                old_text, old_html = self._items.popitem(last=False)
+                self._size -= len(old_text) + len(old_html)
 
 
 _cache = _RenderCache(MAX_CACHED_CHARACTERS)
@@ -127,12 +127,12 @@ def _make_parser() -> "MarkdownIt":
 
     from clawsite.infra.markdown.formulas import math_plugin
 
-    # A line break is shown where one was written: people press Enter to get one, and models write that way too.
+    # Line breaks are kept: users press Enter to get one, and models write that way too.
     md = MarkdownIt("commonmark", {"html": False, "breaks": True, "tasklists": True, "maxNesting": MAX_DEPTH})
     md.enable(["table", "strikethrough"])
     md.block.ruler.at("table", _parse_bounded_table, {"alt": ["paragraph", "reference"]})
     md.use(math_plugin)
-    md.validateLink = _is_external_link  # type: ignore[method-assign,assignment]  # how the library wants it
+    md.validateLink = _is_external_link  # type: ignore[method-assign]  # the documented way to override it
     md.core.ruler.before("inline", "costly_as_text", _keep_expensive_as_text)
     md.core.ruler.push("as_we_show_it", _adapt_tokens)
     for name in ("fence", "code_block"):
@@ -140,27 +140,27 @@ def _make_parser() -> "MarkdownIt":
     return md
 
 
-def _is_external_link(address: str) -> bool:
-    """Anything else stays the text it was written as."""
-    return bool(LINK_PATTERN.match(address)) and not INVISIBLE_CHARACTERS.search(address)
+def _is_external_link(url: str) -> bool:
+    """Whether the URL may become a link; others stay plain text."""
+    return bool(LINK_PATTERN.match(url)) and not INVISIBLE_CHARACTERS.search(url)
 
 
 def _parse_bounded_table(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
-    """A row may leave cells out, and they are filled in: 1.5 KB of text made 65,000. What is behind the last one stays text."""
+    """Limit the number of cells: the parser fills in missing ones, so 1.5 KB of text can make 65,000. Later rows stay text."""
     from markdown_it.rules_block.table import table
 
     columns = state.src.count("|", state.bMarks[start], state.eMarks[start]) + 1
-    made = state.env.get("cells", 0)
-    rows = (MAX_CELLS - made) // columns
+    used = state.env.get("cells", 0)
+    rows = (MAX_CELLS - used) // columns
     if not rows or not table(state, start, min(end, start + 1 + rows), silent):
         return False
     if not silent:
-        state.env["cells"] = made + columns * (state.line - start - 1)
+        state.env["cells"] = used + columns * (state.line - start - 1)
     return True
 
 
 def _keep_expensive_as_text(state: "StateCore") -> None:
-    """A paragraph made of brackets or delimiters takes quadratic time; nobody meant anything by it."""
+    """Show paragraphs with very many brackets or delimiters as plain text, because parsing them takes quadratic time."""
     for token in state.tokens:
         text = token.content
         if token.type != "inline":
@@ -169,12 +169,12 @@ def _keep_expensive_as_text(state: "StateCore") -> None:
             token.content, token.children = "", [_text_token(text)]
 
 
-def _count(text: str, signs: str) -> int:
-    return sum(map(text.count, signs))
+def _count(text: str, characters: str) -> int:
+    return sum(map(text.count, characters))
 
 
 def _adapt_tokens(state: "StateCore") -> None:
-    """Images as links, and the columns' alignment as a class: the page's policy allows neither images nor styles."""
+    """Turn images into links and column alignment into classes: the content security policy allows neither images nor styles."""
     for token in state.tokens:
         if token.type in ("th_open", "td_open") and (style := token.attrs.pop("style", "")):
             token.attrs["class"] = str(style).removeprefix("text-align:")
@@ -183,15 +183,15 @@ def _adapt_tokens(state: "StateCore") -> None:
 
 
 def _convert_links(children: "list[Token]") -> "Iterator[Token]":
-    """Images become links; so do addresses in the text, though nobody marked them."""
+    """Turn images and bare URLs into links."""
     in_link = 0
     for token in children:
         in_link += token.nesting if token.type in ("link_open", "link_close") else 0
         if token.type == "image":
-            address = str(token.attrs["src"])
-            words = token.content or address
-            # In a link, the image stood for its words.
-            yield from [_text_token(words)] if in_link else _link_tokens(address, words, style="image")
+            url = str(token.attrs["src"])
+            label = token.content or url
+            # Inside a link, the image was the link text.
+            yield from [_text_token(label)] if in_link else _link_tokens(url, label, css_class="image")
         elif token.type == "text" and not in_link and "://" in token.content:
             yield from _link_urls(token.content)
         else:
@@ -200,36 +200,36 @@ def _convert_links(children: "list[Token]") -> "Iterator[Token]":
 
 def _link_urls(text: str) -> "Iterator[Token]":
     end = 0
-    for found in URL_PATTERN.finditer(text):
-        address = found[0].rstrip(TRAILING_PUNCTUATION)
-        while address.endswith(")") and address.count(")") > address.count("("):  # "(see https://example.org)"
-            address = address[:-1].rstrip(TRAILING_PUNCTUATION)
-        if _is_external_link(address):
-            yield _text_token(text[end : found.start()])
-            yield from _link_tokens(address, address)
-            end = found.start() + len(address)
+    for match in URL_PATTERN.finditer(text):
+        url = match[0].rstrip(TRAILING_PUNCTUATION)
+        while url.endswith(")") and url.count(")") > url.count("("):  # "(see https://example.org)"
+            url = url[:-1].rstrip(TRAILING_PUNCTUATION)
+        if _is_external_link(url):
+            yield _text_token(text[end : match.start()])
+            yield from _link_tokens(url, url)
+            end = match.start() + len(url)
     yield _text_token(text[end:])
 
 
-def _link_tokens(address: str, words: str, style: str = "") -> "list[Token]":
+def _link_tokens(url: str, label: str, css_class: str = "") -> "list[Token]":
     from markdown_it.token import Token
 
-    attributes: dict[str, str | int | float] = {"href": address}
-    if style:
-        attributes["class"] = style
-    return [Token("link_open", "a", 1, attrs=attributes), _text_token(words), Token("link_close", "a", -1)]
+    attributes: dict[str, str | int | float] = {"href": url}
+    if css_class:
+        attributes["class"] = css_class
+    return [Token("link_open", "a", 1, attrs=attributes), _text_token(label), Token("link_close", "a", -1)]
 
 
-def _text_token(words: str) -> "Token":
+def _text_token(text: str) -> "Token":
     from markdown_it.token import Token
 
-    return Token("text", "", 0, content=words)
+    return Token("text", "", 0, content=text)
 
 
 def _render_code(_renderer: Any, tokens: "Sequence[Token]", at: int, _options: Any, _env: Any) -> str:
-    """A block of code; its language, if it looks like one, is kept for the page to show."""
+    """Render a code block. The page shows the language, if the info string starts with one."""
     token = tokens[at]
-    named = LANGUAGE_PATTERN.match(token.info.strip())
-    language = named[0] if named else ""
+    match = LANGUAGE_PATTERN.match(token.info.strip())
+    language = match[0] if match else ""
     label = f' data-language="{escape(language)}"' if language else ""
     return f'<pre class="code"{label}><code>{highlight(token.content, language)}</code></pre>\n'

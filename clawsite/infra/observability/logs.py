@@ -1,8 +1,8 @@
 """Structured logs on stderr and in a file: time, level, process, logger, message, then ids as fields. Needs no Django.
 
-One record is one line; only in the text form does a traceback follow, on indented lines. Fields come from `extra=` and only
-those named in FIELDS are written, so that a prompt or an answer handed over by mistake stays out. Secrets are never logged
-on purpose; `clawsite.infra.observability.redact` is the last guard behind that rule.
+Each record is one line; in the text format, a traceback follows on indented lines. Fields come from `extra=`, and only those
+in FIELDS are written, so that a prompt or answer passed by mistake is not logged. Secrets are never logged on purpose;
+`clawsite.infra.observability.redact` is the last safeguard.
 """
 
 import json
@@ -24,7 +24,7 @@ FIELDS = (
     "lane", "agent", "model", "provider", "tool", "call", "layer", "attempt", "seq", "cursor", "count", "pid", "ms",
 )  # fmt: skip
 
-# Libraries that say at INFO what we say ourselves, or at DEBUG what a message contains. `client` is a logger of mcp's.
+# Libraries that repeat our own log at INFO, or log message contents at DEBUG. `client` is a logger of mcp.
 QUIET_LOGGERS = (
     "uvicorn", "websockets", "httpx", "httpcore", "httpx2", "httpcore2", "aiohttp", "asyncio", "litellm", "LiteLLM", "openai",
     "mcp", "client",
@@ -32,7 +32,7 @@ QUIET_LOGGERS = (
 
 
 class LineFormatter(logging.Formatter):
-    """Common part of both forms: the moment, the fields and the redaction."""
+    """Common base of both formats: time, fields, redaction."""
 
     def __init__(self, process: str, secrets: Iterable[str] = ()) -> None:
         super().__init__()
@@ -43,10 +43,10 @@ class LineFormatter(logging.Formatter):
         return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def fields(self, record: logging.LogRecord) -> dict[str, object]:
-        found = {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
+        fields = {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
         if trace := tracing.current_traceparent():
-            found["trace"] = tracing.parse_trace_id(trace)
-        return found
+            fields["trace"] = tracing.parse_trace_id(trace)
+        return fields
 
     def traceback(self, record: logging.LogRecord) -> str:
         return self.formatException(record.exc_info) if record.exc_info else ""
@@ -54,7 +54,7 @@ class LineFormatter(logging.Formatter):
 
 class TextFormatter(LineFormatter):
     def format(self, record: logging.LogRecord) -> str:
-        message = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")  # a forged line must not look like a record
+        message = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")  # a message must not be able to forge records
         head = f"{self.moment(record)} {record.levelname.lower():<7} {self.process} {record.name} {message}"
         pairs = (f" {name}={_quote(value)}" for name, value in self.fields(record).items())
         trace = "".join(f"\n    {line}" for line in self.traceback(record).splitlines())
@@ -87,7 +87,7 @@ def _quote(value: object) -> str:
 def configure(
     process_name: str, *, secrets: Iterable[str] = (), stream: TextIO | None = None, directory: Path | None = None
 ) -> None:
-    """Send every record of this process to stderr, and to the day's file in a directory if one is named.
+    """Send every record of this process to stderr and, with `directory`, to daily files.
 
     CLAWSITE_LOG=json|text, CLAWSITE_LOG_LEVEL=debug|info|warning|error.
     """

@@ -1,4 +1,4 @@
-"""Spans by the OpenTelemetry SDK. Imported by `tracing` alone, and only where the environment names an endpoint."""
+"""Spans of the OpenTelemetry SDK. Only `tracing` imports this module, and only if the environment sets an endpoint."""
 
 import os
 from typing import Any
@@ -15,19 +15,19 @@ KINDS = {"server": SpanKind.SERVER, "internal": SpanKind.INTERNAL, "client": Spa
 
 
 class Tracer:
-    """Sends spans in the background, in batches; what cannot be sent is dropped, and nobody waits for it."""
+    """Sends spans in batches in the background. Spans that can't be sent are dropped."""
 
     def __init__(self, role: str) -> None:
-        known: dict[str, str | int] = {"service.version": version(), "process.pid": os.getpid(), "clawsite.role": role}
+        resource: dict[str, str | int] = {"service.version": version(), "process.pid": os.getpid(), "clawsite.role": role}
         if not os.environ.get("OTEL_SERVICE_NAME") and "service.name" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
-            known["service.name"] = "clawsite"
-        self._provider = TracerProvider(resource=Resource.create(known))
+            resource["service.name"] = "clawsite"
+        self._provider = TracerProvider(resource=Resource.create(resource))
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("clawsite", version())
 
     def begin(self, name: str, parent: str, attributes: Any, kind: str) -> "OtelSpan":
-        # Always an explicit context: without a parent a span begins a trace, whatever a library has left in this task.
-        context = set_span_in_context(NonRecordingSpan(_context_of(parent)) if parent else NonRecordingSpan(_NONE))
+        # Always an explicit context: without a parent, a span starts a new trace, even if a library left a context in this task.
+        context = set_span_in_context(NonRecordingSpan(_parse_context(parent)) if parent else NonRecordingSpan(_NO_PARENT))
         return OtelSpan(self._tracer.start_span(name, context, kind=KINDS[kind], attributes=attributes))
 
     def close(self) -> None:
@@ -43,19 +43,19 @@ class OtelSpan:
     def rename(self, name: str) -> None:
         self._span.update_name(name)
 
-    def note(self, attributes: Any) -> None:
+    def set_attributes(self, attributes: Any) -> None:
         self._span.set_attributes(attributes)
 
-    def failed(self, why: str) -> None:
-        self._span.set_status(Status(StatusCode.ERROR, why))
+    def set_failed(self, reason: str) -> None:
+        self._span.set_status(Status(StatusCode.ERROR, reason))
 
     def end(self) -> None:
         self._span.end()
 
 
-_NONE = SpanContext(0, 0, is_remote=False)
+_NO_PARENT = SpanContext(0, 0, is_remote=False)
 
 
-def _context_of(header: str) -> SpanContext:
+def _parse_context(header: str) -> SpanContext:
     _version, trace, span, flags = header.split("-")
     return SpanContext(int(trace, 16), int(span, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16)))

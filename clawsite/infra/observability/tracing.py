@@ -1,10 +1,10 @@
-"""W3C trace context, and OpenTelemetry spans where the standard variables ask for them. Needs no Django.
+"""W3C trace context, and OpenTelemetry spans if the standard variables are set. Needs no Django.
 
-    OTEL_EXPORTER_OTLP_ENDPOINT (or …_TRACES_ENDPOINT)   where spans are sent, over HTTP
-    OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_SDK_DISABLED, …   as the SDK reads them
+    OTEL_EXPORTER_OTLP_ENDPOINT (or …_TRACES_ENDPOINT)   the URL to send spans to, over HTTP
+    OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_SDK_DISABLED, …   as defined by the SDK
 
-Without an endpoint the SDK is not even imported: a `traceparent` that somebody sends is kept with the run and shown, and nothing
-else happens. Attributes of spans are names, numbers and ids of ours, never a text, an argument or a secret.
+Without an endpoint, the SDK is not imported: a client's `traceparent` is stored with the run and shown, nothing else. Span
+attributes are internal names, numbers and IDs, never texts, arguments or secrets.
 """
 
 import logging
@@ -23,27 +23,27 @@ Attributes = Mapping[str, str | int | float | bool]
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 INSTALL_HINT = "pip install 'clawsite[otel]'"
 
-# Version 00; a later one may say more behind it. Neither id may be all zeros.
+# Version 00; later versions may append more. Neither id may be all zeros.
 _HEADER_PATTERN = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 _current: ContextVar[str] = ContextVar("traceparent", default="")
 
 
 def clean_header(header: Any) -> str:
-    """The header as we pass it on; empty if it is none."""
-    found = _HEADER_PATTERN.fullmatch(header.strip().lower()) if isinstance(header, str) and len(header) <= 512 else None
-    if not found or found[1] == "ff" or (found[1] == "00" and found[5]) or not (int(found[2], 16) and int(found[3], 16)):
+    """Return the header as version 00, or "" if it is invalid."""
+    match = _HEADER_PATTERN.fullmatch(header.strip().lower()) if isinstance(header, str) and len(header) <= 512 else None
+    if not match or match[1] == "ff" or (match[1] == "00" and match[5]) or not (int(match[2], 16) and int(match[3], 16)):
         return ""
-    return f"00-{found[2]}-{found[3]}-{found[4]}"
+    return f"00-{match[2]}-{match[3]}-{match[4]}"
 
 
 def current_traceparent() -> str:
-    """The `traceparent` of what is being done now; empty outside of any trace."""
+    """Return the `traceparent` of the current task, or "" outside of a trace."""
     return _current.get()
 
 
 def set_traceparent(header: str) -> None:
-    """For the rest of this task, and the tasks it starts."""
+    """Set the `traceparent` for the rest of this task and the tasks it starts."""
     _current.set(header)
 
 
@@ -52,29 +52,29 @@ def parse_trace_id(header: str) -> str:
 
 
 class Span(Protocol):
-    """Something that takes time. `header` names it as the parent of what it causes."""
+    """A traced operation. `header` is the `traceparent` for its children."""
 
     @property
     def header(self) -> str: ...
     def rename(self, name: str) -> None: ...
-    def note(self, attributes: Attributes) -> None: ...
-    def failed(self, why: str) -> None: ...
+    def set_attributes(self, attributes: Attributes) -> None: ...
+    def set_failed(self, reason: str) -> None: ...
     def end(self) -> None: ...
 
 
 class _NoSpan:
-    """No span: what comes later belongs to the same parent."""
+    """Placeholder when tracing is off: children get the same parent."""
 
     def __init__(self, header: str) -> None:
         self.header = header
 
     def rename(self, name: str) -> None: ...
-    def note(self, attributes: Attributes) -> None: ...
-    def failed(self, why: str) -> None: ...
+    def set_attributes(self, attributes: Attributes) -> None: ...
+    def set_failed(self, reason: str) -> None: ...
     def end(self) -> None: ...
 
 
-_tracer: Any = None  # clawsite.infra.observability.otel.Tracer, once there is an endpoint
+_tracer: Any = None  # clawsite.infra.observability.otel.Tracer, if there is an endpoint
 
 
 def is_enabled() -> bool:
@@ -82,7 +82,7 @@ def is_enabled() -> bool:
 
 
 def start_span(name: str, parent: str = "", attributes: Attributes | None = None, *, kind: SpanKind = "internal") -> Span:
-    """A span that somebody must end; without tracing, only its parent."""
+    """Start a span, which the caller must end. If tracing is off, return a placeholder with the same parent."""
     if _tracer is None:
         return _NoSpan(parent)
     span: Span = _tracer.begin(name, parent, attributes or {}, kind)
@@ -91,7 +91,7 @@ def start_span(name: str, parent: str = "", attributes: Attributes | None = None
 
 @contextmanager
 def trace_request(name: str, header: Any, attributes: Attributes | None = None) -> Iterator[Span]:
-    """Around the answer to a request that came with this header, or with none."""
+    """Trace the handling of a request with this `traceparent` header, if any."""
     parent = clean_header(header) if header else ""
     if _tracer is None and not parent:
         yield _NO_SPAN
@@ -110,7 +110,7 @@ _NO_SPAN = _NoSpan("")
 
 @contextmanager
 def export_spans(role: str) -> Iterator[None]:
-    """Send spans while a process works, if the environment says where to; what waits at the end is sent too."""
+    """Export spans while the process runs, if the environment sets an endpoint. Flush them at the end."""
     global _tracer
     _tracer = _make_tracer(role)
     try:
@@ -122,13 +122,13 @@ def export_spans(role: str) -> Iterator[None]:
 
 
 def _make_tracer(role: str) -> Any:
-    wanted = any(os.environ.get(name) for name in ENDPOINTS) and os.environ.get("OTEL_TRACES_EXPORTER", "otlp") != "none"
-    if not wanted or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+    enabled = any(os.environ.get(name) for name in ENDPOINTS) and os.environ.get("OTEL_TRACES_EXPORTER", "otlp") != "none"
+    if not enabled or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     try:
         from clawsite.infra.observability.otel import Tracer
     except ImportError as missing:
-        log.warning("OpenTelemetry has an endpoint, but is not installed (%s): %s", missing.name, INSTALL_HINT)
+        log.warning("an OpenTelemetry endpoint is set, but %s is not installed: %s", missing.name, INSTALL_HINT)
         return None
-    log.info("spans are sent to the OpenTelemetry endpoint")
+    log.info("sending spans to the OpenTelemetry endpoint")
     return Tracer(role)

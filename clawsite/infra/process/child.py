@@ -1,4 +1,4 @@
-"""Child processes of the supervisor: started apart from the terminal, and never outliving their parent."""
+"""Child processes of the supervisor. They are detached from the terminal and end with their parent."""
 
 import os
 import signal
@@ -15,9 +15,9 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 def spawn(
     argv: Sequence[str], *, env: Mapping[str, str], pass_fds: Sequence[int] = (), stdout: int | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a child that calls `end_with_parent`.
+    """Start a child, which must call `end_with_parent`.
 
-    It gets a session of its own: Ctrl-C in the terminal then reaches the parent alone, which asks its children to end in order.
+    It runs in a new session, so that Ctrl-C in the terminal only reaches the parent, which then stops its children in order.
     """
     return subprocess.Popen(  # noqa: S603  # the command lines are our own
         argv,
@@ -30,7 +30,7 @@ def spawn(
 
 
 def end_with_parent() -> None:
-    """Have this process asked to end (SIGTERM) when whoever spawned it dies, by kill -9 too. Without such a parent, nothing."""
+    """Get SIGTERM when the parent dies, even by kill -9. Does nothing if this process was not started by `spawn`."""
     parent = int(os.environ.pop(_PARENT, "0"))
     if not parent:
         return
@@ -40,7 +40,7 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     else:
         threading.Thread(target=_watch, args=(parent,), name="parent-watch", daemon=True).start()
-    if os.getppid() != parent:  # it died before we could ask to be told
+    if os.getppid() != parent:  # the parent died before the signal was set up
         os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -1,8 +1,8 @@
-"""Run a program so that nothing of it is left behind: `python -I -S guard.py PARENT_PID PROGRAM ARGUMENT…`.
+"""Run a program and kill all its processes at the end: `python -I -S guard.py PARENT_PID PROGRAM ARGUMENT…`.
 
-This process stands between a parent and a program that is not ours. The program has the pipes; the guard only waits. When
-the program ends, when the guard is asked to (SIGTERM), or when the parent dies, by kill -9 too, everything that the program
-started is killed, also what has left its process group. Needs nothing but the standard library, so that it starts in 30 ms.
+The guard runs between the parent and a third-party program. The program has the pipes; the guard only waits. When the program
+exits, when the guard gets SIGTERM, or when the parent dies, even by kill -9, the guard kills every process that the program
+started, including those that left its process group. It only needs the standard library, so that it starts in 30 ms.
 """
 
 import os
@@ -13,26 +13,29 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-GRACE_SECONDS = 2.0  # between SIGTERM and SIGKILL, where nothing else is said
+GRACE_SECONDS = 2.0  # default time between SIGTERM and SIGKILL
 WATCHED_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
-NOT_STARTED_CODE = 127  # the shell's code for a program that could not be run
+NOT_STARTED_CODE = 127  # the shell's exit code for a program that could not be run
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 
 def guarded_command(program: str, *arguments: str) -> list[str]:
-    """The command line that runs a program under a guard of this process."""
+    """Return the command line that runs a program under a guard, with this process as the parent."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), program, *arguments]
 
 
 def _execute(argv: list[str]) -> None:
-    os.execvp(argv[0], argv)  # noqa: S606  # what an operator entered, without a shell
+    os.execvp(argv[0], argv)  # noqa: S606  # the operator's command, without a shell
 
 
 def main(parent: int, argv: list[str], *, grace: float = GRACE_SECONDS, become: Callable[[list[str]], None] = _execute) -> int:
-    """Guard a program until its end; -> its code. `become` turns the child into it; `grace` is for ending when asked to."""
+    """Guard a program until it exits and return its exit code.
+
+    `become` executes the program in the child; `grace` is the time between SIGTERM and SIGKILL.
+    """
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphans of the program become our children, wherever they went
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphans of the program become our children, even outside its process group
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED_SIGNALS)
     program = os.fork()
     if program == 0:
@@ -50,7 +53,7 @@ def main(parent: int, argv: list[str], *, grace: float = GRACE_SECONDS, become: 
 
 
 def _become(argv: list[str], become: Callable[[list[str]], None]) -> None:
-    """In the child: a group of its own, the signals as they are by default, and SIGKILL should the guard be killed."""
+    """In the child: start a new session, reset the signals, get SIGKILL if the guard dies, and execute the program."""
     try:
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -63,29 +66,29 @@ def _become(argv: list[str], become: Callable[[list[str]], None]) -> None:
 
 
 def _close_pipes() -> None:
-    """Whoever reads the program's output sees its end when the program ends, not when we do."""
-    nothing = os.open(os.devnull, os.O_RDWR)
+    """Close the guard's copies of the pipes, so that readers see the end of the output when the program exits."""
+    devnull = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
-        os.dup2(nothing, descriptor)
+        os.dup2(devnull, descriptor)
 
 
 def _next_signal() -> int | None:
-    """Wait for a signal, a second at most: where the system does not tell of a parent's death, somebody has to look."""
+    """Wait up to a second for a signal. The caller polls the parent, because not every system signals its death."""
     if sys.platform == "linux":
-        found = signal.sigtimedwait(WATCHED_SIGNALS, 1.0)
-        return found.si_signo if found else None
+        info = signal.sigtimedwait(WATCHED_SIGNALS, 1.0)
+        return info.si_signo if info else None
     time.sleep(0.1)
-    waiting = signal.sigpending() & WATCHED_SIGNALS
-    return signal.sigwait(waiting) if waiting else None
+    pending = signal.sigpending() & WATCHED_SIGNALS
+    return signal.sigwait(pending) if pending else None
 
 
 def _read_exit_code(program: int) -> int | None:
-    """The program's exit code, if it has one. Other children are orphans that we only bury."""
+    """Return the program's exit code if it has exited. Other children are orphans: only reap them."""
     code = None
     with suppress(ChildProcessError):
-        while (found := os.waitpid(-1, os.WNOHANG))[0]:
-            if found[0] == program:
-                code = os.waitstatus_to_exitcode(found[1])
+        while (result := os.waitpid(-1, os.WNOHANG))[0]:
+            if result[0] == program:
+                code = os.waitstatus_to_exitcode(result[1])
     return code if code is None or code >= 0 else 128 - code
 
 
@@ -103,7 +106,7 @@ def _terminate(program: int, grace: float) -> int:
 def _kill_tree(program: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(program, signal.SIGKILL)
-    for _ in range(200):  # a child that is killed leaves its own children to us, generation after generation
+    for _ in range(200):  # the children of a killed child become ours, one generation per round
         for child in _list_children():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(child, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Naming one process of one host for good, so that it can be known to be gone."""
+"""Identify a process of a host unambiguously, so that others can tell whether it is still running."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """Pids are used again; pid, start time and boot together are not. Empty where the system does not tell."""
+    """PIDs are reused, but PID, start time and boot ID together are unique. Fields are empty if the system doesn't provide them."""
 
     host: str
     boot_id: str
@@ -21,31 +21,31 @@ def own_identity() -> ProcessIdentity:
 
 
 def identity_of(pid: int) -> ProcessIdentity:
-    """Of a process of this host that is there now."""
+    """Return the identity of a running process of this host."""
     return ProcessIdentity(host=socket.gethostname(), boot_id=_read_boot_id(), pid=pid, started=_read_start_time(pid))
 
 
 def is_of_this_boot(process: ProcessIdentity) -> bool:
-    """Whether its pid means something here."""
+    """Whether the process belongs to this host and boot, so that its PID is meaningful here."""
     return bool(process.boot_id) and (process.host, process.boot_id) == (socket.gethostname(), _read_boot_id())
 
 
 def is_alive(process: ProcessIdentity) -> bool:
-    """Whether that very process of this host still runs."""
+    """Whether exactly this process of this host is still running."""
     return _read_start_time(process.pid) == process.started
 
 
 def _read_boot_id() -> str:
-    """With the namespace of the pids: containers of one host may share everything else."""
+    """Include the PID namespace: containers of one host may share everything else."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:
-        return ""  # not Linux: dead workers are then found by their leases alone
+        return ""  # not Linux: dead workers are only detected by their leases
 
 
 def _read_start_time(pid: int) -> str:
-    """Clock ticks since boot, from /proc; empty when the process is not there, or a zombie that has ended."""
+    """Return the start time in clock ticks since boot, from /proc, or "" if the process doesn't exist or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

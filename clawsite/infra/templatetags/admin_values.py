@@ -1,4 +1,4 @@
-"""Filters of the admin's templates."""
+"""Template filters for the admin."""
 
 from django import template
 

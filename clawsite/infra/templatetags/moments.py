@@ -1,4 +1,4 @@
-"""Moments on a page: relative with scripts (static/js/shared/relative_times.js), exact without; the exact time is the title."""
+"""Show a time on a page: relative with JavaScript (static/js/shared/relative_times.js), otherwise exact. The tooltip is exact."""
 
 import datetime as dt
 
@@ -14,6 +14,6 @@ register = template.Library()
 def moment(at: dt.datetime | None) -> str:
     if at is None:
         return ""
-    # Not read out each time it changes, wherever it stands.
+    # aria-live="off": screen readers must not announce every change, even inside a live region.
     exact = date_format(timezone.localtime(at), "DATETIME_FORMAT")
     return format_html('<time datetime="{}" title="{}" aria-live="off" data-ago>{}</time>', at.isoformat(), exact, exact)

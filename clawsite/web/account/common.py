@@ -1,4 +1,4 @@
-"""What the parts of the account page have in common."""
+"""Helpers shared by the sections of the account page."""
 
 from datetime import datetime, timedelta
 
@@ -14,7 +14,7 @@ from clawsite.web.account.forms import SCOPE_LABELS
 
 
 class SignedInRequest(HttpRequest):
-    """What `login_required` leaves."""
+    """A request that passed `login_required`."""
 
     user: User
 
@@ -24,7 +24,7 @@ def redirect_to_section(section: str) -> HttpResponse:
 
 
 def format_time_ago(moment: datetime | None) -> str:
-    """Such as "3 hours ago"; empty for never."""
+    """Format as "3 hours ago". Empty for never."""
     if moment is None:
         return ""
     if timezone.now() - moment < timedelta(minutes=2):
@@ -33,4 +33,4 @@ def format_time_ago(moment: datetime | None) -> str:
 
 
 def scope_labels(scopes: list[str]) -> list[str]:
-    return [str(words) for scope, words in SCOPE_LABELS.items() if scope in scopes]
+    return [str(label) for scope, label in SCOPE_LABELS.items() if scope in scopes]

@@ -1,4 +1,4 @@
-"""The devices of one's own account on its page, and those that wait to be let in, for people who may pair devices."""
+"""The user's devices on the account page, and pairing requests for users who may pair devices."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,12 +30,12 @@ class DeviceRow:
 @dataclass(frozen=True, slots=True)
 class PairingRow:
     request: PairingRequest
-    asks: list[str]  # scopes in words
-    commands: list[tuple[str, bool]]  # of a node, and whether each would be allowed without a choice
+    asks: list[str]  # scope labels
+    commands: list[tuple[str, bool]]  # a node's commands, and whether each is allowed by default
 
 
 def device_context(user: User) -> dict[str, Any]:
-    """For the page's context."""
+    """Return the template context of the devices section."""
     devices = Device.objects.filter(owner=user).active().order_by("-paired_at")[:100]
     return {
         "devices": [DeviceRow(device, scope_labels(device.scopes), format_time_ago(device.last_seen_at)) for device in devices],
@@ -66,25 +66,25 @@ def revoke_device(request: SignedInRequest, pk: int) -> HttpResponse:
 @require_POST
 @login_required
 def approve_pairing(request: SignedInRequest, pk: str) -> HttpResponse:
-    """With what the account has, and of a node's commands those that are ticked."""
+    """Approve with at most the account's scopes and, for a node, only the selected commands."""
     held = scopes_of(request.user)
     commands = request.POST.getlist("commands") if "is_node" in request.POST else None
 
-    def let_in() -> str:
+    def approve() -> str:
         pairing.approve(pk, by=request.user, ceiling=held, commands=commands)
         return _("The device is paired. This takes effect when it next connects.")
 
-    return _decide_and_redirect(request, held, let_in)
+    return _decide_and_redirect(request, held, approve)
 
 
 @require_POST
 @login_required
 def reject_pairing(request: SignedInRequest, pk: str) -> HttpResponse:
-    def leave_out() -> str:
+    def reject() -> str:
         pairing.reject(pk, by=request.user)
         return _("Pairing denied.")
 
-    return _decide_and_redirect(request, scopes_of(request.user), leave_out)
+    return _decide_and_redirect(request, scopes_of(request.user), reject)
 
 
 def _decide_and_redirect(request: SignedInRequest, held: frozenset[str], decide: Callable[[], str]) -> HttpResponse:
@@ -92,8 +92,8 @@ def _decide_and_redirect(request: SignedInRequest, held: frozenset[str], decide:
         raise Http404
     try:
         messages.success(request, decide())
-    except NotFound as missing:
-        raise Http404 from missing
-    except ClawError as refused:
-        messages.error(request, refused.message)
+    except NotFound as error:
+        raise Http404 from error
+    except ClawError as error:
+        messages.error(request, error.message)
     return redirect_to_section("devices")

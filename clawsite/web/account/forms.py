@@ -1,4 +1,4 @@
-"""What people fill in about their own account. Checks what was written; `web.account` does it."""
+"""Forms of the account page. They validate; clawsite.web.account.profile applies the changes."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from clawsite.accounts import groups
 from clawsite.accounts.models import TOKEN_DAYS, User
 
-# In the order in which they are offered; what each gives, in words for people.
+# In the order in which the form offers them.
 SCOPE_LABELS = {
     groups.READ: _("Read chats and follow runs"),
     groups.WRITE: _("Send messages, stop runs, change chats"),
@@ -38,7 +38,7 @@ class NewPasswordForm(PasswordChangeForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["old_password"].label = _("Current password")
-        self.fields["old_password"].widget.attrs.pop("autofocus", None)  # it is one form of several on its page
+        self.fields["old_password"].widget.attrs.pop("autofocus", None)  # the page has several forms
         self.fields["new_password1"].help_text = _("At least 8 characters and not easy to guess.")
         self.fields["new_password2"].label = _("Confirm new password")
         self.fields["new_password2"].help_text = ""
@@ -54,13 +54,13 @@ class AccountTokenForm(forms.Form):
         initial=TOKEN_DAYS,
         choices=[(7, _("7 days")), (30, _("30 days")), (TOKEN_DAYS, _("90 days")), (365, _("1 year"))],
     )
-    # Sent again by a reload: a page that shows a secret must not make a second one.
+    # Identifies a resubmission: reloading the page with the secret must not create a second token.
     form_id = forms.CharField(max_length=32, widget=forms.HiddenInput, initial=lambda: get_random_string(16))
 
     def __init__(self, user: User, data: Any = None) -> None:
         super().__init__(data, auto_id="token_%s")
         held = groups.scopes_of(user)
-        choices = [(scope, words) for scope, words in SCOPE_LABELS.items() if scope in held]
+        choices = [(scope, label) for scope, label in SCOPE_LABELS.items() if scope in held]
         self.fields["scopes"] = forms.MultipleChoiceField(
             label=_("Permissions"), choices=choices, widget=forms.CheckboxSelectMultiple, initial=[groups.READ, groups.WRITE]
         )

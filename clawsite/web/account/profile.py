@@ -1,8 +1,8 @@
-"""One's own account: profile, password, tokens for programs, signed-in browsers. Devices are in `web.account_devices`,
-webhooks in `web.account_hooks`.
+"""The account page: profile, password, access tokens, signed-in browsers. Devices are in `account.devices`, webhooks in
+`account.webhooks`, language and theme in `web.preferences`.
 
-One page of several forms; each is sent to its own address and comes back to its section. Language and colours are changed
-in `web.preferences`. What somebody else's account has is not found here: every query starts from the person who asks.
+The page has several forms; each posts to a separate URL and redirects back to its section. Every query starts from the
+signed-in user, so other users' objects are never found.
 """
 
 from dataclasses import dataclass
@@ -63,13 +63,13 @@ def account(request: SignedInRequest) -> HttpResponse:
 @require_POST
 @login_required
 def change_profile(request: SignedInRequest) -> HttpResponse:
-    # A copy: the page's bar shows the name that is stored, not the one that was refused.
+    # A copy, so that the top bar shows the stored name and not a rejected one.
     form = ProfileForm(request.POST, instance=User.objects.get(pk=request.user.pk))
     if not form.is_valid():
         return _render_page(request, profile=form)
     changed = {name: form.cleaned_data[name] for name in form.Meta.fields}
     with transaction.atomic():
-        User.objects.filter(pk=request.user.pk).update(**changed)  # no rights change, so no socket needs to know
+        User.objects.filter(pk=request.user.pk).update(**changed)  # permissions don't change, so sockets need no notice
         audit_log.record(
             "account.changed", subject=("account", request.user.pk), name=request.user.username, fields=sorted(form.changed_data)
         )
@@ -81,13 +81,13 @@ def change_profile(request: SignedInRequest) -> HttpResponse:
 @require_POST
 @login_required
 def change_password(request: SignedInRequest) -> HttpResponse:
-    """Needs the old one, so an unattended browser is not enough; guessing it is slowed like signing in."""
+    """Require the old password, so an unattended browser is not enough. Guessing is throttled as at sign-in."""
     address, name = throttle.address_of_request(request), request.user.get_username()
     try:
         throttle.check_and_count(address, name)
     except Unavailable as wait:
-        seconds, told = describe_wait(wait)
-        response = _render_page(request, password_wait=told, status=429)
+        seconds, message = describe_wait(wait)
+        response = _render_page(request, password_wait=message, status=429)
         response["Retry-After"] = str(seconds)
         return response
     form = NewPasswordForm(request.user, request.POST)
@@ -99,26 +99,26 @@ def change_password(request: SignedInRequest) -> HttpResponse:
         update_session_auth_hash(request, form.save())
         browsers.record_browser(request, request.user)
         ended = browsers.sign_out_others(request, request.user)
-    told = ngettext("%d other browser was signed out.", "%d other browsers were signed out.", ended) % ended
-    messages.success(request, " ".join([_("Your password was changed."), *([told] if ended else [])]))
+    notice = ngettext("%d other browser was signed out.", "%d other browsers were signed out.", ended) % ended
+    messages.success(request, " ".join([_("Your password was changed."), *([notice] if ended else [])]))
     return redirect_to_section("password")
 
 
 @never_cache
 @require_POST
 @login_required
-def make_token(request: SignedInRequest) -> HttpResponse:
-    """The secret is in this one answer and nowhere else, so it is no redirect; a reload makes no second token."""
+def create_token(request: SignedInRequest) -> HttpResponse:
+    """Show the secret in this response only, so don't redirect. A reload creates no second token."""
     form = AccountTokenForm(request.user, request.POST)
     if not form.is_valid():
         return _render_page(request, token=form)
-    chosen = form.cleaned_data
-    if request.session.get(USED_FORM_KEY) == chosen["form_id"]:
+    values = form.cleaned_data
+    if request.session.get(USED_FORM_KEY) == values["form_id"]:
         messages.info(request, _("This access token was already created. Its secret is shown only once."))
         return redirect_to_section("tokens")
-    made, secret = tokens.issue_token(request.user, chosen["name"], chosen["scopes"], form.expires_at())
-    request.session[USED_FORM_KEY] = chosen["form_id"]
-    return render(request, "account/token_issued.html", {"token": made, "secret": secret, "may": scope_labels(made.scopes)})
+    token, secret = tokens.issue_token(request.user, values["name"], values["scopes"], form.expires_at())
+    request.session[USED_FORM_KEY] = values["form_id"]
+    return render(request, "account/token_issued.html", {"token": token, "secret": secret, "may": scope_labels(token.scopes)})
 
 
 @require_POST
@@ -143,23 +143,23 @@ def sign_out_browser(request: SignedInRequest, pk: int) -> HttpResponse:
 @login_required
 def sign_out_others(request: SignedInRequest) -> HttpResponse:
     ended = browsers.sign_out_others(request, request.user)
-    told = ngettext("%d other browser was signed out.", "%d other browsers were signed out.", ended) % ended
-    messages.success(request, told if ended else _("No other browser was signed in."))
+    notice = ngettext("%d other browser was signed out.", "%d other browsers were signed out.", ended) % ended
+    messages.success(request, notice if ended else _("No other browser was signed in."))
     return redirect_to_section("browsers")
 
 
 def _render_page(request: SignedInRequest, *, status: int = 0, password_wait: str = "", **bound: forms.BaseForm) -> HttpResponse:
-    """The page with all its forms; `bound` are those that came back with something wrong."""
+    """Render the page with all its forms; `bound` holds those with validation errors."""
     user = request.user
-    made = list(user.access_tokens.select_related("made_with").order_by("-created_at"))
-    valid = [token for token in made if not token.has_ended]
+    issued = list(user.access_tokens.select_related("made_with").order_by("-created_at"))
+    valid = [token for token in issued if not token.has_ended]
     context: dict[str, Any] = {
         "profile": bound.get("profile") or ProfileForm(instance=user),
         "password": bound.get("password") or NewPasswordForm(user),
         "password_wait": password_wait,
         "token": bound.get("token") or AccountTokenForm(user),
         "tokens": [TokenRow(token, scope_labels(token.scopes), format_time_ago(token.last_used_at)) for token in valid],
-        "ended_tokens": [token for token in made if token not in valid][:MAX_ENDED_SHOWN],
+        "ended_tokens": [token for token in issued if token not in valid][:MAX_ENDED_SHOWN],
         "browsers": [_browser_row(row, request) for row in browsers.list_browsers(user)],
         "groups": user.groups.order_by("name"),
         **device_context(user),

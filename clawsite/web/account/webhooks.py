@@ -1,4 +1,4 @@
-"""Webhooks that act for one's account, or want to: what they do, and one's own yes or no."""
+"""Webhooks that act for the user's account or request to, and the user's consent."""
 
 from datetime import datetime
 from typing import Any
@@ -17,18 +17,18 @@ from clawsite.web.account.common import SignedInRequest, redirect_to_section
 
 
 def webhook_context(user: User) -> dict[str, Any]:
-    """For the page's context."""
+    """Return the template context of the webhooks section."""
     return {"hooks": consent.list_webhooks_for(user)}
 
 
 @require_POST
 @login_required
 def agree_to_webhook(request: SignedInRequest, pk: int) -> HttpResponse:
-    """To the webhook as the page showed it: what was changed since then is not agreed to."""
+    """Consent to the webhook as the page showed it. If it has changed since, nothing is agreed to."""
     try:
         hook = consent.give_consent(pk, by=request.user, seen=_parse_time(request.POST.get("seen", "")))
-    except NotFound as missing:
-        raise Http404 from missing
+    except NotFound as error:
+        raise Http404 from error
     except Conflict:
         messages.error(request, _("The webhook was changed. Review it again before you authorize it."))
     else:
@@ -39,7 +39,7 @@ def agree_to_webhook(request: SignedInRequest, pk: int) -> HttpResponse:
 def _parse_time(text: str) -> datetime | None:
     try:
         return parse_datetime(text)
-    except ValueError:  # of the right form, and no date
+    except ValueError:  # well-formed but not a valid date
         return None
 
 
@@ -48,7 +48,7 @@ def _parse_time(text: str) -> datetime | None:
 def decline_webhook(request: SignedInRequest, pk: int) -> HttpResponse:
     try:
         hook = consent.withdraw_consent(pk, by=request.user)
-    except NotFound as missing:
-        raise Http404 from missing
+    except NotFound as error:
+        raise Http404 from error
     messages.success(request, _("“%s” can’t act for you and was disabled.") % hook)
     return redirect_to_section("webhooks")

@@ -1,6 +1,6 @@
-"""The way to the audit log. Who may read it is led to it in the admin; an operator is told why they may not, and what to do.
+"""Link to the audit log. Auditors are redirected to it in the admin; operators get a page that explains how to get access.
 
-It reads no entry: that is the admin's, where reading is recorded (clawsite.infra.admin).
+This page reads no entries. Only the admin does, and it records who reads them (clawsite.infra.admin).
 """
 
 from typing import cast
@@ -28,4 +28,4 @@ def audit_log(request: HttpRequest) -> HttpResponse:
     if not (user.has_perm(VIEW_AUDIT_LOG) or user.has_perm(ADMINISTER_GATEWAY)):
         raise Http404
     may_change = user.is_staff and user.has_perm(CHANGE_ACCOUNTS)
-    return render(request, "audit/page.html", {"lacks_staff": user.has_perm(VIEW_AUDIT_LOG), "may_change": may_change})
+    return render(request, "admin/audit_access.html", {"lacks_staff": user.has_perm(VIEW_AUDIT_LOG), "may_change": may_change})

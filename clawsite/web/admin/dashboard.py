@@ -1,4 +1,4 @@
-"""The first page of the admin: what goes on now, told every few seconds, and what the last thirty days were, every minute."""
+"""The admin dashboard: current activity, refreshed every few seconds, and usage of the last 30 days, every minute."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -60,7 +60,7 @@ TableCell = dict[str, str]
 
 
 def overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """For unfold's setting DASHBOARD_CALLBACK. Staff who may not see runs get the list of what they may see."""
+    """For unfold's DASHBOARD_CALLBACK setting. Staff without access to runs get the list of models they can view."""
     user = cast("User", request.user)
     context["title"] = _("Overview")
     if not user.has_perms(REQUIRED_PERMISSIONS):
@@ -72,14 +72,14 @@ def overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 @require_safe
 @login_required
 def live_data(request: HttpRequest) -> HttpResponse:
-    """What changes by the second, as JSON, with the words already in it: js/admin/dashboard.js only puts them in their places.
+    """Return the live part as JSON with all texts rendered; js/admin/dashboard.js only inserts them.
 
-    With `?used` the part about the last days comes too. It counts every run of thirty days, so it is asked for once a minute.
+    `?used` adds the usage section. It counts every run of the last 30 days, so the page requests it once a minute.
     """
     user = cast("User", request.user)
     if not (user.is_staff and user.has_perms(REQUIRED_PERMISSIONS)):
         raise PermissionDenied
-    used = {"used": render_to_string("dashboard/_used.html", _build_usage_history())} if "used" in request.GET else {}
+    used = {"used": render_to_string("admin/dashboard/_usage.html", _build_usage_history())} if "used" in request.GET else {}
     return JsonResponse({**build_live_data(user), **used})
 
 
@@ -90,24 +90,24 @@ def _build_usage_history() -> dict[str, Any]:
 def build_live_data(user: User) -> dict[str, Any]:
     lane_rows = lanes.report_lanes()
     workers = operation_reports.list_worker_states()
-    words = user.has_perm(VIEW_ANY_SESSION)
-    stopped = freeze_banners(user)
+    show_errors = user.has_perm(VIEW_ANY_SESSION)
+    active_freezes = freeze_banners(user)
     return {
         "at": _("As of %s") % date_format(timezone.localtime(), "H:i:s"),
-        "stopped": stopped,
-        "tiles": [_health(any(stop["scope"] == Freeze.Scope.ALL for stop in stopped)), *_tiles(lane_rows, workers)],
+        "stopped": active_freezes,
+        "tiles": [_health(any(each["scope"] == Freeze.Scope.ALL for each in active_freezes)), *_tiles(lane_rows, workers)],
         "lanes": [_lane_cells(row) for row in lane_rows],
         "workers": [_worker_cells(state) for state in workers],
-        "failed": [_failed_run_cells(run, words) for run in operation_reports.list_failed_runs(MAX_LISTED)],
+        "failed": [_failed_run_cells(run, show_errors) for run in operation_reports.list_failed_runs(MAX_LISTED)],
         "slow": [_slow_run_cells(run) for run in operation_reports.list_slow_runs(MAX_LISTED)],
     }
 
 
-def _health(stopped: bool) -> dict[str, str]:
-    """Whether a message sent now would be answered. While people have stopped everything, it would not."""
-    if lacks := health.list_problems():
-        return _tile("health", _("Health"), _("not ready"), " ".join(lacks), "bad")
-    if stopped:
+def _health(everything_frozen: bool) -> dict[str, str]:
+    """Show whether a message sent now would be answered. While everything is frozen, it would not be."""
+    if problems := health.list_problems():
+        return _tile("health", _("Health"), _("not ready"), " ".join(problems), "bad")
+    if everything_frozen:
         return _tile("health", _("Health"), _("frozen"), _("by an operator; nothing runs until it is resumed"), "bad")
     return _tile("health", _("Health"), _("ready"), version(), "good")
 
@@ -193,9 +193,14 @@ def _run_cells(run: Run) -> list[TableCell]:
     return [_cell(name, href=reverse("run", args=[run.pk])), _cell(run.model or "–")]
 
 
-def _failed_run_cells(run: Run, words: bool) -> list[TableCell]:
+def _failed_run_cells(run: Run, show_errors: bool) -> list[TableCell]:
     when = _time_cell(run.ended_at or run.accepted_at)
-    return [*_run_cells(run), _cell(run_reason_label(run.reason) or "–", "bad"), _cell(run.error[:200] if words else ""), when]
+    return [
+        *_run_cells(run),
+        _cell(run_reason_label(run.reason) or "–", "bad"),
+        _cell(run.error[:200] if show_errors else ""),
+        when,
+    ]
 
 
 def _slow_run_cells(run: Run) -> list[TableCell]:
@@ -210,8 +215,8 @@ def _slow_run_cells(run: Run) -> list[TableCell]:
 
 
 def _usage_context(report: UsageReport) -> dict[str, Any]:
-    """The plots and their tables."""
-    # Translators: a day without its year, in the letters of Django's date filter
+    """Build the charts and their tables."""
+    # Translators: day and month without the year, in Django's date filter syntax
     day_format = _("j M")
     days = [(date_format(day, day_format), used) for day, used in report.days.items()]
     tokens = [f"{day}: {_tokens_label(used)}" for day, used in days]
@@ -233,15 +238,15 @@ def _usage_context(report: UsageReport) -> dict[str, Any]:
 
 
 def _usage_rows(named: Iterable[tuple[str, UsageTotals]]) -> list[dict[str, Any]]:
-    """The first ten; bars by cost, or by tokens where nothing costs anything."""
+    """Return the first ten rows, with bars by cost, or by tokens if nothing has a cost."""
     rows = list(named)[:10]
-    dearest = max((used.cost_microusd for _name, used in rows), default=0)
-    most = max((used.tokens for _name, used in rows), default=0)
+    max_cost = max((used.cost_microusd for _name, used in rows), default=0)
+    max_tokens = max((used.tokens for _name, used in rows), default=0)
     return [
         {
             "name": name,
             **_usage_labels(used),
-            "share": charts.to_percent(*((used.cost_microusd, dearest) if dearest else (used.tokens, most))),
+            "share": charts.to_percent(*((used.cost_microusd, max_cost) if max_cost else (used.tokens, max_tokens))),
         }
         for name, used in rows
     ]

@@ -1,4 +1,4 @@
-"""The admin's menu: every table under the question it answers. Only what the person may look at is shown."""
+"""The admin's menu, grouped by topic. It shows only what the user may view."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
-# Group -> (table or page, icon); an icon is a name of Material Symbols, which comes with unfold.
+# Group -> (model or page, icon); icons are Material Symbols names, bundled with unfold.
 MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
     (
         _("Chats"),
@@ -71,20 +71,20 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
 )
 
 
-# Pages of ours outside the admin, by the name of their address: title, and the permission it takes.
+# Pages outside the admin by URL name: title and required permission.
 PAGES = {
     "policies": (_("Tool access explained"), "tools_app.view_toolpolicy"),
     "stops": (_("Freezes"), "accounts.administer_gateway"),
     "approvals": (_("Approvals"), "tools_app.view_approval"),
 }
-# A thing has one entry: its page, which links to the table behind it, or the table for who may only look at that.
+# Each topic has one entry: its page, which links to the admin table, or the table for users who may only view that.
 TABLES = {"stops": "sessions_app.freeze", "approvals": "tools_app.approval"}
-# A table that operators may not look at, and the page that tells them why and what to do: they would look for it in vain.
+# Tables that operators may not view, and the page that explains why and how to get access.
 EXPLAINED_PAGES = {"infra.auditentry": "audit"}
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    """For unfold's setting SIDEBAR."""
+    """For unfold's SIDEBAR setting."""
     overview = {"title": _("Overview"), "icon": "space_dashboard", "link": reverse("admin:index")}
     overview["active"] = request.path == overview["link"]
     groups = [{"title": title, "items": [item for row in rows if (item := _menu_item(request, *row))]} for title, rows in MENU]
@@ -102,7 +102,7 @@ def _menu_item(request: HttpRequest, label: str, icon: str) -> dict[str, Any] | 
     app, model_name = label.split(".")
     try:
         link = reverse(f"admin:{app}_{model_name}_changelist")
-    except NoReverseMatch:  # a table that is not in the admin
+    except NoReverseMatch:  # not registered in the admin
         return None
     model = apps.get_model(label)
     table = admin.site.get_model_admin(model)

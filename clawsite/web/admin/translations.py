@@ -1,4 +1,4 @@
-"""What unfold says on our pages of the admin. It brings no translations, so its words are named here for ours."""
+"""Texts of unfold's admin pages. Unfold ships no translations, so its msgids are listed here for our catalog."""
 
 from django.utils.translation import gettext_noop as _
 

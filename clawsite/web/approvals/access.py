@@ -1,4 +1,4 @@
-"""Who may open the pages about approvals. Everybody sees the questions of their own chats; the service decides who may answer."""
+"""Access to the approval pages. Users see the requests of their own chats; the service decides who may approve or deny."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -25,21 +25,21 @@ View = Callable[..., HttpResponse]
 
 
 class ApprovalRequest(HttpRequest):
-    """What `for_people` leaves."""
+    """A request that passed `require_any_permission`."""
 
     user: User
     htmx: HtmxDetails
 
 
 def require_any_permission(*any_of: str) -> Callable[[View], View]:
-    """For who is signed in and has one of these permissions, if there are any. Answers are not kept by the browser."""
+    """Require sign-in and, if any are given, one of these permissions. Responses are not cached."""
 
-    def make(view: View) -> View:
+    def decorate(view: View) -> View:
         @wraps(view)
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             user = cast("User", request.user)
             if not user.is_authenticated and cast("ApprovalRequest", request).htmx:
-                return HttpResponseClientRefresh()  # a sign-in form in the middle of a page would help nobody
+                return HttpResponseClientRefresh()  # reload instead of swapping a sign-in form into the page
             if user.is_authenticated and any_of and not any(user.has_perm(each) for each in any_of):
                 raise PermissionDenied
             return signed_in(request, *args, **kwargs)
@@ -47,4 +47,4 @@ def require_any_permission(*any_of: str) -> Callable[[View], View]:
         signed_in = login_required(view)
         return cast("View", never_cache(guarded))
 
-    return make
+    return decorate

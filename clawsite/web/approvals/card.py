@@ -1,5 +1,5 @@
-"""A question as a card shows it. Everything about the command comes from the stored plan and the gate's analysis; the agent's own
-words are kept apart from it. Reads what a whole page needs at once, so 25 cards cost as many queries as one.
+"""Approval requests as cards. Everything about the command comes from the stored plan and the gate's analysis; the agent's
+explanation is kept separate. All cards of a page are read together, so 25 cards take as many queries as one.
 """
 
 from collections.abc import Collection, Sequence
@@ -36,12 +36,12 @@ from tools_app.approvals.allowed_by import describe_granted
 from tools_app.models import Approval, ApprovalVote, Command
 
 SHORT_COMMAND_LENGTH = 80
-LONG_COMMAND_LENGTH = 1500  # characters; what is longer says how long it is
+LONG_COMMAND_LENGTH = 1500  # characters; longer commands show their size
 
 
 @dataclass(frozen=True, slots=True)
 class ChatLink:
-    """The conversation it comes from; without an address for who may not read it."""
+    """The chat that made the request. Empty for users who may not read it."""
 
     title: str = ""
     address: str = ""
@@ -51,13 +51,13 @@ class ChatLink:
 class ApprovalCard:
     approval: Approval
     chat: ChatLink
-    why_not: str  # they may not answer it; empty when they may
+    why_not: str  # why the reader may not decide; empty if they may
     may_drop: bool
-    needed: int = 1  # people who must agree
+    needed: int = 1  # approvals required
     votes: Sequence[ApprovalVote] = ()
     outcome: str = ""
-    typed_into: SafeString | str = ""  # the running command that would get this line as its input
-    problem: str = ""  # what came of the last answer, if it was refused
+    typed_into: SafeString | str = ""  # name of the running command that would receive this line as input
+    problem: str = ""  # why the last decision was rejected
     plan: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class ApprovalCard:
 
     @property
     def stamp(self) -> str:
-        """Changes when the card would look different."""
+        """Return a value that changes whenever the card's content does."""
         approval = self.approval
         return f"{approval.status}-{clock.to_ms(approval.expires_at)}-{len(self.votes)}-{self.needed}-{bool(self.why_not)}"
 
@@ -79,7 +79,7 @@ class ApprovalCard:
 
     @property
     def size(self) -> str:
-        """How much there is to read, where it is much."""
+        """Return the length of a long command; empty for short ones."""
         line = self.plan["line"]
         if len(line) <= LONG_COMMAND_LENGTH and line.count("\n") < 12:
             return ""
@@ -98,16 +98,16 @@ class ApprovalCard:
 
     @property
     def scripts(self) -> list[dict[str, Any]]:
-        """Files whose content it runs, by the beginning of their hash; what is not there is not named."""
-        found = [each for each in self.plan.get("scripts", []) if each["identity"]]
-        return [{"path": to_visible_html(each["path"]), "identity": each["identity"][:12]} for each in found]
+        """List the script files it runs, with the start of their hash. Missing files are omitted."""
+        existing = [each for each in self.plan.get("scripts", []) if each["identity"]]
+        return [{"path": to_visible_html(each["path"]), "identity": each["identity"][:12]} for each in existing]
 
     @property
     def about(self) -> SafeString:
-        """The beginning of the command, in the list of those that are decided. Whoever decides sees all of it."""
+        """Return the start of the command for the decision history. Approvers always see the full command."""
         line = self.plan["line"].strip()
-        first = line.split("\n", 1)[0][:SHORT_COMMAND_LENGTH]
-        return to_visible_html(first if first == line else f"{first}…")
+        start = line.split("\n", 1)[0][:SHORT_COMMAND_LENGTH]
+        return to_visible_html(start if start == line else f"{start}…")
 
     @property
     def reasons(self) -> list[dict[str, str | SafeString]]:
@@ -115,7 +115,7 @@ class ApprovalCard:
 
     @property
     def more_reasons(self) -> int:
-        """How many are only in the fold, where the facts are folded."""
+        """Count the reasons that a collapsed card hides."""
         return max(len(self.approval.shown["reasons"]) - 2, 0)
 
     @property
@@ -129,10 +129,10 @@ class ApprovalCard:
 
     @property
     def alarms(self) -> list[str]:
-        """What must be seen also where the facts are folded."""
+        """List warnings that a collapsed card shows too."""
         shown = self.approval.shown
-        found = list_alarms(self.plan, shown["writes"], shown.get("touches", []))
-        return found + [each["name"] for each in self.programs if each["distrust"]]
+        alarms = list_alarms(self.plan, shown["writes"], shown.get("touches", []))
+        return alarms + [each["name"] for each in self.programs if each["distrust"]]
 
     @property
     def why(self) -> SafeString:
@@ -152,7 +152,7 @@ class ApprovalCard:
 
     @property
     def stored_always(self) -> list[dict[str, Any]]:
-        """What “allow always” would write down: a real path and the shape of its arguments."""
+        """List what “Always allow” would store: real paths and the shapes of their arguments."""
         return [
             {
                 "pattern": to_visible_html(each["pattern"]),
@@ -195,24 +195,24 @@ class ApprovalCard:
 
     @property
     def ended(self) -> str:
-        """Who decided and what, in one sentence without a time."""
+        """Return who decided what, in one sentence without the time."""
         approval = self.approval
         if approval.decided_by is None:
             return str(END_LABELS[approval.status])
-        did = describe_decision(approval.decision, describe_granted(approval).get("granted"))
-        words = _("%(who)s %(did)s") % {"who": approval.decided_by.get_full_name(), "did": did}
-        return _("%(decided)s; canceled before it started") % {"decided": words} if approval.status == "void" else words
+        action = describe_decision(approval.decision, describe_granted(approval).get("granted"))
+        text = _("%(who)s %(did)s") % {"who": approval.decided_by.get_full_name(), "did": action}
+        return _("%(decided)s; canceled before it started") % {"decided": text} if approval.status == "void" else text
 
 
-def load_approvals(found: Any) -> list[Approval]:
-    """The rows of a query with what a card needs of others."""
+def load_approvals(queryset: Any) -> list[Approval]:
+    """Load approvals with the related rows that cards need."""
     votes = Prefetch("votes", ApprovalVote.objects.select_related("user").order_by("at"))
-    return list(found.select_related("session", "requester", "decided_by").prefetch_related(votes, "grants"))
+    return list(queryset.select_related("session", "requester", "decided_by").prefetch_related(votes, "grants"))
 
 
 def build_cards(user: User, rows: Sequence[Approval]) -> list[ApprovalCard]:
-    """For one reader. The queries are the same for one row and for fifty."""
-    candidate, wanted = approvers.ApproverCandidate(user), approvers.find_quorums(rows)
+    """Build cards for one reader. The number of queries doesn't depend on the number of rows."""
+    candidate, quorums = approvers.ApproverCandidate(user), approvers.find_quorums(rows)
     sessions = {row.session_id for row in rows if row.session_id}
     readable = set(Session.objects.for_user(user).filter(pk__in=sessions).values_list("pk", flat=True)) if sessions else set()
     writable = _find_writable(user, rows)
@@ -222,8 +222,8 @@ def build_cards(user: User, rows: Sequence[Approval]) -> list[ApprovalCard]:
         ApprovalCard(
             approval=row,
             chat=_build_chat_link(user, row, readable),
-            why_not=candidate.why_not(row.requester_id, wanted[row.pk]),
-            needed=wanted[row.pk].people,
+            why_not=candidate.why_not(row.requester_id, quorums[row.pk]),
+            needed=quorums[row.pk].people,
             may_drop=row.is_open and row.session_id in writable,
             votes=list(row.votes.all()),
             typed_into=to_visible_html(running.get(row.plan.get("input_to", ""), row.plan.get("input_to", ""))),
@@ -239,12 +239,12 @@ def build_card(user: User, row: Approval) -> ApprovalCard:
 
 def _build_chat_link(user: User, row: Approval, readable: Collection[UUID]) -> ChatLink:
     if row.session is None or row.session_id not in readable:
-        return ChatLink()  # the title is of somebody's words too
+        return ChatLink()  # the title may quote the chat
     return chat_link_for(user, row.session)
 
 
 def chat_link_for(user: User, session: Session) -> ChatLink:
-    """For somebody who may read it."""
+    """Build a link for a user who may read the session."""
     key = session.key_for(user.pk)
     return ChatLink(session.label or session.title or key, f"{reverse('chat')}#{key}")
 
@@ -265,6 +265,6 @@ def _find_started_commands(rows: Sequence[Approval]) -> dict[tuple[int | None, s
 
 
 def _find_running_commands(rows: Sequence[Approval]) -> dict[str, str]:
-    """The names of commands that lines are to be typed into."""
-    wanted = {target for row in rows if (target := row.plan.get("input_to"))}
-    return {str(pk): name for pk, name in Command.objects.filter(pk__in=wanted).values_list("pk", "name")} if wanted else {}
+    """Return the names of running commands that would receive input, by ID."""
+    targets = {target for row in rows if (target := row.plan.get("input_to"))}
+    return {str(pk): name for pk, name in Command.objects.filter(pk__in=targets).values_list("pk", "name")} if targets else {}

@@ -1,6 +1,6 @@
-"""Answers to questions, one or several at a time: forms. htmx swaps the card, a plain browser gets the page again.
+"""Forms that decide approval requests, one or several at a time. htmx swaps the card; without it the page reloads.
 
-Who may answer and whose answer counts is decided by tools_app.approvals.requests.
+tools_app.approvals.requests decides who may approve or deny, and which decision counts.
 """
 
 from collections.abc import Callable
@@ -32,10 +32,10 @@ GRANT_SCOPES = ("session", "agent", "directory")
 @require_any_permission()
 @require_POST
 def decide_approval(request: ApprovalRequest, pk: UUID) -> HttpResponse:
-    """Say yes or no to exactly what was shown."""
+    """Approve or deny exactly what was shown."""
 
     def resolve() -> str:
-        settled = approval_requests.resolve_approval(
+        approval = approval_requests.resolve_approval(
             pk,
             by=request.user,
             decision=request.POST.get("decision", ""),
@@ -43,7 +43,7 @@ def decide_approval(request: ApprovalRequest, pk: UUID) -> HttpResponse:
             terms=_parse_grant_terms(request),
             seen_hash=request.POST.get("seen_hash", ""),
         )
-        return _("Your decision was saved.") if not settled.is_open else _("One more approval is needed.")
+        return _("Your decision was saved.") if not approval.is_open else _("One more approval is needed.")
 
     return _apply_and_render(request, pk, resolve)
 
@@ -51,27 +51,27 @@ def decide_approval(request: ApprovalRequest, pk: UUID) -> HttpResponse:
 @require_any_permission()
 @require_POST
 def extend_approval(request: ApprovalRequest, pk: UUID) -> HttpResponse:
-    def prolong() -> str:
+    def extend() -> str:
         approval_requests.extend_approval(pk, by=request.user)
         return _("The deadline was extended.")
 
-    return _apply_and_render(request, pk, prolong)
+    return _apply_and_render(request, pk, extend)
 
 
 @require_any_permission()
 @require_POST
 def skip_approval(request: ApprovalRequest, pk: UUID) -> HttpResponse:
-    def give_up() -> str:
+    def skip() -> str:
         approval_requests.skip_approval(pk, by=request.user)
         return _("The command was skipped; the agent continues without it.")
 
-    return _apply_and_render(request, pk, give_up)
+    return _apply_and_render(request, pk, skip)
 
 
 @require_any_permission(APPROVE)
 @require_POST
 def decide_many(request: ApprovalRequest) -> HttpResponse:
-    """The same answer to many, each for itself: what one of them refuses does not hold up the others."""
+    """Apply one decision to several requests. A failure of one doesn't affect the others."""
     decision = request.POST.get("decision", "")
     if decision not in (Approval.Decision.ONCE, Approval.Decision.DENY):
         raise Http404
@@ -81,54 +81,55 @@ def decide_many(request: ApprovalRequest) -> HttpResponse:
     for pk, seen_hash in chosen:
         try:
             approval_requests.resolve_approval(pk, by=request.user, decision=decision, reason=reason, seen_hash=seen_hash)
-        except ClawError as refused:
-            problems[pk] = refused.message
+        except ClawError as error:
+            problems[pk] = error.message
     done = len(chosen) - len(problems)
-    said = ngettext("%(done)d decided.", "%(done)d decided.", done) % {"done": done}
+    notice = ngettext("%(done)d decided.", "%(done)d decided.", done) % {"done": done}
     if problems:
         failed = len(problems)
-        said += " " + ngettext("%(failed)d failed.", "%(failed)d failed.", failed) % {"failed": failed}
+        notice += " " + ngettext("%(failed)d failed.", "%(failed)d failed.", failed) % {"failed": failed}
     if not request.htmx:
-        (messages.warning if problems else messages.success)(request, said)
+        (messages.warning if problems else messages.success)(request, notice)
         return redirect(safe_redirect_url(request, request.POST.get("next")))
     rows = load_approvals(Approval.objects.for_user(request.user).filter(pk__in=[pk for pk, _hash in chosen]))
-    shown = [replace(each, problem=problems.get(each.approval.pk, "")) for each in build_cards(request.user, rows)]
-    return render(request, "approvals/_several.html", {**card_context(request), "cards": shown, "said": said, "problems": problems})
+    cards = [replace(each, problem=problems.get(each.approval.pk, "")) for each in build_cards(request.user, rows)]
+    context = {**card_context(request), "cards": cards, "said": notice, "problems": problems}
+    return render(request, "approvals/_bulk_decision.html", context)
 
 
 def _apply_and_render(request: ApprovalRequest, pk: UUID, act: Callable[[], str]) -> HttpResponse:
-    """The card as it is afterwards, whoever won; what was refused stands on it in words."""
-    problem, status, said = "", 200, ""
+    """Render the card in its new state, including another approver's decision, or the error message."""
+    problem, status, notice = "", 200, ""
     try:
-        said = act()
-    except NotFound as gone:
-        raise Http404 from gone
-    except ClawError as refused:
-        problem, status = refused.message, refused.http_status
+        notice = act()
+    except NotFound as error:
+        raise Http404 from error
+    except ClawError as error:
+        problem, status = error.message, error.http_status
     if request.htmx:
-        shown = replace(build_card(request.user, find_approval(request, pk)), problem=problem)
-        template = "approvals/_chat.html" if request.POST.get("shape") == "chat" else "approvals/_card.html"
-        solo = request.htmx.current_url_abs_path == reverse("approval", args=[pk])  # its own page keeps showing all of it
-        return render(request, template, {**card_context(request), "card": shown, "solo": solo}, status=status)
+        card = replace(build_card(request.user, find_approval(request, pk)), problem=problem)
+        template = "approvals/_chat_card.html" if request.POST.get("shape") == "chat" else "approvals/_card.html"
+        solo = request.htmx.current_url_abs_path == reverse("approval", args=[pk])  # the request's page keeps showing all details
+        return render(request, template, {**card_context(request), "card": card, "solo": solo}, status=status)
     if problem:
-        shown = replace(build_card(request.user, find_approval(request, pk)), problem=problem)
-        return render(request, "approvals/one.html", {**card_context(request), "card": shown}, status=status)
-    messages.success(request, said)
+        card = replace(build_card(request.user, find_approval(request, pk)), problem=problem)
+        return render(request, "approvals/request.html", {**card_context(request), "card": card}, status=status)
+    messages.success(request, notice)
     return redirect(safe_redirect_url(request, request.POST.get("next") or reverse("approvals")))
 
 
 def _parse_grant_terms(request: ApprovalRequest) -> GrantTerms | None:
-    """For how long, how often and where; None where the answer is another one."""
+    """Parse duration, use limit and scope; None for other decisions."""
     if request.POST.get("decision") != Approval.Decision.FOR:
         return None
     span, uses, scope = (request.POST.get(name, "")[:9] for name in ("for", "uses", "scope"))
     if scope not in GRANT_SCOPES:
         raise Http404
-    counted = span == "uses"
+    by_uses = span == "uses"
     return GrantTerms(
         cast("Any", scope),
-        seconds=None if counted else _parse_number(span),
-        uses=_parse_number(uses) if counted else None,
+        seconds=None if by_uses else _parse_number(span),
+        uses=_parse_number(uses) if by_uses else None,
     )
 
 
@@ -137,9 +138,9 @@ def _parse_number(text: str) -> int | None:
 
 
 def _parse_chosen(text: str) -> tuple[UUID, str]:
-    """An id and the hash of the plan that was shown with it."""
+    """Parse an ID and the hash of the plan that was shown with it."""
     pk, _colon, seen_hash = text.partition(":")
     try:
         return UUID(pk), seen_hash
-    except ValueError as wrong:
-        raise Http404 from wrong
+    except ValueError as error:
+        raise Http404 from error

@@ -1,4 +1,4 @@
-"""“Let this agent ask”: where nobody has said anything about commands they are refused, and one click changes that."""
+"""The offer to let an agent request commands. Commands are denied by default; one click changes that."""
 
 from dataclasses import dataclass
 
@@ -21,17 +21,17 @@ MAIN_AGENT = "main"
 @dataclass(frozen=True, slots=True)
 class EnableAgentOffer:
     agent: str
-    may: bool  # this reader may switch it on
-    said_by: str  # the rule that refuses commands; empty when nobody has said anything
+    may: bool  # the reader may enable it
+    said_by: str  # the exec rule that denies commands; empty for the default
 
 
 def find_offer(user: User, agent: str) -> EnableAgentOffer | None:
-    """None when the agent may ask already, or for who has nothing to do with it."""
-    wanted = agent[:64] if agent and Agent.objects.filter(slug=agent[:64]).exists() else MAIN_AGENT
-    rules = rules_for(wanted, "")
+    """Return None if the agent can already request commands."""
+    slug = agent[:64] if agent and Agent.objects.filter(slug=agent[:64]).exists() else MAIN_AGENT
+    rules = rules_for(slug, "")
     if rules.security != "deny":
         return None
-    return EnableAgentOffer(wanted, user.has_perm(CHANGE_RULES), rules.set_by.get("security", ""))
+    return EnableAgentOffer(slug, user.has_perm(CHANGE_RULES), rules.set_by.get("security", ""))
 
 
 @require_any_permission(CHANGE_RULES)
@@ -42,8 +42,8 @@ def enable_agent(request: ApprovalRequest) -> HttpResponse:
         raise Http404
     try:
         enable_asking(agent, request.user)
-    except ClawError as refused:
-        messages.error(request, refused.message)
+    except ClawError as error:
+        messages.error(request, error.message)
     else:
         messages.success(request, _("Agent %(agent)s can now request commands. Its requests appear here.") % {"agent": agent})
     return redirect(safe_redirect_url(request, request.POST.get("next"), "/approvals/"))

@@ -1,4 +1,4 @@
-"""Which questions a list shows: those that somebody may see, narrowed by the address, a page at a time."""
+"""Filters and pagination of approval lists: requests the user may see, narrowed by URL parameters."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from clawsite.accounts.models import User
 from tools_app.models import Approval
 from tools_app.models.approval import ApprovalQuerySet
 
-PER_PAGE = 25  # cards, each with all there is to decide by: more of them take longer to draw than anybody reads
+PER_PAGE = 25  # cards include full details, so more of them would render slowly
 MAX_LENGTH = 200
 
 
@@ -26,19 +26,19 @@ class ApprovalFilters:
 
     @classmethod
     def read(cls, params: QueryDict) -> "ApprovalFilters":
-        given = {name: params.get(name, "").strip()[:MAX_LENGTH] for name in ("agent", "person", "chat", "program")}
+        values = {name: params.get(name, "").strip()[:MAX_LENGTH] for name in ("agent", "person", "chat", "program")}
         page = params.get("page", "1")
-        if not (page.isdecimal() and 0 < int(page) < 100_000) or not _is_uuid(given["chat"]):
+        if not (page.isdecimal() and 0 < int(page) < 100_000) or not _is_uuid(values["chat"]):
             raise BadRequest
-        return cls(**given, page=int(page))
+        return cls(**values, page=int(page))
 
     @property
     def narrows(self) -> bool:
         return bool(self.agent or self.person or self.chat or self.program)
 
     def query(self, **changed: Any) -> str:
-        """As a part of an address."""
-        wanted = {
+        """Return the filters as a URL query string."""
+        params = {
             "agent": self.agent,
             "person": self.person,
             "chat": self.chat,
@@ -46,23 +46,23 @@ class ApprovalFilters:
             "page": self.page,
             **changed,
         }
-        return urlencode({name: value for name, value in wanted.items() if value not in ("", 1)})
+        return urlencode({name: value for name, value in params.items() if value not in ("", 1)})
 
-    def apply(self, found: ApprovalQuerySet) -> ApprovalQuerySet:
+    def apply(self, queryset: ApprovalQuerySet) -> ApprovalQuerySet:
         if self.agent:
-            found = found.filter(agent=self.agent)
+            queryset = queryset.filter(agent=self.agent)
         if self.person:
-            found = found.filter(requester__username=self.person)
+            queryset = queryset.filter(requester__username=self.person)
         if self.chat:
-            found = found.filter(session=UUID(self.chat))
+            queryset = queryset.filter(session=UUID(self.chat))
         if self.program:
-            found = found.filter(plan__executables__icontains=self.program)
-        return found
+            queryset = queryset.filter(plan__executables__icontains=self.program)
+        return queryset
 
 
 @dataclass(frozen=True, slots=True)
 class FilterChoices:
-    """What can be chosen in the filters: only what waits."""
+    """Filter options: only values with pending requests."""
 
     agents: list[str]
     people: list[str]
@@ -72,14 +72,14 @@ def list_pending(user: User) -> ApprovalQuerySet:
     return Approval.objects.for_user(user).filter(status=Approval.Status.PENDING)
 
 
-def paginate(found: ApprovalQuerySet, page: int) -> ApprovalQuerySet:
-    """Oldest first; the id makes the order the same every time."""
-    return found.order_by("created_at", "id")[(page - 1) * PER_PAGE : page * PER_PAGE]
+def paginate(queryset: ApprovalQuerySet, page: int) -> ApprovalQuerySet:
+    """Return one page, oldest first. Sorting by ID too keeps the order stable."""
+    return queryset.order_by("created_at", "id")[(page - 1) * PER_PAGE : page * PER_PAGE]
 
 
-def build_choices(found: ApprovalQuerySet) -> FilterChoices:
-    agents = found.order_by("agent").values_list("agent", flat=True).distinct()
-    people = found.order_by("requester__username").values_list("requester__username", flat=True).distinct()
+def build_choices(queryset: ApprovalQuerySet) -> FilterChoices:
+    agents = queryset.order_by("agent").values_list("agent", flat=True).distinct()
+    people = queryset.order_by("requester__username").values_list("requester__username", flat=True).distinct()
     return FilterChoices(list(agents[:MAX_LENGTH]), list(people[:MAX_LENGTH]))
 
 

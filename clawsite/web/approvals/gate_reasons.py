@@ -1,5 +1,5 @@
-"""Why a command is asked about, in the reader's language. The gate writes its sentences in English, with names and files in them:
-on a page in another language a short sentence of ours stands before it. What the gate says is shown in every language.
+"""Why a command needs approval, in the reader's language. The gate's sentences are in English and name programs and files;
+pages in other languages put a short translated sentence before them. The gate's sentence is shown in every language.
 """
 
 from django.utils.functional import Promise
@@ -58,7 +58,7 @@ SHORT_REASONS: dict[str, str | Promise] = {
 }
 
 
-def gate_reason_text(code: str, words: str) -> dict[str, str | SafeString]:
-    """-> our short sentence, empty on an English page, and the gate's own."""
+def gate_reason_text(code: str, text: str) -> dict[str, str | SafeString]:
+    """Return the short translated sentence (empty in English) and the gate's sentence."""
     is_english = (get_language() or "en").startswith("en")
-    return {"code": code, "short": "" if is_english else str(SHORT_REASONS.get(code, "")), "words": to_visible_html(words)}
+    return {"code": code, "short": "" if is_english else str(SHORT_REASONS.get(code, "")), "words": to_visible_html(text)}

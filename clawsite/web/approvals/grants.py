@@ -1,4 +1,4 @@
-"""Grants: what may run without a question, from whom it is, how long it lasts, and the button that takes it back."""
+"""The grants page: what runs without approval, who granted it, for how long, and the form to revoke it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,12 +33,12 @@ def list_grants(request: ApprovalRequest) -> HttpResponse:
     page = request.GET.get("page", "1")
     if not (page.isdecimal() and 0 < int(page) < 100_000):
         raise BadRequest
-    found = Grant.objects.exclude(grants.is_active_filter()) if past else Grant.objects.filter(grants.is_active_filter())
+    queryset = Grant.objects.exclude(grants.is_active_filter()) if past else Grant.objects.filter(grants.is_active_filter())
     if program := request.GET.get("program", "").strip()[:200]:
-        found = found.filter(Q(entries__icontains=program) | Q(line__icontains=program))
+        queryset = queryset.filter(Q(entries__icontains=program) | Q(line__icontains=program))
     start = (int(page) - 1) * PER_PAGE
     rows = list(
-        found.select_related("owner", "seconded_by", "revoked_by").order_by("-created_at", "-id")[start : start + PER_PAGE + 1]
+        queryset.select_related("owner", "seconded_by", "revoked_by").order_by("-created_at", "-id")[start : start + PER_PAGE + 1]
     )
     chats = _find_chats(request.user, rows)
     context = {
@@ -58,20 +58,20 @@ def list_grants(request: ApprovalRequest) -> HttpResponse:
 def revoke_grant(request: ApprovalRequest, pk: int) -> HttpResponse:
     try:
         grants.revoke_grant(pk, by=request.user)
-    except NotFound as gone:
-        raise Http404 from gone
-    except ClawError as refused:
-        messages.error(request, refused.message)
+    except NotFound as error:
+        raise Http404 from error
+    except ClawError as error:
+        messages.error(request, error.message)
     else:
         messages.success(request, _("Grant revoked. The next matching command will need approval."))
     return redirect("grants")
 
 
 def _find_chats(user: User, rows: Sequence[Grant]) -> dict[str, ChatLink]:
-    """By session id, the chats that grants are for and this person may read."""
-    wanted = {row.subject for row in rows if row.scope == Grant.Scope.SESSION}
-    found = Session.objects.for_user(user).filter(pk__in=wanted) if wanted else []
-    return {str(session.pk): chat_link_for(user, session) for session in found}
+    """Return links to the chats that grants apply to and the user may read, by session ID."""
+    session_ids = {row.subject for row in rows if row.scope == Grant.Scope.SESSION}
+    sessions = Session.objects.for_user(user).filter(pk__in=session_ids) if session_ids else []
+    return {str(session.pk): chat_link_for(user, session) for session in sessions}
 
 
 def _grant_row(grant: Grant, chat: ChatLink | None) -> dict[str, Any]:

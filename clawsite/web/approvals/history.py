@@ -1,4 +1,4 @@
-"""Questions that were answered, or never were: by whom, when, and what came of it. Newest first."""
+"""Decision history: approval requests that were decided, expired or canceled, newest first."""
 
 from django.core.exceptions import BadRequest
 from django.http import HttpResponse
@@ -22,7 +22,7 @@ STATUSES_BY_FILTER = {
     "expired": [Status.EXPIRED],
     "void": [Status.VOID],
 }
-FILTER_CHOICES = (("", _("All")), *((value, STATUS_LABELS[meant[0]]) for value, meant in STATUSES_BY_FILTER.items()))
+FILTER_CHOICES = (("", _("All")), *((value, STATUS_LABELS[statuses[0]]) for value, statuses in STATUSES_BY_FILTER.items()))
 
 
 @require_any_permission()
@@ -36,14 +36,14 @@ def list_decided(request: ApprovalRequest) -> HttpResponse:
     before = request.GET.get("before", "")
     if decided not in dict(FILTER_CHOICES) or not ((before.isdecimal() and len(before) < 15) or not before):
         raise BadRequest
-    found = filters.apply(Approval.objects.for_user(request.user)).exclude(status=Status.PENDING)
+    queryset = filters.apply(Approval.objects.for_user(request.user)).exclude(status=Status.PENDING)
     if decided:
-        found = found.filter(status__in=STATUSES_BY_FILTER[decided])
+        queryset = queryset.filter(status__in=STATUSES_BY_FILTER[decided])
     if by:
-        found = found.filter(decided_by__username=by)
+        queryset = queryset.filter(decided_by__username=by)
     if before:
-        found = found.filter(decided_at__lt=to_datetime(int(before)))
-    rows = load_approvals(found.order_by("-decided_at", "-id")[: PER_PAGE + 1])
+        queryset = queryset.filter(decided_at__lt=to_datetime(int(before)))
+    rows = load_approvals(queryset.order_by("-decided_at", "-id")[: PER_PAGE + 1])
     listed = rows[:PER_PAGE]
     older = clock.to_ms(listed[-1].decided_at) if len(rows) > PER_PAGE and listed[-1].decided_at else None
     context = {

@@ -1,4 +1,4 @@
-"""Approvals in the reader's language: what was decided, what a command may touch, how long something lasts."""
+"""Labels for approvals in the reader's language: decisions, access of commands, durations."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from tools_app.models import Approval, Command, Grant
 
 Label = str | Promise
 
-# What a person did, behind their name; and what became of it without one.
+# Decisions, after the person's name; END_LABELS are for requests without a decider.
 DECISION_LABELS: dict[str, Label] = {
     "allow-once": gettext_lazy("approved it once"),
     "allow-for": gettext_lazy("approved it"),
@@ -33,7 +33,7 @@ END_LABELS: dict[str, Label] = {
     "denied": gettext_lazy("Denied"),
     "used": gettext_lazy("Approved and started"),
 }
-# The word on its badge, and in the filter of the history: what was decided. What came of it is the outcome.
+# For badges and the history filter: the decision, not the command's outcome.
 STATUS_LABELS: dict[str, Label] = {
     "pending": gettext_lazy("Pending"),
     "approved": gettext_lazy("Approved"),
@@ -42,7 +42,7 @@ STATUS_LABELS: dict[str, Label] = {
     "expired": gettext_lazy("Expired"),
     "void": gettext_lazy("Canceled"),
 }
-# Reasons that the program gives itself, as stored; what people wrote is shown as they wrote it.
+# Stored reasons set by the system; reasons written by people are shown as written.
 REASONS: dict[str, Label] = {
     "nobody answered in time": gettext_lazy("nobody answered in time"),
     "whoever asked for it does not want it any more": gettext_lazy("whoever asked for it does not want it any more"),
@@ -69,7 +69,7 @@ HINT_LABELS: dict[str, Label] = {
     "network": gettext_lazy("program that uses the network"),
     "other processes": gettext_lazy("other processes"),
 }
-# What can be asked for in “Approve for …”: a duration in seconds, or a number of times.
+# Options of “Approve for…”: a duration in seconds, or a number of uses.
 DURATION_CHOICES = (
     ("900", gettext_lazy("15 minutes")),
     ("3600", gettext_lazy("1 hour")),
@@ -78,11 +78,11 @@ DURATION_CHOICES = (
 )
 
 
-START_GRACE = dt.timedelta(minutes=1)  # of its answer being used; after that, a command without a row never began
+START_GRACE = dt.timedelta(minutes=1)  # after an approval is used; if no command row exists by then, the command never started
 
 
 def format_span(seconds: float) -> str:
-    """2 d 3 h, 5 h 20 min, 4 min, 30 s."""
+    """Format as 2 d 3 h, 5 h 20 min, 4 min or 30 s."""
     left = max(0, int(seconds))
     if left >= 86400:
         return _("%(days)d d %(hours)d h") % {"days": left // 86400, "hours": left % 86400 // 3600}
@@ -96,8 +96,8 @@ def level_label(level: int) -> str:
 
 
 def describe_access(plan: dict[str, Any], writes: list[str], hints: list[str]) -> list[dict[str, Any]]:
-    """What the command can reach, each with how much that should worry. From the plan, never from the agent's words."""
-    found = [
+    """List what the command can access, with a tone for risky items. Based on the plan, never on the agent's explanation."""
+    items = [
         {"label": _("Directory"), "value": to_visible_html(plan["cwd"]), "path": True},
         {
             "label": _("Workspace"),
@@ -108,46 +108,46 @@ def describe_access(plan: dict[str, Any], writes: list[str], hints: list[str]) -
         {"label": _("Time limit"), "value": format_span(plan["timeout_s"])},
     ]
     if plan["background"]:
-        found.append({"label": _("In the background"), "value": _("keeps running after the agent’s turn ends"), "tone": "warn"})
+        items.append({"label": _("In the background"), "value": _("keeps running after the agent’s turn ends"), "tone": "warn"})
     if plan["pty"]:
-        found.append({"label": _("Terminal"), "value": _("yes")})
-    found += [{"label": _("Writes to"), "value": to_visible_html(path), "path": True, "tone": "warn"} for path in writes]
-    found += [{"label": _("Other access"), "value": HINT_LABELS.get(hint, hint), "tone": "warn"} for hint in hints]
-    return found
+        items.append({"label": _("Terminal"), "value": _("yes")})
+    items += [{"label": _("Writes to"), "value": to_visible_html(path), "path": True, "tone": "warn"} for path in writes]
+    items += [{"label": _("Other access"), "value": HINT_LABELS.get(hint, hint), "tone": "warn"} for hint in hints]
+    return items
 
 
 def list_alarms(plan: dict[str, Any], writes: list[str], hints: list[str]) -> list[str]:
-    """What of it is worth a look before one says yes, in a few words each."""
-    found = [_("Network")] if plan["network"] else []
+    """List risky access in a few words each."""
+    items = [_("Network")] if plan["network"] else []
     if plan["background"]:
-        found.append(_("In the background"))
-    found += [str(HINT_LABELS.get(hint, hint)) for hint in hints]
+        items.append(_("In the background"))
+    items += [str(HINT_LABELS.get(hint, hint)) for hint in hints]
     if len(writes) == 1:
-        found.append(format_html("{} {}", _("Writes to"), to_visible_html(writes[0])))
+        items.append(format_html("{} {}", _("Writes to"), to_visible_html(writes[0])))
     elif writes:
-        found.append(ngettext("Writes to %(count)d path", "Writes to %(count)d paths", len(writes)) % {"count": len(writes)})
-    return found
+        items.append(ngettext("Writes to %(count)d path", "Writes to %(count)d paths", len(writes)) % {"count": len(writes)})
+    return items
 
 
 def describe_decision(decision: str, granted: Mapping[str, Any] | None) -> str:
-    """What a person did, behind their name, with how long, how often and where it counts from then on."""
-    did = str(DECISION_LABELS.get(decision, decision))
+    """Describe a decision, to follow the person's name, with the duration, use limit and scope of its grant."""
+    action = str(DECISION_LABELS.get(decision, decision))
     if not granted:
-        return did
+        return action
     return (
-        f"{did} ({format_grant_extent(granted)})"
+        f"{action} ({format_grant_extent(granted)})"
         if decision == Approval.Decision.ALWAYS
-        else f"{did} {format_grant_extent(granted)}"
+        else f"{action} {format_grant_extent(granted)}"
     )
 
 
-def describe_grant_terms(wish: dict[str, Any]) -> str:
-    """What one of two people said yes to."""
-    return describe_decision(wish.get("decision", ""), wish if "scope" in wish else None)
+def describe_grant_terms(terms: dict[str, Any]) -> str:
+    """Describe what one of two approvers approved."""
+    return describe_decision(terms.get("decision", ""), terms if "scope" in terms else None)
 
 
 def describe_grant_scope(grant: Grant) -> str:
-    """Where a grant counts."""
+    """Describe the scope of a grant."""
     match grant.scope:
         case Grant.Scope.INSTALLATION:
             return _("everyone")
@@ -160,24 +160,24 @@ def describe_grant_scope(grant: Grant) -> str:
 
 
 def describe_outcome(approval: Approval, command: Command | None) -> str:
-    """What became of it after the answer."""
+    """Describe what happened after the decision."""
     if command is not None:
         return describe_command(command)
     if approval.status == Approval.Status.APPROVED:
-        return ""  # its run goes on in a moment
+        return ""  # its run is about to resume
     if approval.used_at and clock.now() - approval.used_at < START_GRACE:
         return ""
     return _("not started")
 
 
 def describe_command(command: Command) -> str:
-    """How a started command stands: its end with code and duration, or that it still runs."""
+    """Describe a started command: exit code and duration, or that it is running."""
     if command.status == Command.Status.RUNNING:
         return _("running in the background") if command.background else _("running")
-    how = str(command.get_status_display())
+    result = str(command.get_status_display())
     if command.status == Command.Status.EXITED and command.exit_code is not None:
-        how = _("exit code %(code)d") % {"code": command.exit_code}
+        result = _("exit code %(code)d") % {"code": command.exit_code}
     if command.ended_at is None:
-        return how
-    took = (command.ended_at - command.started_at) // dt.timedelta(milliseconds=1)
-    return f"{how}, {format_duration(took)}"
+        return result
+    duration_ms = (command.ended_at - command.started_at) // dt.timedelta(milliseconds=1)
+    return f"{result}, {format_duration(duration_ms)}"

@@ -1,6 +1,6 @@
-"""“Try a command”: what would become of a line, with rules and isolation that one chooses and the agent's grants of this moment.
+"""“Try a command”: evaluate a command line with chosen rules and sandbox level and the agent's current grants.
 
-Nothing runs, nothing is stored. Grants of a single chat do not count: the line is tried in none.
+Nothing runs and nothing is stored. Grants limited to one chat don't apply, because the trial belongs to no chat.
 """
 
 from dataclasses import replace
@@ -25,29 +25,29 @@ from tools_app.exec.rules import rules_for
 from tools_app.exec.sandbox.available import probe_once
 from tools_app.models import ExecRule
 
-MAX_LINE_LENGTH = 20_000  # a little more than the gate takes, so that it can say so itself
+MAX_LINE_LENGTH = 20_000  # slightly more than the gate's limit, so that the gate reports the error
 MAX_ENTRIES = 200
 VERDICT_LABELS = {"allow": _("Would run"), "ask": _("Would need approval"), "deny": _("Would be denied")}
-LEVEL_LABELS = {str(value): words for value, words in ExecRule.Level.choices}
+LEVEL_LABELS = {str(value): label for value, label in ExecRule.Level.choices}
 VERDICT_TONES = {"allow": "good", "ask": "warn", "deny": "bad"}
 
 
 @require_any_permission(APPROVE, VIEW_RULES)
 @require_http_methods(["GET", "HEAD", "POST"])
 def try_command(request: ApprovalRequest) -> HttpResponse:
-    """A POST, though it changes nothing: a command line may be long, and has no business in an address or a log."""
-    given = request.POST if request.method == "POST" else QueryDict()
-    agent = given.get("agent", "")[:64] or "main"
+    """Uses POST although it changes nothing: command lines can be long and must not appear in URLs or logs."""
+    form = request.POST if request.method == "POST" else QueryDict()
+    agent = form.get("agent", "")[:64] or "main"
     rules = rules_for(agent, "")
-    line = given.get("line", "").replace("\r\n", "\n")[:MAX_LINE_LENGTH]
-    security, ask = given.get("security", rules.security), given.get("ask", rules.ask)
+    line = form.get("line", "").replace("\r\n", "\n")[:MAX_LINE_LENGTH]
+    security, ask = form.get("security", rules.security), form.get("ask", rules.ask)
     if security not in ExecRule.Security.values or ask not in ExecRule.Ask.values:
         security, ask = rules.security, rules.ask
-    listed = [each.strip() for each in given.get("allow", "").split("\n") if each.strip()][:MAX_ENTRIES]
-    here = str(int(probe_once().level))
-    level = given.get("level", here)
+    listed = [each.strip() for each in form.get("allow", "").split("\n") if each.strip()][:MAX_ENTRIES]
+    available_level = str(int(probe_once().level))
+    level = form.get("level", available_level)
     if level not in LEVEL_LABELS:
-        level = here
+        level = available_level
     context: dict[str, Any] = {
         "line": line,
         "agent": agent,
@@ -55,36 +55,37 @@ def try_command(request: ApprovalRequest) -> HttpResponse:
         "ask": ask,
         "allow": "\n".join(listed),
         "level": level,
-        "levels": [(value, words, value == here) for value, words in LEVEL_LABELS.items()],
+        "levels": [(value, label, value == available_level) for value, label in LEVEL_LABELS.items()],
         "securities": ExecRule.Security.choices,
         "asks": ExecRule.Ask.choices,
         "agents": list(Agent.objects.order_by("slug").values_list("slug", flat=True)),
         "rules": rules,
     }
     if line.strip():
-        place = _build_exec_context(request, agent)
-        analysis = async_to_sync(analyze)(line, place)
-        supposed = replace(rules, security=cast("Any", security), ask=cast("Any", ask))
-        context |= _trial_context(run_trial(analysis, place, supposed, agent=agent, level=int(level), listed=listed), line)
-    return render(request, "approvals/_verdict.html" if request.htmx else "approvals/try.html", context)
+        exec_context = _build_exec_context(request, agent)
+        analysis = async_to_sync(analyze)(line, exec_context)
+        trial_rules = replace(rules, security=cast("Any", security), ask=cast("Any", ask))
+        trial = run_trial(analysis, exec_context, trial_rules, agent=agent, level=int(level), listed=listed)
+        context |= _trial_context(trial, line)
+    return render(request, "approvals/_try_result.html" if request.htmx else "approvals/try_command.html", context)
 
 
 def _build_exec_context(request: ApprovalRequest, slug: str) -> ExecContext:
-    """The reader's own workspace with this agent; a directory that need not exist."""
+    """Use the reader's workspace with this agent. The directory doesn't have to exist."""
     agent = Agent.objects.filter(slug=slug).first() or Agent(slug="main")
     workspace = workspace_path(agent, request.user.pk).resolve()
     return ExecContext(workspace, (workspace,), tuple(Path(each) for each in SEARCH_PATH))
 
 
 def _trial_context(trial: TrialResult, line: str) -> dict[str, Any]:
-    judgement = trial.verdict
-    analysis = judgement.analysis
+    verdict = trial.verdict
+    analysis = verdict.analysis
     parts = [{"begin": each.begin, "end": each.end, "kind": each.kind, "note": each.note} for each in analysis.parts]
     return {
-        "verdict": VERDICT_LABELS[judgement.effect],
-        "effect": judgement.effect,
-        "tone": VERDICT_TONES[judgement.effect],
-        "reasons": [gate_reason_text(each.code, each.words) for each in judgement.reasons],
+        "verdict": VERDICT_LABELS[verdict.effect],
+        "effect": verdict.effect,
+        "tone": VERDICT_TONES[verdict.effect],
+        "reasons": [gate_reason_text(each.code, each.text) for each in verdict.reasons],
         "because": [{"pk": grant.pk, "what": to_visible_html(str(grant)), "by": grant.owner} for grant in trial.because],
         "command": command_html(line, parts),
         "programs": [

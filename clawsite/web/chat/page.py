@@ -1,4 +1,4 @@
-"""The chat page. It sends the empty page only; everything in it arrives over the WebSocket."""
+"""The chat page. It renders only the empty page; all content arrives over the WebSocket."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse

@@ -1,4 +1,4 @@
-"""Django's ASGI handler, which leaves the body of some requests to their views: infra.http_body."""
+"""Django's ASGI handler, except that some views read their request body themselves: clawsite.infra.request_body."""
 
 import io
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ class LazyBodyHandler(ASGIHandler):
         return io.BytesIO() if isinstance(receive, DeferredBody) else await super().read_body(receive)
 
     def create_request(self, scope: Mapping[str, Any], body_file: Any) -> Any:
-        request, refusal = super().create_request(scope, body_file)
+        request, rejection = super().create_request(scope, body_file)
         if request is not None and SCOPE_KEY in scope:
-            # As if it had been read: nothing finds a form in it before it has come, the check of the CSRF token neither.
+            # Mark the body as read, so that nothing, including the CSRF check, parses a form before it has arrived.
             request._read_started = True  # type: ignore[attr-defined]  # not in the stubs
-        return request, refusal
+        return request, rejection

@@ -1,4 +1,4 @@
-"""Says for whom a request is: the audit log names the person who is signed in for every change made while it is answered."""
+"""Set the audit actor of a request: the audit log attributes every change made during it to the signed-in user."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,22 +13,22 @@ from clawsite.infra.audit.actor import Actor, acting_as
 
 @sync_and_async_middleware
 def acting_middleware(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """After Django's authentication."""
+    """Must come after Django's authentication."""
     if iscoroutinefunction(get_response):
 
-        async def answer_later(request: HttpRequest) -> Any:
+        async def respond_async(request: HttpRequest) -> Any:
             with acting_as(lambda: _actor(request)):
                 return await get_response(request)
 
-        return answer_later
+        return respond_async
 
-    def answer(request: HttpRequest) -> Any:
+    def respond(request: HttpRequest) -> Any:
         with acting_as(lambda: _actor(request)):
             return get_response(request)
 
-    return answer
+    return respond
 
 
 def _actor(request: HttpRequest) -> Actor:
-    """Somebody, even if not signed in: what a page does is not the system's own doing."""
+    """Return a person even if not signed in: changes made through a page are not made by the system."""
     return actor.actor_for_user(request.user) if request.user.is_authenticated else Actor("person")

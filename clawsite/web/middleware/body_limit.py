@@ -1,6 +1,6 @@
-"""How much a form may bring. Django keeps the whole body before a view or a sign-in check sees it: this comes before.
+"""Limit the size of form bodies, before Django buffers the whole body ahead of any view or sign-in check.
 
-Bodies of programs and files are not kept before it is known who sends them: infra.http_body.
+API bodies and uploads are not buffered before the sender is known: clawsite.infra.request_body.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ import orjson
 
 from clawsite.infra.request_body import AsgiMessage, AsgiReceive, AsgiSend, BodyTooLarge, announced_length
 
-MAX_FORM_BYTES = 2 << 20  # bytes: the admin's longest forms have a tenth of it
+MAX_FORM_BYTES = 2 << 20  # the admin's largest forms take a tenth of it
 
 
 async def limit_body(
@@ -19,35 +19,35 @@ async def limit_body(
     receive: AsgiReceive,
     send: AsgiSend,
 ) -> None:
-    """Let the application answer, unless the body is longer than a form may be: then it is 413, as early as it is known."""
+    """Call the application, or respond with 413 as soon as the body is known to exceed the form limit."""
     if (announced_length(scope) or 0) > MAX_FORM_BYTES:
         await _send_too_large(send)
         return
-    came = 0
-    refused = begun = False
+    received = 0
+    too_large = response_started = False
 
-    async def counted() -> AsgiMessage:
-        nonlocal came, refused
+    async def limited_receive() -> AsgiMessage:
+        nonlocal received, too_large
         message = await receive()
-        came += len(message.get("body", b""))
-        if came <= MAX_FORM_BYTES:
+        received += len(message.get("body", b""))
+        if received <= MAX_FORM_BYTES:
             return message
-        refused = True
-        return {"type": "http.disconnect"}  # Django lets go of what it has kept
+        too_large = True
+        return {"type": "http.disconnect"}  # Django discards what it has buffered
 
-    async def noted(message: AsgiMessage) -> None:
-        nonlocal begun
-        begun = True
+    async def tracked_send(message: AsgiMessage) -> None:
+        nonlocal response_started
+        response_started = True
         await send(message)
 
-    await app(scope, counted, noted)
-    if refused and not begun:
+    await app(scope, limited_receive, tracked_send)
+    if too_large and not response_started:
         await _send_too_large(send)
 
 
 async def _send_too_large(send: AsgiSend) -> None:
-    refusal = BodyTooLarge(MAX_FORM_BYTES)
-    told = {"error": {"code": refusal.code, "message": refusal.message}}
+    error = BodyTooLarge(MAX_FORM_BYTES)
+    body = {"error": {"code": error.code, "message": error.message}}
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": refusal.http_status, "headers": headers})
-    await send({"type": "http.response.body", "body": orjson.dumps(told)})
+    await send({"type": "http.response.start", "status": error.http_status, "headers": headers})
+    await send({"type": "http.response.body", "body": orjson.dumps(body)})

@@ -1,4 +1,4 @@
-"""What is counted and traced of an HTTP request: its route, never its address; how long it took, how it ended, in which trace."""
+"""Metrics and traces of HTTP requests: route (never the full URL), duration, status and trace context."""
 
 import functools
 import time
@@ -13,48 +13,48 @@ from clawsite.infra.observability import metrics, tracing
 from clawsite.infra.observability.tracing import Span
 
 HTTP_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-UNTRACED_PATHS = ("/healthz", "/readyz", "/metrics", "/static/")  # asked all the time, and nothing follows from them
+UNTRACED_PATHS = ("/healthz", "/readyz", "/metrics", "/static/")  # requested constantly and never interesting
 
-# Finding the series of some labels takes longer than counting; there are as many as routes and statuses.
+# Cached because looking up a labeled series takes longer than incrementing it; one per route and status.
 _requests = functools.cache(functools.partial(metrics.requests.labels, "http"))
 _seconds = metrics.request_seconds.labels("http")
 
 
 @sync_and_async_middleware
 def observing_middleware(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Before all others, so that their refusals are seen too."""
+    """Must be the first middleware, so that rejections by the others are counted too."""
     if iscoroutinefunction(get_response):
 
-        async def answer_later(request: HttpRequest) -> Any:
-            began = time.perf_counter()
+        async def respond_async(request: HttpRequest) -> Any:
+            started_at = time.perf_counter()
             if request.path.startswith(UNTRACED_PATHS):
-                return _record_response(request, await get_response(request), began)
+                return _record_response(request, await get_response(request), started_at)
             with tracing.trace_request(_http_method(request), request.headers.get("traceparent")) as span:
-                return _record_response(request, await get_response(request), began, span)
+                return _record_response(request, await get_response(request), started_at, span)
 
-        return answer_later
+        return respond_async
 
-    def answer(request: HttpRequest) -> Any:
-        began = time.perf_counter()
+    def respond(request: HttpRequest) -> Any:
+        started_at = time.perf_counter()
         with tracing.trace_request(_http_method(request), request.headers.get("traceparent")) as span:
-            return _record_response(request, get_response(request), began, span)
+            return _record_response(request, get_response(request), started_at, span)
 
-    return answer
+    return respond
 
 
-def _record_response(request: HttpRequest, response: Any, began: float, span: Span | None = None) -> Any:
+def _record_response(request: HttpRequest, response: Any, started_at: float, span: Span | None = None) -> Any:
     name, status = f"{_http_method(request)} {_route(request)}", response.status_code
     _requests(name, status).inc()
-    _seconds.observe(time.perf_counter() - began)
+    _seconds.observe(time.perf_counter() - started_at)
     if status == 429:
         metrics.rate_limited.labels("http").inc()
     if span:
         span.rename(name)
-        span.note(
+        span.set_attributes(
             {"http.request.method": _http_method(request), "http.route": _route(request), "http.response.status_code": status}
         )
         if status >= 500:
-            span.failed(str(status))
+            span.set_failed(str(status))
     return response
 
 
@@ -63,6 +63,6 @@ def _http_method(request: HttpRequest) -> str:
 
 
 def _route(request: HttpRequest) -> str:
-    """As it is declared. What no route has, such as a file or a guess, is one thing."""
-    found = request.resolver_match
-    return f"/{found.route.lstrip('^')}" if found else "other"
+    """Return the declared route, or "other" for paths without one, such as static files and scans."""
+    match = request.resolver_match
+    return f"/{match.route.lstrip('^')}" if match else "other"

@@ -1,6 +1,6 @@
-"""Headers that every answer carries, files included: what a page of ours may load, call and be embedded in.
+"""Security headers for every response, files included: what a page may load, connect to and be embedded in.
 
-Nothing inline and nothing foreign. A remote image in an answer would be a way to carry data out, so there are none.
+No inline and no third-party content. Remote images are blocked because a model's answer could use them to leak data.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ GetResponse = Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseB
 
 
 class ContentSecurityPolicyMiddleware:
-    """Django's SecurityMiddleware adds the rest: nosniff, referrer, opener policy, HSTS."""
+    """Django's SecurityMiddleware adds the other headers: nosniff, referrer, opener policy, HSTS."""
 
     sync_capable = True
     async_capable = True
@@ -37,7 +37,7 @@ class ContentSecurityPolicyMiddleware:
 
 
 def add_headers(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    """A view that needs another policy sets its own header, which stays."""
+    """Add the headers, except those the view has already set."""
     response.headers.setdefault("Content-Security-Policy", build_policy(request))
     response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
     response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
@@ -53,8 +53,8 @@ def build_policy(request: HttpRequest) -> str:
 
 
 def _socket_source(request: HttpRequest) -> str:
-    """Some browsers do not count a WebSocket to the page's own origin as 'self', so it is named."""
+    """Name the WebSocket origin, because some browsers don't include it in 'self'."""
     try:
         return f" {'wss' if request.is_secure() else 'ws'}://{request.get_host()}"
-    except DisallowedHost:  # answered with 400, and not to be echoed
+    except DisallowedHost:  # rejected with 400; don't echo the host
         return ""

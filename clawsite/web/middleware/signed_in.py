@@ -1,4 +1,4 @@
-"""What follows from who is signed in, before any page is made: their language, and that their browser was seen."""
+"""Activate the signed-in user's language and record their browser as seen, before any page is rendered."""
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -10,7 +10,7 @@ from clawsite.web.preferences import chosen_language
 
 
 class SignedInMiddleware(MiddlewareMixin):
-    """After Django's authentication. Without a session cookie it looks at nothing, so probes cost no query."""
+    """Must come after Django's authentication. Does nothing without a session cookie, so probes cost no query."""
 
     def process_request(self, request: HttpRequest) -> None:
         if settings.SESSION_COOKIE_NAME not in request.COOKIES:

@@ -1,4 +1,4 @@
-"""Static files: under names that carry their hash, so that browsers may keep them for ever, and sent by this process."""
+"""Static files, served by this process under hashed names, so that browsers can cache them forever."""
 
 from typing import Any
 
@@ -8,24 +8,24 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
 class HashedAssets(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
-    """Also rewrites the imports of our ES modules: a cached module must never load another version's neighbour."""
+    """Also rewrites imports in our ES modules, so that a cached module never loads one of another version."""
 
     support_js_module_import_aggregation = True
-    # Each settles one step of a chain of imports. From chat/page.js to shared/texts.js there are six; Django gives up after five.
+    # Each pass resolves one level of imports. From chat/page.js to shared/texts.js there are six; Django's default is five.
     max_post_process_passes = 12
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
-    """WhiteNoise, answering with the bytes and not with an open file, which an ASGI server could only read with a warning."""
+    """WhiteNoise, but responding with bytes: streaming an open file from ASGI causes a warning."""
 
     @staticmethod
     def serve(static_file: Any, request: HttpRequest) -> HttpResponse:
-        found = static_file.get_response(request.method, request.META)
+        served = static_file.get_response(request.method, request.META)
         content = b""
-        if found.file:
-            with found.file:
-                content = found.file.read()
-        response = HttpResponse(content, status=int(found.status), headers=dict(found.headers))
-        if "Content-Type" not in dict(found.headers):
-            del response["Content-Type"]  # Django's guess, for an answer without content
+        if served.file:
+            with served.file:
+                content = served.file.read()
+        response = HttpResponse(content, status=int(served.status), headers=dict(served.headers))
+        if "Content-Type" not in dict(served.headers):
+            del response["Content-Type"]  # Django's default, wrong for a response without content
         return response

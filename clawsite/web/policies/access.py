@@ -1,4 +1,4 @@
-"""Who may look at the policy and who may change it. Pages say no in words; a call that one may not look at is not found."""
+"""Access to the policy pages. Denied pages respond with 403; a tool call the user may not see responds with 404."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -22,21 +22,21 @@ View = Callable[..., HttpResponse]
 
 
 class PolicyRequest(HttpRequest):
-    """What `needs` leaves."""
+    """A request that passed `require_permissions`."""
 
     user: User
     htmx: HtmxDetails
 
 
 def require_permissions(*permissions: str) -> Callable[[View], View]:
-    """For people who may look at the policy and have these permissions too. Answers are not kept by the browser."""
+    """Require permission to view the policy plus these permissions. Responses are not cached."""
 
-    def make(view: View) -> View:
+    def decorate(view: View) -> View:
         @wraps(view)
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             user = cast("User", request.user)
             if not user.is_authenticated and cast("PolicyRequest", request).htmx:
-                return HttpResponseClientRefresh()  # a sign-in form in the middle of a page would help nobody
+                return HttpResponseClientRefresh()  # reload instead of swapping a sign-in form into the page
             if user.is_authenticated and not user.has_perms([VIEW_POLICY, *permissions]):
                 raise PermissionDenied
             return signed_in(request, *args, **kwargs)
@@ -44,11 +44,11 @@ def require_permissions(*permissions: str) -> Callable[[View], View]:
         signed_in = login_required(view)
         return cast("View", never_cache(guarded))
 
-    return make
+    return decorate
 
 
 def require_permission_or_404(view: View) -> View:
-    """The same for pages about one thing: whoever may not look at the policy does not learn whether it is there."""
+    """Like `require_permissions`, but respond with 404, so that users without access don't learn whether an object exists."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

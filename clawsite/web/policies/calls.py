@@ -1,6 +1,6 @@
-"""Why this very call was allowed or refused: the stored question and trace, the version of then and the verdict of now.
+"""Why a tool call was allowed or denied: the stored query and trace, the policy version then, and the result under current rules.
 
-An operator sees the question and the verdict. What was said, and the arguments, are for those who may read the conversation.
+Operators see the query and the result. Only users who may read the chat see its text and the call's arguments.
 """
 
 from typing import Any
@@ -35,10 +35,10 @@ from tools_app.policy_store import policies
 @require_permission_or_404
 @require_safe
 def find_call(request: PolicyRequest) -> HttpResponse:
-    """From a tool card, which knows its run and its call by the names they have on the wire."""
+    """Redirect from a tool card, which has the run and call IDs used in the protocol."""
     run_id, call_id = (clean_text(request.GET.get(name, "")) for name in ("run", "call"))
-    found = ToolCall.objects.filter(run__run_id=run_id, call_id=call_id).order_by("-pk").values_list("pk", "run_id")
-    for pk, run_pk in found[:10]:  # the same key may have been chosen by several people
+    matches = ToolCall.objects.filter(run__run_id=run_id, call_id=call_id).order_by("-pk").values_list("pk", "run_id")
+    for pk, run_pk in matches[:10]:  # several users may have chosen the same run ID
         if _find_run(request, run_pk):
             return redirect("policy-call", pk)
     raise Http404
@@ -48,8 +48,8 @@ def find_call(request: PolicyRequest) -> HttpResponse:
 @require_safe
 def show_call(request: PolicyRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(ToolCall.objects.select_related("run", "session"), pk=pk)
-    look = _find_run(request, row.run_id)
-    if look is None:
+    access = _find_run(request, row.run_id)
+    if access is None:
         raise Http404
     rules = policies.current_rules()
     query = PolicyQuery.from_json(row.query) if row.query else None
@@ -65,8 +65,8 @@ def show_call(request: PolicyRequest, pk: int) -> HttpResponse:
         "now": _evaluate_now(row, query, rules),
         "rules": rules,
         "since": _changes_since(row.policy_version, rules),
-        "words": look.may_read_text,
-        "arguments": pretty_json(row.arguments) if look.may_read_text else "",
+        "words": access.may_read_text,
+        "arguments": pretty_json(row.arguments) if access.may_read_text else "",
         "everything": ExplainQuery.from_query(query).address() if query else "",
         "this_tool": ExplainQuery.from_query(query, row.name).address() if query else "",
     }
@@ -87,13 +87,13 @@ def _explain_call(row: ToolCall, steps: Any) -> str:
 
 
 def _evaluate_now(row: ToolCall, query: PolicyQuery | None, rules: PolicyRules) -> dict[str, Any] | None:
-    """The same question put to the rules of now; None where it cannot be asked."""
+    """Evaluate the same query with the current rules; None if that isn't possible."""
     verdict = evaluate(query, rules) if query else None
     if verdict is None or row.name not in verdict.trace:
         return None
-    refused = verdict.refused_by(row.name)
+    denied_by = verdict.refused_by(row.name)
     missing = find_unavailable_tools(query, row.session.owner_id).get(row.name, "") if query else ""
-    return {"kept": refused is None, "missing": unavailable_text(missing), "why": explain_denial(refused)}
+    return {"kept": denied_by is None, "missing": unavailable_text(missing), "why": explain_denial(denied_by)}
 
 
 def _changes_since(version: int, rules: PolicyRules) -> Any:
@@ -106,9 +106,9 @@ def _changes_since(version: int, rules: PolicyRules) -> Any:
 
 
 def _describe_query(query: PolicyQuery) -> list[tuple[str, str]]:
-    """The question, name by name; what says nothing is left out."""
+    """Describe the query as name and value pairs, without empty ones."""
     sender = ", ".join(filter(None, (query.sender.id, query.sender.e164, query.sender.username, query.sender.name)))
-    told = [
+    pairs = [
         (_("Agent"), query.agent),
         (_("Model"), query.model_label),
         (_("Requested by"), _("Session owner") if query.is_owner else _("Another user")),
@@ -118,4 +118,4 @@ def _describe_query(query: PolicyQuery) -> list[tuple[str, str]]:
         (_("Sandbox"), _("yes") if query.sandboxed else ""),
         (_("Subagent"), _("yes") if query.is_subagent else ""),
     ]
-    return [(name, value) for name, value in told if value]
+    return [(name, value) for name, value in pairs if value]

@@ -1,4 +1,4 @@
-"""What differs between two versions of the rules, place by place, for people to read."""
+"""Readable differences between two versions of the rules, by scope."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class DiffLine:
 
     @property
     def spoken(self) -> str:
-        """The sign, for those who hear the page."""
+        """Return the sign as text for screen readers."""
         return _("added") if self.sign == "+" else _("removed")
 
 
@@ -32,9 +32,9 @@ class RuleChange:
 
 
 def diff_rules(before: PolicyRules, after: PolicyRules) -> list[RuleChange]:
-    """Those places that do not say the same; in the order of their keys."""
+    """Return the rules that differ, ordered by key."""
     old, new = ({row.key: row for row in rules.rows} for rules in (before, after))
-    found = []
+    changes = []
     for key in sorted(old.keys() | new.keys()):
         was, now = old.get(key), new.get(key)
         if was == now:
@@ -42,21 +42,21 @@ def diff_rules(before: PolicyRules, after: PolicyRules) -> list[RuleChange]:
         kind: Literal["new", "gone", "changed"] = "new" if was is None else "gone" if now is None else "changed"
         row = now or was
         if row is not None:
-            found.append(RuleChange(key, scope_label(row), kind, tuple(_diff_lines(was or RuleRow(""), now or RuleRow("")))))
-    return found
+            changes.append(RuleChange(key, scope_label(row), kind, tuple(_diff_lines(was or RuleRow(""), now or RuleRow("")))))
+    return changes
 
 
 def diff_tests(before: Sequence[dict[str, Any]] | None, after: Sequence[dict[str, Any]] | None) -> list[DiffLine]:
-    """The policy tests that came and went; none where a version was made before they were kept."""
+    """Return added and removed policy tests; empty if a version predates stored tests."""
     if before is None or after is None:
         return []
-    gone = [DiffLine("-", "", _describe_test(test)) for test in before if test not in after]
-    return gone + [DiffLine("+", "", _describe_test(test)) for test in after if test not in before]
+    removed = [DiffLine("-", "", _describe_test(test)) for test in before if test not in after]
+    return removed + [DiffLine("+", "", _describe_test(test)) for test in after if test not in before]
 
 
 def _describe_test(test: dict[str, Any]) -> str:
     expected = PolicyTest.Expected(test["expected"]).label
-    said = [
+    parts = [
         test["name"],
         f"{test.get('agent') or _('every agent')} {expected} {test['tool']}",
         test.get("provider"),
@@ -65,7 +65,7 @@ def _describe_test(test: dict[str, Any]) -> str:
         test.get("sandboxed") and _("in a sandbox"),
         test.get("subagent") and _("as a subagent"),
     ]
-    return " · ".join(filter(None, said))
+    return " · ".join(filter(None, parts))
 
 
 def _diff_lines(was: RuleRow, now: RuleRow) -> Iterator[DiffLine]:

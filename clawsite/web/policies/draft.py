@@ -1,4 +1,4 @@
-"""A rule that is being tried: from the form or the address, beside the one in force at its place. Nothing is stored here."""
+"""A draft rule from the form or URL, compared with the active rule of its scope. Nothing is stored here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,37 +9,37 @@ from clawsite.web.policies.query import SCOPE_FIELDS, ExplainQuery, clean_text
 from tools_app.policy.rules import AGENT, GROUP, LIST_FIELDS, PolicyRules, RuleRow
 from tools_app.policy_store.checks import PolicyFinding, find_errors, find_warnings, normalize_row, parse_entries
 
-MAX_LIST_LENGTH = 20_000  # characters of a field with entries
+MAX_LIST_LENGTH = 20_000  # characters in a list field
 CONTENT_FIELDS = ("profile", *LIST_FIELDS)
 
 
 @dataclass(frozen=True)
 class PolicyDraft:
-    """`renewed`: it holds what nobody typed, from the question or from the rule in force, so the form has to show it."""
+    """`renewed` means it contains values from the query or the active rule that the user didn't type, so the form must update."""
 
     row: RuleRow
     rules: PolicyRules
-    seen: int  # the version its writer had before them
+    seen: int  # the policy version the author saw
     renewed: bool = False
 
     @classmethod
-    def read(cls, params: Mapping[str, Any], question: ExplainQuery, rules: PolicyRules) -> "PolicyDraft | None":
-        """None where nobody has chosen a place. A place alone brings what is in force there."""
+    def read(cls, params: Mapping[str, Any], explain_query: ExplainQuery, rules: PolicyRules) -> "PolicyDraft | None":
+        """Return None if no scope is selected. A scope without content loads the active rule."""
         if not clean_text(params.get("scope", "")):
             return None
         typed = normalize_row(**{name: clean_text(params.get(field, "")) for name, field in SCOPE_FIELDS.items()})
-        place = _fill_in_scope(typed, question)
+        scope_row = _fill_in_scope(typed, explain_query)
         loaded, seen = clean_text(params.get("loaded", "")), clean_text(params.get("seen", ""))
-        written = _parse_content(params)
-        in_force = _rows_by_key(rules)
-        untouched = not seen.isdecimal() or (loaded != place.key and written == _row_content(in_force.get(loaded)))
+        content = _parse_content(params)
+        active_rows = _rows_by_key(rules)
+        untouched = not seen.isdecimal() or (loaded != scope_row.key and content == _row_content(active_rows.get(loaded)))
         if untouched:
-            return cls(_with_content(place, _row_content(in_force.get(place.key))), rules, rules.version, renewed=True)
-        return cls(_with_content(place, written), rules, int(seen[:9]), renewed=place != typed)
+            return cls(_with_content(scope_row, _row_content(active_rows.get(scope_row.key))), rules, rules.version, renewed=True)
+        return cls(_with_content(scope_row, content), rules, int(seen[:9]), renewed=scope_row != typed)
 
     @property
     def before(self) -> RuleRow | None:
-        """What is in force at its place."""
+        """Return the active rule of its scope."""
         return _rows_by_key(self.rules).get(self.row.key)
 
     @property
@@ -48,9 +48,9 @@ class PolicyDraft:
 
     @cached_property
     def findings(self) -> list[PolicyFinding]:
-        """What is wrong, or, if nothing is, what would not do what it looks like."""
+        """Return errors or, if there are none, warnings about rules without the apparent effect."""
         if self.row.is_empty and self.before is None:
-            return list(find_errors(self.row))  # nothing is written yet, so there is nothing to doubt
+            return list(find_errors(self.row))  # an empty new rule needs no warnings
         return list(find_errors(self.row)) or list(find_warnings(self.row, self.rules))
 
     @property
@@ -59,30 +59,30 @@ class PolicyDraft:
 
     @property
     def outdated(self) -> bool:
-        """Somebody has changed the policy since."""
+        """Return whether the policy has changed since the author saw it."""
         return self.seen != self.rules.version
 
     def apply_to_rules(self) -> PolicyRules:
         return self.rules.with_row(self.row)
 
     def values(self) -> dict[str, Any]:
-        """As the fields of the form show it."""
-        place = {field: getattr(self.row, name) for name, field in SCOPE_FIELDS.items()}
+        """Return the values of the form fields."""
+        scope = {field: getattr(self.row, name) for name, field in SCOPE_FIELDS.items()}
         lists = {name: "\n".join(getattr(self.row, name)) for name in LIST_FIELDS}
-        return {**place, **lists, "profile": self.row.profile, "seen": str(self.seen), "loaded": self.row.key}
+        return {**scope, **lists, "profile": self.row.profile, "seen": str(self.seen), "loaded": self.row.key}
 
     def params(self) -> dict[str, Any]:
-        """For an address or a form: what is empty is left out, but for the version, which says that this was written."""
+        """Return the nonempty values for a URL or form. The version is always included; it marks the content as edited."""
         return {name: value for name, value in self.values().items() if value}
 
 
-def _fill_in_scope(place: RuleRow, question: ExplainQuery) -> RuleRow:
-    """What was left out of it is taken from the question."""
-    if place.scope == AGENT and not place.subject:
-        return normalize_row(**place.to_json() | {"subject": question.agent})
-    if place.scope == GROUP and not place.channel and not place.group:
-        return normalize_row(**place.to_json() | {"channel": question.channel, "group": question.group})
-    return place
+def _fill_in_scope(scope_row: RuleRow, explain_query: ExplainQuery) -> RuleRow:
+    """Take missing scope fields from the query."""
+    if scope_row.scope == AGENT and not scope_row.subject:
+        return normalize_row(**scope_row.to_json() | {"subject": explain_query.agent})
+    if scope_row.scope == GROUP and not scope_row.channel and not scope_row.group:
+        return normalize_row(**scope_row.to_json() | {"channel": explain_query.channel, "group": explain_query.group})
+    return scope_row
 
 
 def _parse_content(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,8 +95,8 @@ def _row_content(row: RuleRow | None) -> dict[str, Any]:
     return {name: getattr(row, name) for name in CONTENT_FIELDS}
 
 
-def _with_content(place: RuleRow, content: dict[str, Any]) -> RuleRow:
-    return replace(place, **content)
+def _with_content(scope_row: RuleRow, content: dict[str, Any]) -> RuleRow:
+    return replace(scope_row, **content)
 
 
 def _rows_by_key(rules: PolicyRules) -> dict[str, RuleRow]:

@@ -1,7 +1,7 @@
-"""The page that explains every refusal: a question in the address, a table as the answer, a rule to try before it is saved.
+"""“Tool access explained”: a query in the URL, a table of results, and a draft rule to try before saving it.
 
-Asked again at every change of a field (htmx), and as a plain form without scripts. What is drawn comes from the evaluator that
-also decides; saving is tools_app.policy_store.policies' business.
+htmx reloads the results at every field change; without JavaScript it is a plain form. The results come from the same
+evaluator that enforces the policy; tools_app.policy_store.policies saves rules.
 """
 
 from dataclasses import replace
@@ -49,76 +49,76 @@ def show_explanation(request: PolicyRequest) -> HttpResponse:
 @require_permissions(CHANGE_POLICY)
 @require_POST
 def save_draft(request: PolicyRequest) -> HttpResponse:
-    """Store the draft. Without scripts it comes as one field, the way it was last shown; with them, as it stands in the form."""
+    """Save the draft. It arrives as form fields with JavaScript, and as one field, as last rendered, without."""
     params = request.POST if "scope" in request.POST else QueryDict(request.POST.get("draft", ""))
-    question, rules = ExplainQuery.read(params), policies.current_rules()
-    draft = PolicyDraft.read(params, question, rules)
+    explain_query, rules = ExplainQuery.read(params), policies.current_rules()
+    draft = PolicyDraft.read(params, explain_query, rules)
     if draft is None or draft.is_faulty:
         return _render_page(request, params, status=422)
-    # `over` names the version whose changes the writer was shown.
+    # `over` is the version whose changes the author was shown.
     expected = int(over) if (over := request.POST.get("over", "")[:9]).isdecimal() else draft.seen
     try:
         policies.save_policy(**draft.row.to_json(), changed_by=request.user, expected_version=expected)
     except Conflict:
         return _render_page(request, params, status=409)
-    except ClawError as refused:
-        return _render_page(request, params, status=422, problem=refused.message)
+    except ClawError as error:
+        return _render_page(request, params, status=422, problem=error.message)
     messages.success(request, _("Saved. This is policy version %d.") % policies.current_rules().version)
     for finding in draft.findings:
-        messages.warning(request, finding.words)
-    return _redirect_to(request, question)
+        messages.warning(request, finding.message)
+    return _redirect_to(request, explain_query)
 
 
 @require_permissions(DELETE_POLICY)
 @require_POST
 def delete_rule(request: PolicyRequest) -> HttpResponse:
-    """Take the rule of the draft's place away."""
+    """Delete the rule of the draft's scope."""
     params = QueryDict(request.POST.get("draft", ""))
-    question = ExplainQuery.read(params)
-    draft = PolicyDraft.read(params, question, policies.current_rules())
+    explain_query = ExplainQuery.read(params)
+    draft = PolicyDraft.read(params, explain_query, policies.current_rules())
     if draft is None:
-        return _redirect_to(request, question)
-    place = {name: getattr(draft.row, name) for name in SCOPE_FIELDS}
+        return _redirect_to(request, explain_query)
+    scope = {name: getattr(draft.row, name) for name in SCOPE_FIELDS}
     try:
-        policies.delete_policy(**place, changed_by=request.user, expected_version=draft.seen)
+        policies.delete_policy(**scope, changed_by=request.user, expected_version=draft.seen)
     except Conflict:
         return _render_page(request, params, status=409)
-    except ClawError as refused:
-        return _render_page(request, params, status=422, problem=refused.message)
+    except ClawError as error:
+        return _render_page(request, params, status=422, problem=error.message)
     messages.success(request, _("The rule was deleted. This is policy version %d.") % policies.current_rules().version)
-    return _redirect_to(request, question)
+    return _redirect_to(request, explain_query)
 
 
-def _redirect_to(request: PolicyRequest, question: ExplainQuery) -> HttpResponse:
-    return HttpResponseClientRedirect(question.address()) if request.htmx else redirect(question.address())
+def _redirect_to(request: PolicyRequest, explain_query: ExplainQuery) -> HttpResponse:
+    return HttpResponseClientRedirect(explain_query.address()) if request.htmx else redirect(explain_query.address())
 
 
 def _render_page(request: PolicyRequest, params: Any, *, status: int = 200, problem: str = "") -> HttpResponse:
-    """All of it, or, for htmx, the parts that depend on the fields."""
-    question, rules = ExplainQuery.read(params), policies.current_rules()
-    draft = PolicyDraft.read(params, question, rules)
-    drafted = draft.apply_to_rules() if draft and not draft.is_faulty else None
-    found = build_table(question, rules, drafted, reader_id=request.user.pk)
-    drafting = draft.params() if draft else {}
-    address = question.address(drafting)
-    unfiltered = replace(question, tool="", of="", show="").address(drafting)
+    """Render the full page or, for htmx, the parts that depend on the fields."""
+    explain_query, rules = ExplainQuery.read(params), policies.current_rules()
+    draft = PolicyDraft.read(params, explain_query, rules)
+    draft_rules = draft.apply_to_rules() if draft and not draft.is_faulty else None
+    table = build_table(explain_query, rules, draft_rules, reader_id=request.user.pk)
+    draft_params = draft.params() if draft else {}
+    address = explain_query.address(draft_params)
+    unfiltered = replace(explain_query, tool="", of="", show="").address(draft_params)
     context: dict[str, Any] = {
-        "question": question,
-        "no_such_agent": known_agents.is_missing_agent(question.agent),
+        "question": explain_query,
+        "no_such_agent": known_agents.is_missing_agent(explain_query.agent),
         "rules": rules,
         "draft": draft,
-        "answer": found,
-        "one": found.rows[0] if len(found.rows) == 1 else None,
+        "answer": table,
+        "one": table.rows[0] if len(table.rows) == 1 else None,
         "address": address,
         "query_string": address.partition("?")[2],
         "unfiltered": unfiltered,
-        "only_missing": replace(question, tool="", of="", show="missing").address(drafting),
+        "only_missing": replace(explain_query, tool="", of="", show="missing").address(draft_params),
         "only": f"{unfiltered}{'&' if '?' in unfiltered else '?'}tool=",
-        "start_over": question.edit_address(draft.row) if draft else "",
+        "start_over": explain_query.edit_address(draft.row) if draft else "",
         "problem": problem,
         "meanwhile": _list_later_changes(draft, rules) if draft and draft.outdated else None,
-        "broken": [policies.describe_broken_test(fault) for fault in policies.find_broken_tests(drafted)] if drafted else [],
-        "replayed": _replay_calls(request, params, drafted or rules),
+        "broken": [policies.describe_broken_test(each) for each in policies.find_broken_tests(draft_rules)] if draft_rules else [],
+        "replayed": _replay_calls(request, params, draft_rules or rules),
         "may_replay": request.user.has_perm(VIEW_CALLS),
         "may_change": request.user.has_perm(CHANGE_POLICY),
         "may_delete": request.user.has_perm(DELETE_POLICY),
@@ -131,13 +131,13 @@ def _render_page(request: PolicyRequest, params: Any, *, status: int = 200, prob
     if not request.htmx or (draft and draft.renewed):
         context |= _field_choices(rules, draft)
     if request.htmx:
-        return replace_url(render(request, "policies/_live.html", context, status=status), address)
+        return replace_url(render(request, "policies/_explain_update.html", context, status=status), address)
     context["version"] = PolicyVersion.objects.select_related("changed_by").first()
-    return render(request, "policies/page.html", context, status=status)
+    return render(request, "policies/explain.html", context, status=status)
 
 
 def _field_choices(rules: PolicyRules, draft: PolicyDraft | None) -> dict[str, Any]:
-    """What can be picked in the fields; any other word may be typed."""
+    """Return suggestions for the fields, which also accept other values."""
     return {
         "agents": sorted({*Agent.objects.values_list("slug", flat=True), *(row.subject for row in rules.rows if row.subject)}),
         "models": dict.fromkeys(
@@ -155,7 +155,7 @@ def _field_choices(rules: PolicyRules, draft: PolicyDraft | None) -> dict[str, A
 
 
 def _list_later_changes(draft: PolicyDraft, rules: PolicyRules) -> list[RuleChange]:
-    """What others have changed since the draft was begun."""
+    """Return what others have changed since the draft was started."""
     try:
         return diff_rules(policies.rules_at(draft.seen), rules)
     except NotFound:

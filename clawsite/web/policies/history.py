@@ -1,4 +1,4 @@
-"""The versions of the policy: who changed what and when, and the way back to one of them."""
+"""Policy versions: who changed what and when, and restoring a version."""
 
 from itertools import pairwise
 from typing import Any
@@ -22,15 +22,15 @@ PER_PAGE = 25
 @require_permissions()
 @require_safe
 def list_versions(request: PolicyRequest) -> HttpResponse:
-    """Newest first, each with what it changed."""
+    """List versions, newest first, with their changes."""
     before = request.GET.get("before", "")
     if before and not (before.isdecimal() and len(before) < 10):
         raise Http404
-    found = PolicyVersion.objects.select_related("changed_by").order_by("-number")
+    versions = PolicyVersion.objects.select_related("changed_by").order_by("-number")
     if before:
-        found = found.filter(number__lt=int(before))
-    rows = list(found[: PER_PAGE + 1])
-    # One more than is shown: a version's change is its difference to the one before it.
+        versions = versions.filter(number__lt=int(before))
+    rows = list(versions[: PER_PAGE + 1])
+    # Load one more than is shown, because a version's changes are its difference from the previous one.
     listed = [_version_row(version, earlier) for version, earlier in pairwise([*rows, None]) if version][:PER_PAGE]
     context = {
         "versions": listed,
@@ -51,24 +51,24 @@ def show_version(request: PolicyRequest, number: int) -> HttpResponse:
 @require_permissions(CHANGE_POLICY)
 @require_POST
 def restore_version(request: PolicyRequest, number: int) -> HttpResponse:
-    """Make its rows those of a new version, if nobody changed anything since the page was shown."""
+    """Publish the version's rules as a new version, unless the policy has changed since the page was rendered."""
     seen = request.POST.get("seen", "")
     if not seen.isdecimal():
         raise Http404
     try:
-        made = policies.restore_version(number, changed_by=request.user, expected_version=int(seen[:9]))
-    except NotFound as gone:
-        raise Http404 from gone
+        new_version = policies.restore_version(number, changed_by=request.user, expected_version=int(seen[:9]))
+    except NotFound as error:
+        raise Http404 from error
     except Conflict as conflict:
         return _render_page(request, number, problem=conflict.message, status=409)
-    except ClawError as refused:
-        return _render_page(request, number, problem=refused.message, status=422)
-    messages.success(request, _("Version %(old)d was restored as version %(new)d.") % {"old": number, "new": made})
+    except ClawError as error:
+        return _render_page(request, number, problem=error.message, status=422)
+    messages.success(request, _("Version %(old)d was restored as version %(new)d.") % {"old": number, "new": new_version})
     return redirect("policy-history")
 
 
 def _render_page(request: PolicyRequest, number: int, *, problem: str = "", status: int = 200) -> HttpResponse:
-    """What this version changed, all it says, and what restoring it would change."""
+    """Show a version's changes, all its rules, and what restoring it would change."""
     row = PolicyVersion.objects.select_related("changed_by").filter(number=number).first()
     if row is None:
         raise Http404

@@ -1,4 +1,4 @@
-"""The policy in the reader's language: layers, places, effects, and why a step decided as it did."""
+"""Labels for the policy in the reader's language: layers, scopes, effects, and reasons for a result."""
 
 import re
 
@@ -43,7 +43,7 @@ SHORT: dict[str, Label] = {
 }
 
 
-# Of some runs only, so the table of the policy has no column for it.
+# Applies to some runs only, so the table has no column for it.
 ACCESS_TOKEN_LABEL = gettext_lazy("Access token")
 
 
@@ -52,7 +52,7 @@ def layer_label(layer: str) -> str:
 
 
 def scope_label(row: RuleRow) -> str:
-    """Where a row applies, as one would say it."""
+    """Describe the scope of a rule."""
     facts = {"agent": row.subject, "model": row.provider, "channel": row.channel, "group": row.group, "sender": row.sender}
     if row.scope == GLOBAL:
         return _("everyone with %(model)s") % facts if row.provider else _("everyone")
@@ -70,14 +70,14 @@ def scope_label(row: RuleRow) -> str:
 
 
 def short_rule(step: PolicyStep) -> str:
-    """What fits into a cell: the entry that decided, or two words."""
+    """Return a text short enough for a table cell: the deciding entry or a short label."""
     if step.effect == "none" and "ignored" not in step.rule:
         return ""
     last = step.rule.rpartition(": ")[2]
     if last in SHORT:
         return str(SHORT[last])
-    named = re.findall(r"`([^`]+)`", last)
-    return named[-1] if named else translate_rule(last)
+    entries = re.findall(r"`([^`]+)`", last)
+    return entries[-1] if entries else translate_rule(last)
 
 
 def step_text(step: PolicyStep) -> str:
@@ -85,15 +85,15 @@ def step_text(step: PolicyStep) -> str:
 
 
 def unavailable_text(reason: str) -> str:
-    """Why a tool is not offered, as its factory says it."""
+    """Return why a tool is unavailable, from the reason its factory gives."""
     return capfirst(translate_rule(reason))
 
 
-def explain_denial(refused: PolicyStep | None) -> str:
-    """The sentence about a tool."""
-    if refused is None:
+def explain_denial(denied_by: PolicyStep | None) -> str:
+    """Explain a tool's result in one sentence."""
+    if denied_by is None:
         return _("all layers allow it")
-    words = step_text(refused)
-    if ": " in refused.rule and refused.layer != "provider_profile":
-        return capfirst(words)  # its source, such as a profile or the sandbox's list, names the layer already
-    return _("%(layer)s: %(rule)s") % {"layer": layer_label(refused.layer), "rule": words}
+    text = step_text(denied_by)
+    if ": " in denied_by.rule and denied_by.layer != "provider_profile":
+        return capfirst(text)  # its source, such as a profile or the sandbox's list, already names the layer
+    return _("%(layer)s: %(rule)s") % {"layer": layer_label(denied_by.layer), "rule": text}

@@ -1,4 +1,4 @@
-"""Policy tests: what must stay true whatever is edited. Listed with how they stand; made, changed and deleted by operators."""
+"""Policy tests, which every policy version must pass: a list with results, and forms for operators to edit them."""
 
 from collections import Counter
 
@@ -23,7 +23,7 @@ ADD_TEST, CHANGE_TEST, DELETE_TEST = "tools_app.add_policytest", "tools_app.chan
 
 
 class SuggestingForm(PolicyTestForm):
-    """With the words that the page's lists suggest."""
+    """Adds suggestions from the page's datalists."""
 
     class Meta(PolicyTestForm.Meta):
         widgets = {
@@ -71,8 +71,8 @@ def delete_policy_test(request: PolicyRequest, pk: int) -> HttpResponse:
     seen = request.POST.get("seen", "")[:9]
     try:
         delete_test(pk, changed_by=request.user, expected_version=int(seen) if seen.isdecimal() else None)
-    except NotFound as gone:
-        raise Http404 from gone
+    except NotFound as error:
+        raise Http404 from error
     except Conflict as conflict:
         messages.error(request, conflict.message)
         return redirect("policy-tests")
@@ -81,25 +81,26 @@ def delete_policy_test(request: PolicyRequest, pk: int) -> HttpResponse:
 
 
 def _handle_form(request: PolicyRequest, test: PolicyTest | None) -> HttpResponse:
-    """The form, and what became of it."""
-    asked = {name: request.GET[name][:200] for name in ("agent", "tool", "expected") if name in request.GET}
-    form = SuggestingForm(request.POST or None, instance=test, initial=asked)
+    """Render the form, or save it and redirect."""
+    initial = {name: request.GET[name][:200] for name in ("agent", "tool", "expected") if name in request.GET}
+    form = SuggestingForm(request.POST or None, instance=test, initial=initial)
     if request.method == "POST" and form.is_valid():
         try:
             save_test(
                 test.pk if test else None,
-                **{name: form.cleaned_data[name] for name in (*Expectation.WORDS, *Expectation.FLAGS)},
+                **{name: form.cleaned_data[name] for name in (*Expectation.TEXT_FIELDS, *Expectation.FLAG_FIELDS)},
                 changed_by=request.user,
                 expected_version=form.cleaned_data["seen_version"],
             )
-        except ClawError as refused:
-            form.add_error(None, refused.message)
+        except ClawError as error:
+            form.add_error(None, error.message)
         else:
             messages.success(request, _("The test was saved. Versions that fail it can’t be published."))
             return redirect("policy-tests")
     context = {
         "form": form,
-        "test": PolicyTest.objects.filter(pk=test.pk).first() if test else None,  # the form has changed the one it was given
+        # Reloaded, because the form has modified its instance.
+        "test": PolicyTest.objects.filter(pk=test.pk).first() if test else None,
         "entries": suggest_entries(),
         "agents": Agent.objects.values_list("slug", flat=True),
     }

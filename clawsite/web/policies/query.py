@@ -1,4 +1,4 @@
-"""The question of the explanation page: who asks, where, with which model. It lives in the address, so it can be sent to others."""
+"""The query of the explanation page: agent, user, channel, model. It is stored in the URL, so it can be shared."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -12,12 +12,12 @@ from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import AGENT, GLOBAL, GROUP, SANDBOX, SUBAGENT, RuleRow
 from tools_app.policy_store.vocabulary import with_all_tools
 
-MAX_LENGTH = 200  # characters of a field, as in the rows
+MAX_LENGTH = 200  # characters in a field, as in rules
 DEFAULT_AGENT = "main"
 OWNER, OTHER = "owner", "other"
 SHOW_VALUES = ("", "refused", "kept", "missing", "changed")
 
-# How the fields of a rule's place are named in an address that has the question's own `agent`, `channel`, `group` already.
+# URL parameters for a rule's scope, because `agent`, `channel` and `group` already belong to the query.
 SCOPE_FIELDS = {
     "scope": "scope",
     "subject": "for_agent",
@@ -29,7 +29,7 @@ SCOPE_FIELDS = {
 
 
 def clean_text(value: Any) -> str:
-    """What somebody typed or an address brought: one line, not endless, without what a database does not take."""
+    """Clean user input: strip it, limit its length, and remove NUL characters, which databases reject."""
     return str(value).replace("\0", "").strip()[:MAX_LENGTH]
 
 
@@ -40,23 +40,23 @@ class ExplainQuery:
     who: str = OWNER
     channel: str = ""
     group: str = ""
-    sender: str = ""  # any name, looked up as an id; the further names are those of a recorded call
+    sender: str = ""  # any name, looked up as an ID; the other names come from recorded calls
     sender_e164: str = ""
     sender_username: str = ""
     sender_name: str = ""
     sandboxed: bool = False
     subagent: bool = False
-    # Which rows of the answer are shown.
+    # Filters for the table's rows.
     tool: str = ""
     of: str = ""
     show: str = ""
 
     @classmethod
     def read(cls, params: Mapping[str, Any]) -> "ExplainQuery":
-        """From an address or a form. What makes no sense is left out: a question is never an error."""
-        words = {name: clean_text(params.get(name, "")) for name in TEXT_FIELDS}
+        """Parse a URL or form. Invalid values are ignored: a query never causes an error."""
+        texts = {name: clean_text(params.get(name, "")) for name in TEXT_FIELDS}
         return cls(
-            **words | {"agent": words["agent"].lower() or DEFAULT_AGENT},
+            **texts | {"agent": texts["agent"].lower() or DEFAULT_AGENT},
             who=OTHER if params.get("who") == OTHER else OWNER,
             sandboxed=bool(params.get("sandboxed")),
             subagent=bool(params.get("subagent")),
@@ -65,7 +65,7 @@ class ExplainQuery:
 
     @classmethod
     def from_query(cls, query: PolicyQuery, tool: str = "") -> "ExplainQuery":
-        """The question of a recorded call."""
+        """Build the query of a recorded call."""
         return cls(
             agent=query.agent,
             model=query.model_label,
@@ -86,15 +86,15 @@ class ExplainQuery:
         return bool(self.sender_e164 or self.sender_username or self.sender_name)
 
     def params(self) -> dict[str, str]:
-        """Whatever is not as it is anyway."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
-        plain = {field.name: field.default for field in fields(self)}
-        return {name: "1" if value is True else value for name, value in told.items() if value != plain[name]}
+        """Return the values that differ from the defaults."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        defaults = {field.name: field.default for field in fields(self)}
+        return {name: "1" if value is True else value for name, value in values.items() if value != defaults[name]}
 
     def query(self) -> PolicyQuery:
-        """About every tool. Where no model is named it is the agent's own, as in a run."""
+        """Build a policy query about every tool. Without a model, use the agent's, as a run does."""
         provider, _slash, model = self.model.lower().partition("/")
-        asked = PolicyQuery(
+        query = PolicyQuery(
             self.agent,
             is_owner=self.who == OWNER,
             is_subagent=self.subagent,
@@ -105,19 +105,19 @@ class ExplainQuery:
             sender=Sender(self.sender, self.sender_e164, self.sender_username, self.sender_name),
             sandboxed=self.sandboxed,
         )
-        return with_all_tools(with_agent_model(asked))
+        return with_all_tools(with_agent_model(query))
 
     def address(self, more: Mapping[str, Any] | None = None, anchor: str = "") -> str:
-        given = urlencode({**self.params(), **(more or {})})
-        return reverse("policies") + (f"?{given}" if given else "") + (f"#{anchor}" if anchor else "")
+        params = urlencode({**self.params(), **(more or {})})
+        return reverse("policies") + (f"?{params}" if params else "") + (f"#{anchor}" if anchor else "")
 
-    def edit_address(self, place: RuleRow) -> str:
-        """The same question with the rule of that place opened as a draft."""
-        said = {field: value for name, field in SCOPE_FIELDS.items() if (value := getattr(place, name))}
-        return self.address(said, "draft")
+    def edit_address(self, scope_row: RuleRow) -> str:
+        """Return the URL of this query with the rule of that scope opened as a draft."""
+        params = {field: value for name, field in SCOPE_FIELDS.items() if (value := getattr(scope_row, name))}
+        return self.address(params, "draft")
 
     def scope_for_layer(self, layer: str, model: str) -> RuleRow | None:
-        """Where a rule would stand that speaks in this layer to this question, asked with that model; None where no rule can."""
+        """Return the scope where a rule of this layer would apply to the query with that model; None if there is none."""
         model = model.lower()
         match layer:
             case "profile" | "agent":

@@ -1,4 +1,4 @@
-"""The answer of the explanation page: every tool with what the gate and the nine layers say, now and with a draft."""
+"""The table of the explanation page: the results of the owner check and the nine layers for every tool, now and with a draft."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from tools_app.policy_store.vocabulary import first_group
 
 @dataclass(frozen=True, slots=True)
 class LayerCell:
-    """What one layer says about one tool. `edit` leads to the rule behind it, `add` to where one could be written."""
+    """A layer's result for one tool. `edit` links to its rule, `add` to a draft for a new one."""
 
     layer: str
     title: str
@@ -38,7 +38,7 @@ class LayerCell:
     edit: str
     add: str
     deciding: bool
-    was: Label = ""  # the effect without the draft, where it is another one
+    was: Label = ""  # the effect without the draft, if different
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ToolRow:
     group: str
     kept: bool
     was_kept: bool
-    missing: str  # why it would not be offered, whatever the policy says
+    missing: str  # why it is unavailable regardless of the policy
     why: str
     cells: tuple[LayerCell, ...]
 
@@ -61,35 +61,37 @@ class LayerColumn:
     layer: str
     title: Label
     number: int
-    address: str  # to edit or to add the rule of this place; empty where there can be none
+    address: str  # to edit or add the rule of this scope; empty if there can be none
     exists: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainTable:
     columns: tuple[LayerColumn, ...]
-    rows: tuple[ToolRow, ...]  # those that are shown
+    rows: tuple[ToolRow, ...]  # after filtering
     total: int
     kept: int
-    missing: int  # of those that are kept
-    opened: int  # refused now, kept with the draft
+    missing: int  # of the allowed ones
+    opened: int  # denied now, allowed with the draft
     closed: int
     groups: tuple[str, ...]
-    flipped: tuple[ToolRow, ...]  # whatever is shown
-    model: str  # that it was asked with
+    flipped: tuple[ToolRow, ...]  # regardless of the filter
+    model: str  # the query's model
 
 
-def build_table(question: ExplainQuery, rules: PolicyRules, drafted: PolicyRules | None = None, *, reader_id: int) -> ExplainTable:
-    """By the rules in force, or by the drafted ones beside them; as if the reader owned the session."""
-    query = question.query()
+def build_table(
+    explain_query: ExplainQuery, rules: PolicyRules, draft_rules: PolicyRules | None = None, *, reader_id: int
+) -> ExplainTable:
+    """Evaluate with the active rules and, if given, the draft's rules, as if the reader owned the session."""
+    query = explain_query.query()
     before = evaluate(query, rules)
-    after = evaluate(query, drafted) if drafted else before
-    linked = _RuleLinks(question, drafted or rules, query.model_label if query.provider else "")
+    after = evaluate(query, draft_rules) if draft_rules else before
+    links = _RuleLinks(explain_query, draft_rules or rules, query.model_label if query.provider else "")
     missing = {name: unavailable_text(reason) for name, reason in find_unavailable_tools(query, reader_id).items()}
-    rows = [_build_row(facts, before, after, linked, missing.get(facts.name, "")) for facts in query.tools]
+    rows = [_build_row(facts, before, after, links, missing.get(facts.name, "")) for facts in query.tools]
     return ExplainTable(
-        columns=tuple(linked.columns()),
-        rows=tuple(row for row in rows if _matches_filter(row, question)),
+        columns=tuple(links.columns()),
+        rows=tuple(row for row in rows if _matches_filter(row, explain_query)),
         total=len(rows),
         kept=sum(row.kept for row in rows),
         missing=sum(row.kept and bool(row.missing) for row in rows),
@@ -102,48 +104,48 @@ def build_table(question: ExplainQuery, rules: PolicyRules, drafted: PolicyRules
 
 
 def build_trace_cells(steps: Iterable[PolicyStep], query: PolicyQuery | None, rules: PolicyRules) -> tuple[LayerCell, ...]:
-    """A recorded trace, with links to the rules as they stand now."""
-    linked = _RuleLinks(ExplainQuery.from_query(query) if query else ExplainQuery(), rules, query.model_label if query else "")
-    return _build_cells(tuple(steps), (), linked)
+    """Build cells for a recorded trace, with links to the current rules."""
+    links = _RuleLinks(ExplainQuery.from_query(query) if query else ExplainQuery(), rules, query.model_label if query else "")
+    return _build_cells(tuple(steps), (), links)
 
 
 class _RuleLinks:
-    """From a step to the rule behind it, or to where one could be."""
+    """Links from a step to its rule, or to a draft for a new one."""
 
-    def __init__(self, question: ExplainQuery, rules: PolicyRules, model: str) -> None:
-        self.question = question
+    def __init__(self, explain_query: ExplainQuery, rules: PolicyRules, model: str) -> None:
+        self.explain_query = explain_query
         self.rows = {row.key: row for row in rules.rows}
-        self.places = {layer: question.scope_for_layer(layer, model) for layer in LAYER_LABELS}
-        self.adds = {layer: question.edit_address(place) if place else "" for layer, place in self.places.items()}
+        self.scopes = {layer: explain_query.scope_for_layer(layer, model) for layer in LAYER_LABELS}
+        self.adds = {layer: explain_query.edit_address(scope) if scope else "" for layer, scope in self.scopes.items()}
 
     def edit(self, key: str) -> str:
         row = self.rows.get(key)
-        return self.question.edit_address(row) if row else ""
+        return self.explain_query.edit_address(row) if row else ""
 
-    def place(self, key: str) -> str:
+    def scope_label(self, key: str) -> str:
         row = self.rows.get(key)
         return scope_label(row) if row else ""
 
     def columns(self) -> Iterable[LayerColumn]:
         for number, (layer, title) in enumerate(LAYER_LABELS.items()):
-            place: RuleRow | None = self.places[layer]
-            yield LayerColumn(layer, title, number, self.adds[layer], place is not None and place.key in self.rows)
+            scope: RuleRow | None = self.scopes[layer]
+            yield LayerColumn(layer, title, number, self.adds[layer], scope is not None and scope.key in self.rows)
 
 
-def _build_row(facts: ToolFacts, before: Verdict, after: Verdict, linked: _RuleLinks, missing: str) -> ToolRow:
-    refused = after.refused_by(facts.name)
+def _build_row(facts: ToolFacts, before: Verdict, after: Verdict, links: _RuleLinks, missing: str) -> ToolRow:
+    denied_by = after.refused_by(facts.name)
     return ToolRow(
         name=facts.name,
         group=first_group(facts),
-        kept=refused is None,
+        kept=denied_by is None,
         was_kept=before.refused_by(facts.name) is None,
         missing=missing,
-        why=missing if missing and refused is None else explain_denial(refused),
-        cells=_build_cells(after.trace[facts.name], before.trace[facts.name], linked),
+        why=missing if missing and denied_by is None else explain_denial(denied_by),
+        cells=_build_cells(after.trace[facts.name], before.trace[facts.name], links),
     )
 
 
-def _build_cells(steps: tuple[PolicyStep, ...], before: tuple[PolicyStep, ...], linked: _RuleLinks) -> tuple[LayerCell, ...]:
+def _build_cells(steps: tuple[PolicyStep, ...], before: tuple[PolicyStep, ...], links: _RuleLinks) -> tuple[LayerCell, ...]:
     deciding = next((step.layer for step in steps if step.effect == "deny"), "")
     was = {step.layer: step.effect for step in before}
     return tuple(
@@ -156,9 +158,9 @@ def _build_cells(steps: tuple[PolicyStep, ...], before: tuple[PolicyStep, ...], 
             short=short_rule(step),
             words=step_text(step),
             row=step.row,
-            place=linked.place(step.row),
-            edit=linked.edit(step.row),
-            add="" if step.layer == OWNER_LAYER else linked.adds.get(step.layer, ""),
+            place=links.scope_label(step.row),
+            edit=links.edit(step.row),
+            add="" if step.layer == OWNER_LAYER else links.adds.get(step.layer, ""),
             deciding=step.layer == deciding,
             was=EFFECT_LABELS[was[step.layer]] if was.get(step.layer, step.effect) != step.effect else "",
         )
@@ -166,7 +168,7 @@ def _build_cells(steps: tuple[PolicyStep, ...], before: tuple[PolicyStep, ...], 
     )
 
 
-def _matches_filter(row: ToolRow, question: ExplainQuery) -> bool:
+def _matches_filter(row: ToolRow, explain_query: ExplainQuery) -> bool:
     filters = {"refused": not row.kept, "kept": row.kept, "missing": row.kept and bool(row.missing), "changed": row.changed}
-    wanted = filters.get(question.show, True)
-    return wanted and question.tool.lower() in row.name.lower() and question.of in ("", row.group)
+    matches = filters.get(explain_query.show, True)
+    return matches and explain_query.tool.lower() in row.name.lower() and explain_query.of in ("", row.group)

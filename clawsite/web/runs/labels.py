@@ -1,4 +1,4 @@
-"""Codes of runs and tool calls in words, for pages that the server makes. templates/_reasons.html has them for the scripts."""
+"""Labels for run and tool call codes on server-rendered pages. templates/shared/_reason_texts.html has them for the scripts."""
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
@@ -51,5 +51,5 @@ REASONS = {
 
 
 def run_reason_label(reason: str | None) -> str | Promise:
-    """Why a run ended or waits; a code that is not known here stays as it is."""
+    """Return why a run ended or is waiting. Unknown codes are returned unchanged."""
     return REASONS.get(reason or "", reason or "")

@@ -1,4 +1,4 @@
-"""The page of one run, the list of one's own, and a run as a file. What the page plays back comes over the WebSocket."""
+"""Run timeline, list of the user's runs, and run export. The timeline's events arrive over the WebSocket."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -39,7 +39,7 @@ PER_PAGE = 50
 @require_safe
 @login_required
 def list_runs(request: HttpRequest) -> HttpResponse:
-    """One's own runs, newest first."""
+    """List the user's runs, newest first."""
     status = request.GET.get("status", "")
     before = request.GET.get("before", "")
     if status not in dict(FILTER_CHOICES) or not (before.isdecimal() or not before) or len(before) > 18:
@@ -59,43 +59,45 @@ def list_runs(request: HttpRequest) -> HttpResponse:
 @require_safe
 @login_required
 def show_run(request: HttpRequest, pk: int) -> HttpResponse:
-    """What is known of a run now. The recorder below is filled by js/runs/page.js."""
-    look = _find_run(request, pk)
-    report = run_reports.summarize_run(look)
-    kept = run_reports.has_stored_events(look.run)
-    own = look.run.session.owner_id == request.user.pk and look.run.session.deleted_at is None
-    seen = look.may_read_text and look.run.session.deleted_at is None
+    """Show the current state of a run. js/runs/page.js fills the timeline."""
+    access = _find_run(request, pk)
+    report = run_reports.summarize_run(access)
+    has_events = run_reports.has_stored_events(access.run)
+    own = access.run.session.owner_id == request.user.pk and access.run.session.deleted_at is None
+    seen = access.may_read_text and access.run.session.deleted_at is None
     context = {
         "run": _run_row(report["run"]),
         "figures": _run_figures(report),
         "report": report,
         "own": own,
         "seen": seen,
-        "kept": kept,
+        "kept": has_events,
     }
-    row = look.run
-    holding = [] if row.status in Run.ENDED else [stop for stop in freezes.list_active() if stop.covers(row.session.agent, row.pk)]
-    context |= {"stops": freeze_banners(_user(request), holding), "may_stop": freezes.may_freeze(_user(request))}
+    row = access.run
+    active_freezes = (
+        [] if row.status in Run.ENDED else [each for each in freezes.list_active() if each.covers(row.session.agent, row.pk)]
+    )
+    context |= {"stops": freeze_banners(_user(request), active_freezes), "may_stop": freezes.may_freeze(_user(request))}
     context["calls"] = [_call_row(call) for call in report["toolCalls"]]
-    return render(request, "runs/page.html", context)
+    return render(request, "runs/run.html", context)
 
 
 @never_cache
 @require_safe
 @login_required
 def export_run(request: HttpRequest, pk: int) -> HttpResponse:
-    """Summary and events as JSON, to look at them elsewhere. The page reads it where it has no socket for it."""
-    look = _find_run(request, pk)
+    """Download summary and events as JSON. The page also uses it when it can't read them over the socket."""
+    access = _find_run(request, pk)
     name = content_disposition_header(True, f"run-{pk}.json") or ""
     headers = {"Content-Disposition": name, "X-Content-Type-Options": "nosniff"}
-    return HttpResponse(b"".join(_stream_export(look)), content_type="application/json", headers=headers)
+    return HttpResponse(b"".join(_stream_export(access)), content_type="application/json", headers=headers)
 
 
-def _stream_export(look: RunAccess) -> Iterator[bytes]:
-    head = {"clawsite": version(), **run_reports.summarize_run(look)}
+def _stream_export(access: RunAccess) -> Iterator[bytes]:
+    head = {"clawsite": version(), **run_reports.summarize_run(access)}
     yield orjson.dumps(head)[:-1] + b',"events":['
-    for place, event in enumerate(run_reports.iterate_events(look)):
-        yield (b",\n" if place else b"\n") + orjson.dumps(event)
+    for index, event in enumerate(run_reports.iterate_events(access)):
+        yield (b",\n" if index else b"\n") + orjson.dumps(event)
     yield b"\n]}\n"
 
 
@@ -106,8 +108,8 @@ def _user(request: HttpRequest) -> User:
 def _find_run(request: HttpRequest, pk: int) -> RunAccess:
     try:
         return run_reports.find_viewable_run(_user(request), pk=pk)
-    except NotFound as gone:
-        raise Http404 from gone
+    except NotFound as error:
+        raise Http404 from error
 
 
 def _run_row(row: dict[str, Any]) -> dict[str, Any]:
@@ -135,10 +137,11 @@ def _call_row(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_figures(report: dict[str, Any]) -> list[tuple[Any, str, Any]]:
-    """Name, value and a remark, in the order of the page."""
+    """Return name, value and remark of each figure, in page order."""
     row, times = report["run"], report["timings"]
     usage = row["usage"]
-    waits_for = run_reason_label(row["reason"]) if row["status"] == Run.Status.WAITING else ""  # else it says how the run ended
+    # In any other status, the reason says how the run ended.
+    waits_for = run_reason_label(row["reason"]) if row["status"] == Run.Status.WAITING else ""
     return [
         (_("Total"), format_duration(times["totalMs"]), ""),
         (_("Queued"), format_duration(times["queuedMs"]), ""),

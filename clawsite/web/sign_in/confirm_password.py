@@ -1,7 +1,7 @@
-"""“Confirm that it is you”: asked before a change of rules, rights or settings when the password was typed too long ago.
+"""Password confirmation, required to change rules, permissions or settings if the password was last entered too long ago.
 
-What was about to be saved is kept in the page and sent once the password is right, so nothing is lost. The pages that stop,
-refuse and take back are never held up.
+The submitted form is held in the page and sent after the password is confirmed, so nothing is lost. Freezing, denying and
+revoking never need confirmation.
 """
 
 from django.core.exceptions import PermissionDenied
@@ -22,7 +22,7 @@ from clawsite.infra.errors import Unavailable
 from clawsite.web.redirects import safe_redirect_url
 from clawsite.web.sign_in.pages import describe_wait
 
-# Everything that is sent in the admin, and what pages of ours change of the same things.
+# In addition to every POST in the admin: pages outside the admin that change the same things.
 GUARDED_URLS = {
     "policy-save",
     "policy-delete",
@@ -33,12 +33,12 @@ GUARDED_URLS = {
     "agree-to-hook",
     "resume",
 }
-HELD_PREFIX = "held-"  # before the names of the fields that wait for the password
+HELD_PREFIX = "held-"  # prefix of the held form's field names
 TARGET_FIELD = "to"
 
 
 class ConfirmationMiddleware(MiddlewareMixin):
-    """After Django's authentication. Looks at what is sent only; reading is never held up."""
+    """Must come after Django's authentication. Applies to POST only; reading never needs confirmation."""
 
     def process_view(self, request: HttpRequest, *_view: object) -> HttpResponse | None:
         match = request.resolver_match
@@ -53,41 +53,41 @@ class ConfirmationMiddleware(MiddlewareMixin):
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def confirm_password(request: HttpRequest) -> HttpResponse:
-    """GET before a change over the socket, POST with the password; then what was held is sent on."""
+    """Show the form (GET, before a change over the socket) or check the password (POST) and resubmit the held form."""
     if not isinstance(request.user, User):
         return redirect("sign-in")
-    to = safe_redirect_url(request, request.POST.get(TARGET_FIELD) or request.GET.get("next"))
+    target = safe_redirect_url(request, request.POST.get(TARGET_FIELD) or request.GET.get("next"))
     if request.method != "POST":
-        return _render_form(request, to, QueryDict())
+        return _render_form(request, target, QueryDict())
     held = _read_held(request.POST)
-    if held and not _is_guarded(_resolve_path(to)):
+    if held and not _is_guarded(_resolve_path(target)):
         raise PermissionDenied
     address, name = throttle.address_of_request(request), request.user.get_username()
     try:
         throttle.check_and_count(address, name)
     except Unavailable as wait:
-        return _render_form(request, to, held, trouble=describe_wait(wait)[1], status=429)
+        return _render_form(request, target, held, problem=describe_wait(wait)[1], status=429)
     if not request.user.check_password(request.POST.get("password", "")):
         audit_log.record(
             "sign_in.failed", actor=acting.actor_for_user(request.user), subject=("account", request.user.pk), address=address
         )
-        return _render_form(request, to, held, trouble=_("Wrong password. Passwords are case-sensitive."), status=400)
+        return _render_form(request, target, held, problem=_("Wrong password. Passwords are case-sensitive."), status=400)
     throttle.record_success(address, name, admitted=True)
     recent_password.record_confirmation(request.session)
     audit_log.record(
         "sign_in.confirmed", actor=acting.actor_for_user(request.user), subject=("account", request.user.pk), address=address
     )
     if not held:
-        return redirect(to)
-    return render(request, "entry/go_on.html", {"to": to, "fields": _held_pairs(held)})
+        return redirect(target)
+    return render(request, "sign_in/password_confirmed.html", {"to": target, "fields": _held_pairs(held)})
 
 
-def _render_form(request: HttpRequest, to: str, held: QueryDict, *, trouble: str = "", status: int = 403) -> HttpResponse:
+def _render_form(request: HttpRequest, target: str, held: QueryDict, *, problem: str = "", status: int = 403) -> HttpResponse:
     back = safe_redirect_url(request, request.headers.get("Referer"))
-    context = {"to": to, "fields": _held_pairs(held), "trouble": trouble, "prefix": HELD_PREFIX, "back": back}
+    context = {"to": target, "fields": _held_pairs(held), "trouble": problem, "prefix": HELD_PREFIX, "back": back}
     by_htmx = request.headers.get("HX-Request") == "true"
-    page = render(request, "entry/confirm.html", context, status=200 if by_htmx or request.method == "GET" else status)
-    if by_htmx:  # it shows no answer but a good one, and would put it into a corner of the page
+    page = render(request, "sign_in/confirm_password.html", context, status=200 if by_htmx or request.method == "GET" else status)
+    if by_htmx:  # htmx ignores error statuses and would swap the form into part of the page
         page["HX-Retarget"], page["HX-Reswap"] = "body", "innerHTML"
     return page
 
@@ -103,9 +103,9 @@ def _resolve_path(path: str) -> ResolverMatch:
         raise Http404 from None
 
 
-def _read_held(sent: QueryDict) -> QueryDict:
+def _read_held(submitted: QueryDict) -> QueryDict:
     held = QueryDict(mutable=True)
-    for name, values in sent.lists():
+    for name, values in submitted.lists():
         if name.startswith(HELD_PREFIX):
             held.setlist(name.removeprefix(HELD_PREFIX), values)
     return held

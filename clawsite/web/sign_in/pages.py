@@ -1,6 +1,6 @@
-"""Coming in and going out: the sign-in page, sign-out, and the page of the first administrator.
+"""Sign-in, sign-out, and the page that creates the first administrator.
 
-Who has to wait is decided by `accounts.throttle`, before a password is looked at.
+clawsite.accounts.sign_in.throttle limits failed attempts, before a password is checked.
 """
 
 import math
@@ -53,7 +53,7 @@ class FirstAdminForm(BaseUserCreationForm):  # type: ignore[type-arg]  # generic
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # One line instead of Django's seven; the rules themselves stay, and a broken one is named.
+        # One line of help instead of Django's seven; the validators still apply and name the violated rule.
         self.fields["username"].help_text = self.fields["password2"].help_text = ""
         self.fields["password1"].help_text = _("At least 8 characters and not easy to guess.")
 
@@ -62,23 +62,23 @@ class FirstAdminForm(BaseUserCreationForm):  # type: ignore[type-arg]  # generic
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
-    wanted = safe_redirect_url(request, request.POST.get("next") or request.GET.get("next"))
+    target = safe_redirect_url(request, request.POST.get("next") or request.GET.get("next"))
     if request.method != "POST":
         if request.user.is_authenticated:
-            return redirect(wanted)
-        return _sign_in_page(request, SignInForm(request), wanted)
+            return redirect(target)
+        return _sign_in_page(request, SignInForm(request), target)
     address, name = throttle.address_of_request(request), request.POST.get("username", "")
     try:
         throttle.check_and_count(address, name)
     except Unavailable as wait:
-        return _wait_page(request, wait, wanted)
+        return _wait_page(request, wait, target)
     form = SignInForm(request, data=request.POST)
     if not form.is_valid():
-        return _sign_in_page(request, form, wanted, status=400)
+        return _sign_in_page(request, form, target, status=400)
     throttle.record_success(address, name, admitted=True)
     user = form.get_user()
     login(request, user)
-    response = redirect(wanted)
+    response = redirect(target)
     preferences.set_preference_cookies(response, theme=user.theme, language=user.language or None)
     return response
 
@@ -88,25 +88,25 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     user_pk = request.user.pk
     logout(request)
     if user_pk is not None:
-        change_notices.notify_account_changed(user_pk)  # open sockets of this browser close
+        change_notices.notify_account_changed(user_pk)  # closes this browser's open sockets
     return redirect(settings.LOGOUT_REDIRECT_URL)
 
 
 @require_safe
 def admin_sign_in(request: HttpRequest) -> HttpResponse:
-    """In place of the admin's own form, which knows no waiting times."""
-    wanted = safe_redirect_url(request, request.GET.get("next"), default=reverse("admin:index"))
+    """Replace the admin's sign-in form, which isn't throttled."""
+    target = safe_redirect_url(request, request.GET.get("next"), default=reverse("admin:index"))
     if not request.user.is_authenticated:
-        return redirect(f"{settings.LOGIN_URL}?{urlencode({'next': wanted})}")
+        return redirect(f"{settings.LOGIN_URL}?{urlencode({'next': target})}")
     if not request.user.is_staff:
-        raise PermissionDenied  # sending them to sign-in again would send them round in circles
-    return redirect(wanted)
+        raise PermissionDenied  # redirecting to sign-in would loop
+    return redirect(target)
 
 
 @never_cache
 @require_safe
 def first_admin_link(request: HttpRequest, token: str) -> HttpResponse:
-    """Exchange the link for a session at once, so that the token stands in no later address, referrer or log line."""
+    """Exchange the link for a session immediately, so that no later URL, referrer or log line contains the token."""
     digest = first_admin.hash_token(token)
     if not first_admin.is_link_open(digest):
         return _render_invalid_link(request)
@@ -130,29 +130,29 @@ def first_admin_page(request: HttpRequest) -> HttpResponse:
         else:
             login(request, user, backend=BACKEND)
             return redirect("chat")
-    return render(request, "entry/first_admin.html", {"form": form}, status=400 if form.errors else 200)
+    return render(request, "sign_in/first_admin.html", {"form": form}, status=400 if form.errors else 200)
 
 
-def _sign_in_page(request: HttpRequest, form: forms.Form, wanted: str, status: int = 200, **context: Any) -> HttpResponse:
-    return render(request, "entry/sign_in.html", {"form": form, "next": wanted, **context}, status=status)
+def _sign_in_page(request: HttpRequest, form: forms.Form, target: str, status: int = 200, **context: Any) -> HttpResponse:
+    return render(request, "sign_in/page.html", {"form": form, "next": target, **context}, status=status)
 
 
-def _wait_page(request: HttpRequest, wait: Unavailable, wanted: str) -> HttpResponse:
-    seconds, told = describe_wait(wait)
+def _wait_page(request: HttpRequest, wait: Unavailable, target: str) -> HttpResponse:
+    seconds, message = describe_wait(wait)
     form = SignInForm(request, initial={"username": request.POST.get("username", "")})
-    response = _sign_in_page(request, form, wanted, status=429, wait=told)
+    response = _sign_in_page(request, form, target, status=429, wait=message)
     response["Retry-After"] = str(seconds)
     return response
 
 
 def describe_wait(wait: Unavailable) -> tuple[int, str]:
-    """How long somebody has to wait: in seconds, and in words."""
+    """Return the waiting time in seconds and as a message."""
     seconds = math.ceil((wait.retry_after_ms or 0) / 1000)
-    told = ngettext(
+    message = ngettext(
         "Too many failed attempts. Try again in %d second.", "Too many failed attempts. Try again in %d seconds.", seconds
     )
-    return seconds, told % seconds
+    return seconds, message % seconds
 
 
 def _render_invalid_link(request: HttpRequest) -> HttpResponse:
-    return render(request, "entry/no_link.html", {"admin_exists": first_admin.admin_exists()}, status=404)
+    return render(request, "sign_in/invalid_link.html", {"admin_exists": first_admin.admin_exists()}, status=404)

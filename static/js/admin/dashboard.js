@@ -1,5 +1,5 @@
 /**
- * Refreshes the dashboard every few seconds and its usage card every minute. The server renders the texts; this script only inserts them.
+ * Refreshes the dashboard every few seconds and its usage card every minute. The server provides all texts.
  *
  * Hidden pages do not poll. After a failure the page polls less often and shows that its data is out of date.
  */
@@ -8,7 +8,7 @@ import { createTimeElement } from "../shared/relative_times.js";
 
 const INTERVAL_MS = 4000;
 const MAX_INTERVAL_MS = 60_000;
-const USAGE_INTERVAL_MS = 60_000; // the last 30 days: slower to compute, and they change slowly
+const USAGE_INTERVAL_MS = 60_000; // usage of 30 days is slower to compute and changes slowly
 const SVG = "http://www.w3.org/2000/svg";
 
 const page = document.getElementById("dashboard");
@@ -24,9 +24,9 @@ async function refresh() {
     const response = await fetch(page.dataset.live + (withUsage ? "?used" : ""), { headers: { Accept: "application/json" } });
     if (response.redirected || response.status === 403) return location.reload(); // signed out, or permission revoked
     if (!response.ok) throw new Error(String(response.status));
-    const now = await response.json();
-    show(now);
-    if (withUsage) showUsage(now.used);
+    const data = await response.json();
+    render(data);
+    if (withUsage) renderUsage(data.used);
     interval = INTERVAL_MS;
   } catch {
     interval = Math.min(interval * 2, MAX_INTERVAL_MS);
@@ -35,10 +35,10 @@ async function refresh() {
   timer = setTimeout(refresh, interval);
 }
 
-function show(now) {
-  document.getElementById("dash-at").textContent = now.at;
-  showFreezes(document.getElementById("dash-stopped"), now.stopped);
-  for (const { key, value, remark, tone } of now.tiles) {
+function render(data) {
+  document.getElementById("dash-at").textContent = data.at;
+  renderFreezes(document.getElementById("dash-stopped"), data.stopped);
+  for (const { key, value, remark, tone } of data.tiles) {
     const tile = page.querySelector(`[data-tile="${key}"]`);
     if (!tile) continue;
     const [number, note] = tile.querySelectorAll("dd");
@@ -46,56 +46,56 @@ function show(now) {
     setText(number, value);
     setText(note, remark);
   }
-  for (const body of page.querySelectorAll("[data-rows]")) showRows(body, now[body.dataset.rows]);
+  for (const body of page.querySelectorAll("[data-rows]")) renderRows(body, data[body.dataset.rows]);
 }
 
 /** Insert the card the server rendered, unless the keyboard focus is inside it. */
-function showUsage(html) {
+function renderUsage(html) {
   usageLoadedAt = Date.now();
-  const old = document.getElementById("dash-used-card");
-  if (old.contains(document.activeElement)) return;
-  const fresh = new DOMParser().parseFromString(html, "text/html").getElementById("dash-used-card");
-  fresh.querySelector("details").open = old.querySelector("details").open;
-  old.replaceWith(fresh);
+  const oldCard = document.getElementById("dash-used-card");
+  if (oldCard.contains(document.activeElement)) return;
+  const newCard = new DOMParser().parseFromString(html, "text/html").getElementById("dash-used-card");
+  newCard.querySelector("details").open = oldCard.querySelector("details").open;
+  oldCard.replaceWith(newCard);
 }
 
 /** Rebuild the rows only if their content changed, so that a focused link keeps the focus. */
-function showRows(body, wanted) {
-  const content = JSON.stringify(wanted);
-  if (body.content === content) return;
-  body.content = content;
+function renderRows(body, rows) {
+  const serialized = JSON.stringify(rows);
+  if (body.content === serialized) return;
+  body.content = serialized;
   const focused = body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   body.replaceChildren(
-    ...wanted.map((cells) => {
+    ...rows.map((cells) => {
       const row = document.createElement("tr");
       row.append(...cells.map(createCell));
       return row;
     }),
   );
   const table = body.closest("table");
-  table.hidden = !wanted.length;
-  table.nextElementSibling.hidden = Boolean(wanted.length);
+  table.hidden = !rows.length;
+  table.nextElementSibling.hidden = Boolean(rows.length);
   if (focused) [...body.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
 }
 
-/** Same markup as templates/stops/_banner.html. */
-function showFreezes(banner, wanted) {
-  const content = JSON.stringify(wanted);
-  if (banner.content === content) return;
-  banner.content = content;
+/** Same markup as templates/freezes/_active_freezes.html. */
+function renderFreezes(banner, rows) {
+  const serialized = JSON.stringify(rows);
+  if (banner.content === serialized) return;
+  banner.content = serialized;
   banner.replaceChildren(
-    ...wanted.map(({ scope, words: text, at, resume, href }) => {
-      const line = document.createElement("p");
-      line.className = "stopped-now";
-      line.dataset.scope = scope;
-      line.append(`${text} · `, createTimeElement(Date.parse(at)));
+    ...rows.map(({ scope, words: text, at, resume, href }) => {
+      const paragraph = document.createElement("p");
+      paragraph.className = "stopped-now";
+      paragraph.dataset.scope = scope;
+      paragraph.append(`${text} · `, createTimeElement(Date.parse(at)));
       if (href) {
         const link = document.createElement("a");
         link.href = href;
         link.textContent = resume;
-        line.append(" ", link);
+        paragraph.append(" ", link);
       }
-      return line;
+      return paragraph;
     }),
   );
 }
@@ -116,14 +116,14 @@ function createCell({ text, tone, href, share, at }) {
 }
 
 function createBar(share) {
-  const drawing = document.createElementNS(SVG, "svg");
+  const svg = document.createElementNS(SVG, "svg");
   const rect = document.createElementNS(SVG, "rect");
-  drawing.setAttribute("class", "dash-share");
-  drawing.setAttribute("aria-hidden", "true");
+  svg.setAttribute("class", "dash-share");
+  svg.setAttribute("aria-hidden", "true");
   rect.setAttribute("width", `${share}%`);
   rect.setAttribute("height", "100%");
-  drawing.append(rect);
-  return drawing;
+  svg.append(rect);
+  return svg;
 }
 
 function setText(element, text) {

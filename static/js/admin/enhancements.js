@@ -23,15 +23,15 @@ for (const field of document.querySelectorAll("#result_list td[data-label] :is(i
   field.setAttribute("aria-label", `${field.closest("td").dataset.label}, ${row.textContent.trim()}`);
 }
 addEventListener("load", () => setTimeout(() => {
-  for (const sign of document.querySelectorAll(".help-tooltip")) sign.setAttribute("role", "img");
-  for (const box of document.querySelectorAll(".select2-selection[role=combobox]")) {
-    const select = box.closest(".select2-container").previousElementSibling;
-    const label = select.labels?.[0] ?? box.closest(".admin-filter")?.querySelector("h3");
-    const shown = box.querySelector(".select2-selection__rendered");
-    if (!label || !shown) continue;
+  for (const icon of document.querySelectorAll(".help-tooltip")) icon.setAttribute("role", "img");
+  for (const combobox of document.querySelectorAll(".select2-selection[role=combobox]")) {
+    const select = combobox.closest(".select2-container").previousElementSibling;
+    const label = select.labels?.[0] ?? combobox.closest(".admin-filter")?.querySelector("h3");
+    const valueElement = combobox.querySelector(".select2-selection__rendered");
+    if (!label || !valueElement) continue;
     label.id ||= `${select.id}-label`;
-    shown.removeAttribute("role"); // it shows the combobox value and is not a second field
-    shown.removeAttribute("aria-readonly");
-    box.setAttribute("aria-labelledby", `${label.id} ${shown.id}`);
+    valueElement.removeAttribute("role"); // it shows the combobox value and is not a second field
+    valueElement.removeAttribute("aria-readonly");
+    combobox.setAttribute("aria-labelledby", `${label.id} ${valueElement.id}`);
   }
 })); // after Django's widgets, which are created on load

@@ -2,46 +2,46 @@
 
 import { startEntryFields } from "../policies/entry_fields.js";
 
-const PAUSE_MS = 300;
-const NAMES = ["scope", "subject", "provider", "channel", "group", "sender", "profile", "allow", "deny", "also_allow"];
+const DEBOUNCE_MS = 300;
+const FIELD_NAMES = ["scope", "subject", "provider", "channel", "group", "sender", "profile", "allow", "deny", "also_allow"];
 
 startEntryFields(document);
 
-const watched = document.querySelector("[data-findings]");
-if (watched) {
+const watchedField = document.querySelector("[data-findings]");
+if (watchedField) {
   let timer = null;
   let lastRequest = 0;
-  const form = watched.form;
+  const form = watchedField.form;
 
   const check = async () => {
-    const number = ++lastRequest;
-    const address = new URL(watched.dataset.findings, location.href);
-    for (const name of NAMES) if (form.elements[name]) address.searchParams.set(name, form.elements[name].value);
+    const requestNumber = ++lastRequest;
+    const url = new URL(watchedField.dataset.findings, location.href);
+    for (const name of FIELD_NAMES) if (form.elements[name]) url.searchParams.set(name, form.elements[name].value);
     // On an agent form, the rule belongs to that agent, whose ID may still be changing.
-    if (form.elements.slug) address.searchParams.set("subject", form.elements.slug.value);
-    const response = await fetch(address, { headers: { Accept: "application/json" } }).catch(() => null);
-    if (!response?.ok || number !== lastRequest) return; // saving reports it
-    show((await response.json()).findings);
+    if (form.elements.slug) url.searchParams.set("subject", form.elements.slug.value);
+    const response = await fetch(url, { headers: { Accept: "application/json" } }).catch(() => null);
+    if (!response?.ok || requestNumber !== lastRequest) return; // saving reports errors too
+    renderFindings((await response.json()).findings);
   };
 
-  const show = (findings) => {
-    for (const name of NAMES) {
+  const renderFindings = (findings) => {
+    for (const name of FIELD_NAMES) {
       const field = form.elements[name];
       if (!field) continue;
-      const fieldFindings = findings.filter((each) => each.field === name);
-      findBox(field).replaceChildren(...fieldFindings.map(({ words, level }) => createParagraph(words, level)));
+      const fieldFindings = findings.filter((finding) => finding.field === name);
+      getFindingsBox(field).replaceChildren(...fieldFindings.map(({ words: text, level }) => createParagraph(text, level)));
       field.setAttribute("aria-invalid", String(fieldFindings.some(({ level }) => level === "error")));
     }
   };
 
   form.addEventListener("input", () => {
     clearTimeout(timer);
-    timer = setTimeout(check, PAUSE_MS);
+    timer = setTimeout(check, DEBOUNCE_MS);
   });
   form.addEventListener("change", check);
 }
 
-function findBox(field) {
+function getFindingsBox(field) {
   const id = `${field.id}_findings`;
   const existing = document.getElementById(id);
   if (existing) return existing;
@@ -54,8 +54,8 @@ function findBox(field) {
 }
 
 function createParagraph(text, level) {
-  const line = document.createElement("p");
-  line.className = level;
-  line.textContent = text;
-  return line;
+  const paragraph = document.createElement("p");
+  paragraph.className = level;
+  paragraph.textContent = text;
+  return paragraph;
 }

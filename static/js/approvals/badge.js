@@ -5,7 +5,7 @@ import { fill } from "../shared/texts.js";
 import { onApprovalChange } from "./updates.js";
 
 const STORAGE_KEY = "clawsite-notify-approvals"; // per browser
-const PREFIX = /^\(\d+\+?\) /;
+const COUNT_PREFIX = /^\(\d+\+?\) /;
 
 const badge = document.querySelector("[data-open-questions]");
 let latestAt = null; // when the newest known request was created
@@ -15,13 +15,14 @@ async function refresh({ notified }) {
   if (document.hidden && !notified && !wantsNotifications()) return;
   const response = await fetch(badge.dataset.address, { headers: { Accept: "application/json" } }).catch(() => null);
   if (!response?.ok || response.redirected) return;
-  const now = await response.json();
-  const newestAt = now.newest?.askedAt ?? 0;
-  const isNew = latestAt !== null && newestAt > latestAt; // and not just what remains after the newest was decided
-  pending = now.count;
+  const data = await response.json();
+  const newestAt = data.newest?.askedAt ?? 0;
+  // Compare with the newest request so far: after it was decided, an older one is the newest.
+  const isNew = latestAt !== null && newestAt > latestAt;
+  pending = data.count;
   latestAt = Math.max(latestAt ?? 0, newestAt);
   render();
-  if (isNew && document.hidden) notify(now.newest);
+  if (isNew && document.hidden) notify(data.newest);
 }
 
 function render() {
@@ -32,16 +33,19 @@ function render() {
 
 /** Other scripts set the title too, so the prefix is restored whenever it changes. */
 function updateTitle() {
-  const plain = document.title.replace(PREFIX, "");
-  const wanted = pending ? `(${pending}) ${plain}` : plain;
-  if (document.title !== wanted) document.title = wanted;
+  const plainTitle = document.title.replace(COUNT_PREFIX, "");
+  const title = pending ? `(${pending}) ${plainTitle}` : plainTitle;
+  if (document.title !== title) document.title = title;
 }
 
 /** Names the requester but not the command: a notification has no room for a full command, and commands are never shown in part. */
 function notify({ id, agent, person }) {
   if (!wantsNotifications()) return;
-  const notice = new Notification(fill(badge.dataset.asks, agent), { body: fill(badge.dataset.for, person), tag: `approval-${id}` });
-  notice.addEventListener("click", () => {
+  const notification = new Notification(fill(badge.dataset.asks, agent), {
+    body: fill(badge.dataset.for, person),
+    tag: `approval-${id}`,
+  });
+  notification.addEventListener("click", () => {
     window.focus();
     location.href = `/approvals/${id}/`;
   });

@@ -5,33 +5,33 @@ import { fill } from "../shared/texts.js";
 export function startBulkDecision(list, texts) {
   const form = document.getElementById("several");
   if (!form) return () => {};
-  const all = document.getElementById("choose-all");
+  const selectAll = document.getElementById("choose-all");
   const findCheckboxes = () => [...list.querySelectorAll(".choose")];
 
-  function draw() {
+  function render() {
     const checkboxes = findCheckboxes();
-    for (const box of checkboxes) box.hidden = false;
-    const chosen = checkboxes.filter((box) => box.checked);
-    form.hidden = checkboxes.length < 2 && !chosen.length;
-    form.classList.toggle("active", chosen.length > 0);
-    document.getElementById("chosen-count").textContent = chosen.length ? fill(texts.chosen, chosen.length) : "";
-    for (const button of form.querySelectorAll("button[type=submit]")) button.disabled = !chosen.length;
-    const enabled = checkboxes.filter((box) => !box.disabled);
-    all.checked = enabled.length > 0 && enabled.every((box) => box.checked);
-    all.indeterminate = !all.checked && chosen.length > 0;
+    for (const checkbox of checkboxes) checkbox.hidden = false;
+    const selected = checkboxes.filter((checkbox) => checkbox.checked);
+    form.hidden = checkboxes.length < 2 && !selected.length;
+    form.classList.toggle("active", selected.length > 0);
+    document.getElementById("chosen-count").textContent = selected.length ? fill(texts.chosen, selected.length) : "";
+    for (const button of form.querySelectorAll("button[type=submit]")) button.disabled = !selected.length;
+    const enabled = checkboxes.filter((checkbox) => !checkbox.disabled);
+    selectAll.checked = enabled.length > 0 && enabled.every((checkbox) => checkbox.checked);
+    selectAll.indeterminate = !selectAll.checked && selected.length > 0;
   }
 
-  all.addEventListener("change", () => {
-    for (const box of findCheckboxes()) if (!box.disabled) box.checked = all.checked;
-    draw();
+  selectAll.addEventListener("change", () => {
+    for (const checkbox of findCheckboxes()) if (!checkbox.disabled) checkbox.checked = selectAll.checked;
+    render();
   });
-  list.addEventListener("change", (event) => event.target.matches(".choose") && draw());
-  list.addEventListener("read", draw);
+  list.addEventListener("change", (event) => event.target.matches(".choose") && render());
+  list.addEventListener("read", render);
   form.addEventListener("htmx:afterRequest", () => {
     form.querySelector("details").open = false;
     form.querySelector("[name=reason]").value = "";
-    draw();
+    render();
   });
-  draw();
-  return draw;
+  render();
+  return render;
 }

@@ -3,7 +3,7 @@
 import { fill } from "../shared/texts.js";
 import { everySecond } from "../shared/timing.js";
 
-const SOON_MS = 10 * 60_000;
+const URGENT_MS = 10 * 60_000;
 
 export function formatTimeLeft(ms, texts) {
   const seconds = Math.floor(ms / 1000);
@@ -24,11 +24,11 @@ export function startCountdowns(root, texts) {
 export function updateCountdowns(root, texts) {
   const now = Date.now();
   for (const card of root.querySelectorAll(".question[data-expires]")) {
-    const left = card.querySelector("[data-left]");
-    if (!left) continue;
+    const countdown = card.querySelector("[data-left]");
+    if (!countdown) continue;
     const msLeft = Number(card.dataset.expires) - now;
-    setText(left, formatTimeLeft(msLeft, texts));
-    if (msLeft < 60_000 || (card.classList.contains("urgent") && msLeft < SOON_MS)) card.classList.add("urgent");
+    setText(countdown, formatTimeLeft(msLeft, texts));
+    if (msLeft < 60_000 || (card.classList.contains("urgent") && msLeft < URGENT_MS)) card.classList.add("urgent");
   }
 }
 

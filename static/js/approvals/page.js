@@ -17,18 +17,22 @@ import { onApprovalChange, refreshApprovals } from "./updates.js";
 const MAX_DECIDED = 20; // kept on the page
 const texts = Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset));
 const list = document.getElementById("questions");
-const lost = document.getElementById("lost");
+const connectionNotice = document.getElementById("lost");
 const byId = (id) => document.getElementById(id);
 
-for (const name of ["htmx:sendError", "htmx:responseError"]) document.body.addEventListener(name, () => lost && (lost.hidden = false));
-document.body.addEventListener("htmx:afterRequest", ({ detail }) => detail.successful && lost && (lost.hidden = true));
+for (const name of ["htmx:sendError", "htmx:responseError"]) {
+  document.body.addEventListener(name, () => connectionNotice && (connectionNotice.hidden = false));
+}
+document.body.addEventListener("htmx:afterRequest", ({ detail }) => {
+  if (detail.successful && connectionNotice) connectionNotice.hidden = true;
+});
 
 if (list) start();
 
 function start() {
   let loading = false;
-  let again = false;
-  const drawBulk = startBulkDecision(list, texts);
+  let refreshAgain = false;
+  const renderBulkDecision = startBulkDecision(list, texts);
   startShortcuts(list);
   startCountdowns(list, texts);
   for (const card of list.children) holdUntilRead(card);
@@ -42,81 +46,84 @@ function start() {
     refresh();
   });
   document.body.addEventListener("htmx:afterSwap", () => {
-    for (const card of list.children) if (!card.known) adopt(card);
+    for (const card of list.children) if (!card.initialized) initCard(card);
     tidyList();
   });
   document.body.addEventListener("htmx:afterSettle", restoreFocus);
   document.body.addEventListener("htmx:beforeRequest", rememberFocus);
-  for (const card of list.children) card.known = true;
+  for (const card of list.children) card.initialized = true;
   if (location.hash) byId(`q-${location.hash.slice(1)}`)?.focus();
 
   async function refresh() {
-    if (loading) return void (again = true);
+    if (loading) return void (refreshAgain = true);
     loading = true;
     try {
       await fetchList();
-      if (lost) lost.hidden = true;
+      if (connectionNotice) connectionNotice.hidden = true;
     } catch {
-      if (lost) lost.hidden = false;
+      if (connectionNotice) connectionNotice.hidden = false;
     }
     loading = false;
-    if (again) {
-      again = false;
+    if (refreshAgain) {
+      refreshAgain = false;
       refresh();
     }
   }
 
   async function fetchList() {
-    const address = new URL(list.dataset.live, location.href);
-    address.searchParams.set("shown", [...list.children].map(({ dataset }) => `${dataset.approval}:${dataset.stamp}`).join(","));
-    const response = await fetch(address, { headers: { "HX-Request": "true" } });
+    const url = new URL(list.dataset.live, location.href);
+    url.searchParams.set("shown", [...list.children].map(({ dataset }) => `${dataset.approval}:${dataset.stamp}`).join(","));
+    const response = await fetch(url, { headers: { "HX-Request": "true" } });
     if (response.headers.has("HX-Refresh")) return location.reload(); // signed out
     if (!response.ok) throw new Error(String(response.status));
     merge(new DOMParser().parseFromString(await response.text(), "text/html"));
   }
 
-  function merge(page) {
+  function merge(receivedPage) {
     const announcements = [];
-    for (const received of page.querySelectorAll(".question")) {
-      const shown = byId(received.id);
-      if (shown?.dataset.stamp === received.dataset.stamp) continue;
-      if (!shown && ("solo" in list.dataset || received.dataset.status !== "pending")) continue;
-      if (shown && isBeingDecided(shown) && received.dataset.status === "pending") continue; // don't replace a card while its menu is open just because someone else voted or extended it
+    for (const received of receivedPage.querySelectorAll(".question")) {
+      const existing = byId(received.id);
+      if (existing?.dataset.stamp === received.dataset.stamp) continue;
+      if (!existing && ("solo" in list.dataset || received.dataset.status !== "pending")) continue;
+      // Another approver voted or extended the request: don't replace the card while its menu is open.
+      if (existing && isBeingDecided(existing) && received.dataset.status === "pending") continue;
       const card = document.adoptNode(received);
-      const focused = shown?.contains(document.activeElement);
-      const chosen = shown?.querySelector(".choose")?.checked;
-      if (shown) shown.replaceWith(card);
+      const hadFocus = existing?.contains(document.activeElement);
+      const wasSelected = existing?.querySelector(".choose")?.checked;
+      if (existing) existing.replaceWith(card);
       else list.append(card);
-      adopt(card);
-      const box = card.querySelector(".choose");
-      if (box && chosen && !box.disabled) box.checked = true;
-      if (focused) card.focus({ preventScroll: true });
-      const who = card.querySelector("h2").textContent.trim();
-      const ended = card.querySelector(".ended strong")?.textContent;
-      announcements.push(ended ? fill(texts.answered, ended) : shown ? "" : fill(texts.newQuestion, who));
+      initCard(card);
+      const checkbox = card.querySelector(".choose");
+      if (checkbox && wasSelected && !checkbox.disabled) checkbox.checked = true;
+      if (hadFocus) card.focus({ preventScroll: true });
+      const heading = card.querySelector("h2").textContent.trim();
+      const outcome = card.querySelector(".ended strong")?.textContent;
+      announcements.push(outcome ? fill(texts.answered, outcome) : existing ? "" : fill(texts.newQuestion, heading));
     }
     announce(announcements.filter(Boolean).slice(0, 3).join(" "));
     tidyList();
   }
 
-  function adopt(card) {
-    card.known = true;
+  function initCard(card) {
+    card.initialized = true;
     window.htmx?.process(card);
     holdUntilRead(card);
   }
 
   function tidyList() {
     const decided = [...list.querySelectorAll(".question.answered")];
-    if (!("solo" in list.dataset)) for (const old of decided.slice(0, -MAX_DECIDED)) if (!old.contains(document.activeElement)) old.remove();
-    const open = list.querySelectorAll(".question:not(.answered)").length;
-    const nothing = byId("nothing");
-    if (nothing) nothing.hidden = list.children.length > 0;
+    if (!("solo" in list.dataset)) {
+      for (const old of decided.slice(0, -MAX_DECIDED)) if (!old.contains(document.activeElement)) old.remove();
+    }
+    const pendingCount = list.querySelectorAll(".question:not(.answered)").length;
+    const emptyNotice = byId("nothing");
+    if (emptyNotice) emptyNotice.hidden = list.children.length > 0;
     const total = document.querySelector("#queue-count [data-total]");
     if (total && Number(list.dataset.page) === 1 && !byId("later")) {
-      total.textContent = String(open);
-      total.nextSibling.textContent = ` ${open === 1 ? texts.oneWaits : texts.manyWait} `;
+      total.textContent = String(pendingCount);
+      total.nextSibling.textContent = ` ${pendingCount === 1 ? texts.oneWaits : texts.manyWait} `;
     }
-    drawBulk();
+    renderBulkDecision();
     updateCountdowns(list, texts);
   }
 }
@@ -126,17 +133,17 @@ function isBeingDecided(card) {
   return Boolean(card.querySelector("details.menu-holder[open]"));
 }
 
-let focusedRequest = null;
+let submittedCardId = null;
 
 function rememberFocus({ detail }) {
-  focusedRequest = detail.elt.matches("form") ? (detail.elt.closest(".question")?.id ?? null) : null;
+  submittedCardId = detail.elt.matches("form") ? (detail.elt.closest(".question")?.id ?? null) : null;
 }
 
 /** A card decided by keyboard was replaced by a new element: move the focus to it. */
 function restoreFocus() {
-  if (!focusedRequest || (document.activeElement && document.activeElement !== document.body)) return;
-  byId(focusedRequest)?.focus({ preventScroll: true });
-  focusedRequest = null;
+  if (!submittedCardId || (document.activeElement && document.activeElement !== document.body)) return;
+  byId(submittedCardId)?.focus({ preventScroll: true });
+  submittedCardId = null;
   refreshApprovals();
 }
 
@@ -147,11 +154,11 @@ function announce(text) {
 function startNotificationButton() {
   const button = byId("notify");
   if (!button || !canNotify()) return;
-  const draw = () => button.setAttribute("aria-pressed", String(wantsNotifications()));
+  const renderButton = () => button.setAttribute("aria-pressed", String(wantsNotifications()));
   button.hidden = false;
   button.addEventListener("click", async () => {
     await toggleNotifications();
-    draw();
+    renderButton();
   });
-  draw();
+  renderButton();
 }

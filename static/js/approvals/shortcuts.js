@@ -1,6 +1,6 @@
 /** Keyboard shortcuts of the approvals list: j and k move, a approves once, d denies, e extends, x selects, ? shows help. */
 
-const OPEN = ".question[data-status=pending]";
+const PENDING = ".question[data-status=pending]";
 
 export function startShortcuts(list) {
   const help = document.getElementById("keys");
@@ -16,29 +16,31 @@ export function startShortcuts(list) {
     const action = ACTIONS[event.key];
     if (!action) return;
     event.preventDefault();
-    action(current());
+    action(focusedCard());
   });
 
-  const current = () => document.activeElement?.closest?.(".question");
+  const focusedCard = () => document.activeElement?.closest?.(".question");
 
-  function move(card, by) {
-    const all = [...list.querySelectorAll(".question")];
-    const at = all.indexOf(card);
-    const next = at < 0 ? all.find((each) => each.matches(OPEN)) ?? all[0] : all[Math.min(all.length - 1, Math.max(0, at + by))];
+  function move(card, offset) {
+    const cards = [...list.querySelectorAll(".question")];
+    const index = cards.indexOf(card);
+    const next = index < 0
+      ? cards.find((candidate) => candidate.matches(PENDING)) ?? cards[0]
+      : cards[Math.min(cards.length - 1, Math.max(0, index + offset))];
     if (!next) return;
     next.focus({ preventScroll: true });
     next.scrollIntoView({ block: "nearest" });
   }
 
   /** Only acts on the focused card: a key must never decide a request the user is not looking at. */
-  const press = (selector) => (card) => card?.querySelector(selector)?.click();
+  const clickInside = (selector) => (card) => card?.querySelector(selector)?.click();
 
   const ACTIONS = {
     j: (card) => move(card, 1),
     k: (card) => move(card, -1),
-    a: press("[data-act=once]:not(:disabled)"),
-    e: press("[data-act=extend]"),
-    x: press(".choose:not(:disabled)"),
+    a: clickInside("[data-act=once]:not(:disabled)"),
+    e: clickInside("[data-act=extend]"),
+    x: clickInside(".choose:not(:disabled)"),
     d(card) {
       const menu = card?.querySelector("details.deny");
       if (!menu) return;

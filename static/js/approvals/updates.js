@@ -1,5 +1,5 @@
 /**
- * Tells the parts of a page when to reload the pending requests: on gateway events, and periodically as a fallback.
+ * Notifies the parts of a page when to reload the pending requests: on gateway events, and periodically as a fallback.
  *
  * Shared by all parts of a page. Events are only hints; listeners fetch the actual state. Hidden pages are notified too, for the
  * badge and notifications, but they do not poll.
@@ -8,16 +8,19 @@
 import { Gateway, randomId } from "../shared/gateway.js";
 
 const DEBOUNCE_MS = 150; // events often arrive in bursts
-const CHECK_MS = 20_000; // with a socket, in case an event was missed
-const CHECK_OFFLINE_MS = 4_000; // without a socket
+const POLL_MS = 20_000; // with a socket, in case an event was missed
+const POLL_OFFLINE_MS = 4_000; // without a socket
 
 const listeners = new Set();
 let isLive = false;
 let debounceTimer = null;
-let timer = null;
+let pollTimer = null;
 let started = false;
 
-/** Call `listener({live, notified})` when something may have changed, or when the socket connects or disconnects. `notified`: by a gateway event. */
+/**
+ * Call `listener({live, notified})` when something may have changed, or when the socket connects or disconnects. `notified` is true
+ * if a gateway event was the reason.
+ */
 export function onApprovalChange(listener) {
   listeners.add(listener);
   if (isLive) listener({ live: true, notified: false }); // the socket connected before this listener was added
@@ -38,9 +41,9 @@ export function useChatSocket(app) {
 function start() {
   if (started) return;
   started = true;
-  scheduleCheck();
+  schedulePoll();
   document.addEventListener("visibilitychange", () => document.hidden || notifyListeners(false));
-  if (document.body.matches(".chat-page")) return; // useChatSocket() provides it
+  if (document.body.matches(".chat-page")) return; // useChatSocket() connects it to the chat's socket
   // A separate socket with only the scope it needs, so it receives no session events.
   new Gateway({
     url: `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`,
@@ -65,10 +68,10 @@ function notifySoon() {
 
 function notifyListeners(notified) {
   for (const listener of listeners) listener({ live: isLive, notified });
-  scheduleCheck();
+  schedulePoll();
 }
 
-function scheduleCheck() {
-  clearTimeout(timer);
-  timer = setTimeout(() => (document.hidden ? scheduleCheck() : notifyListeners(false)), isLive ? CHECK_MS : CHECK_OFFLINE_MS);
+function schedulePoll() {
+  clearTimeout(pollTimer);
+  pollTimer = setTimeout(() => (document.hidden ? schedulePoll() : notifyListeners(false)), isLive ? POLL_MS : POLL_OFFLINE_MS);
 }

@@ -1,4 +1,4 @@
-/** Shows the connection state: connected, time until the next attempt, signed out, and what to do about it. */
+/** Shows the connection state, the time until the next attempt, and what to do if the connection failed. */
 
 import { fill } from "../shared/texts.js";
 
@@ -6,7 +6,7 @@ export function startConnectionStatus(app) {
   const { texts } = app;
   const indicator = document.getElementById("connection");
   let countdown = null;
-  let wasLost = false;
+  let wasDisconnected = false;
 
   app.on("connection", (state) => {
     clearInterval(countdown);
@@ -17,8 +17,8 @@ export function startConnectionStatus(app) {
     };
     update();
     // Announced once, not every second of the countdown; the first connection of a page is not announced.
-    if (state.name !== "connecting" && (wasLost || state.name !== "ready")) app.announce(indicator.textContent);
-    wasLost = !["connecting", "ready"].includes(state.name) || (wasLost && state.name === "connecting");
+    if (state.name !== "connecting" && (wasDisconnected || state.name !== "ready")) app.announce(indicator.textContent);
+    wasDisconnected = !["connecting", "ready"].includes(state.name) || (wasDisconnected && state.name === "connecting");
     indicator.dataset.state = state.name;
     if (state.name === "waiting") countdown = setInterval(update, 1000);
     if (state.name === "signed-out") app.showProblem(texts.signInAgain);

@@ -1,13 +1,13 @@
-/** A banner while the session, its agent or the whole server is frozen: by whom, when and why. */
+/** Shows a banner while the session, its agent or the whole server is frozen, with who froze it, when and why. */
 
 import { createTimeElement } from "../shared/relative_times.js";
 import { fill } from "../shared/texts.js";
 
 export function startFreezeBanner(app) {
   const { gateway, texts } = app;
-  const line = document.getElementById("halted");
-  const freezesUrl = document.getElementById("main").dataset.stops; // the page to resume it, for users with permission
-  let lastRequest = 0; // number of the last request: responses to earlier ones are ignored
+  const banner = document.getElementById("halted");
+  const freezesUrl = document.getElementById("main").dataset.stops; // the page to resume work, for users with permission
+  let lastRequest = 0; // responses to earlier requests are ignored
 
   async function refresh() {
     if (!gateway.ready || !app.feed) return;
@@ -18,14 +18,14 @@ export function startFreezeBanner(app) {
 
   /** Of several freezes, show the widest, which the server lists first. */
   function show(freeze) {
-    line.hidden = !freeze;
-    line.textContent = freeze ? `${fill(texts.halted, freeze.by, freeze.reason)} · ` : "";
-    if (freeze) line.append(createTimeElement(freeze.at));
+    banner.hidden = !freeze;
+    banner.textContent = freeze ? `${fill(texts.halted, freeze.by, freeze.reason)} · ` : "";
+    if (freeze) banner.append(createTimeElement(freeze.at));
     if (!freeze || !freezesUrl) return;
     const link = document.createElement("a");
     link.href = `${freezesUrl}#stop-${freeze.id}`;
     link.textContent = texts.resume;
-    line.append(" ", link);
+    banner.append(" ", link);
   }
 
   app.on("connection", ({ name }) => name === "ready" && refresh());

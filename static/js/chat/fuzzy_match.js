@@ -6,7 +6,7 @@ export function fuzzyMatch(query, text) {
   let score = 0;
   const ranges = [];
   for (const word of query.toLowerCase().split(/\s+/).filter(Boolean)) {
-    const match = matchWhole(word, lower) ?? matchLetters(word, lower);
+    const match = matchSubstring(word, lower) ?? matchLetters(word, lower);
     if (!match) return null;
     score += match.score;
     ranges.push(...match.ranges);
@@ -15,7 +15,7 @@ export function fuzzyMatch(query, text) {
   return { score: score - text.length / 200, ranges: mergeRanges(ranges) };
 }
 
-function matchWhole(word, text) {
+function matchSubstring(word, text) {
   const start = wordStarts(text).find((index) => text.startsWith(word, index));
   const index = start ?? text.indexOf(word);
   if (index < 0) return null;
@@ -28,13 +28,13 @@ function matchLetters(word, text) {
   const starts = new Set(wordStarts(text));
   const ranges = [];
   let score = 0;
-  let at = -1;
+  let position = -1;
   for (const letter of word) {
-    const next = text.indexOf(letter, at + 1);
+    const next = text.indexOf(letter, position + 1);
     if (next < 0) return null;
-    score += starts.has(next) ? 4 : next === at + 1 ? 3 : 1 - Math.min(next - at, 20) / 10;
+    score += starts.has(next) ? 4 : next === position + 1 ? 3 : 1 - Math.min(next - position, 20) / 10;
     ranges.push([next, next + letter.length]);
-    at = next + letter.length - 1;
+    position = next + letter.length - 1;
   }
   // Letters scattered over a long text match by chance.
   return score >= word.length ? { score, ranges } : null;

@@ -1,32 +1,32 @@
 /**
- * Members of the current session and what they may do. Draws nothing; see chat/details/members_section.js.
+ * Members of the current session and what they may do. Renders nothing; see chat/details/members_section.js.
  *
- * Provides `app.members`: list (null until loaded), isOwner, readOnlyReason (why the user cannot write), load(), share(username, role);
- * and app.canWrite(). Emits "members" {gone} on changes.
+ * Provides `app.members`: list (null until loaded), isOwner, readOnlyReason (why the user can't write), load(),
+ * share(username, role); and app.canWrite(). Emits "members" {gone} on changes.
  * Members of the user's own sessions are only loaded while the details pane is open, because nothing else needs them.
  */
 
 import { fill } from "../shared/texts.js";
-import { isForeign } from "./sessions/row.js";
+import { isSharedWithMe } from "./sessions/row.js";
 
-const GONE = []; // no access: the server does not know the session for this user
+const GONE = []; // the user has no access: for them, the server reports the session as not found
 
 export function startMembers(app) {
   const { gateway, texts } = app;
-  const known = new Map(); // key → members
+  const membersByKey = new Map(); // key → members
   let key = app.mainKey;
-  let pending = null; // the key being loaded
-  let lastRequest = 0; // number of the last request: responses to earlier ones are ignored
+  let loadingKey = null; // the key being loaded
+  let lastRequest = 0; // responses to earlier requests are ignored
 
   app.members = {
     get list() {
-      return known.get(key) ?? null;
+      return membersByKey.get(key) ?? null;
     },
     get isOwner() {
-      return !isForeign(key);
+      return !isSharedWithMe(key);
     },
     get readOnlyReason() {
-      return isForeign(key) && known.has(key) ? findReadOnlyReason(known.get(key)) : "";
+      return isSharedWithMe(key) && membersByKey.has(key) ? findReadOnlyReason(membersByKey.get(key)) : "";
     },
     load,
     share,
@@ -35,8 +35,8 @@ export function startMembers(app) {
 
   app.on("session", (shown) => {
     key = shown.key;
-    if (known.get(key) === GONE) known.delete(key); // it may be shared by now
-    notify();
+    if (membersByKey.get(key) === GONE) membersByKey.delete(key); // it may be shared by now
+    emitMembers();
     load();
   });
   app.on("connection", ({ name }) => name === "ready" && load());
@@ -46,10 +46,10 @@ export function startMembers(app) {
   app.on("event", ({ name, payload }) => {
     if (name !== "sessions.changed" || payload.reason === "patched") return;
     if (payload.sessionKey === key) load();
-    else known.delete(payload.sessionKey);
+    else membersByKey.delete(payload.sessionKey);
   });
 
-  /** Until the server responds, assume that the user can write: it denies what is not allowed. */
+  /** Until the server responds, assume that the user can write; the server denies it if they can't. */
   function findReadOnlyReason(members) {
     if (members === GONE) return texts.unshared;
     const { role } = members.find(({ username }) => username === app.username) ?? {};
@@ -57,39 +57,41 @@ export function startMembers(app) {
   }
 
   function loadOnce() {
-    if (!known.has(key) && pending !== key) load();
+    if (!membersByKey.has(key) && loadingKey !== key) load();
   }
 
   /** Errors are ignored: the next trigger retries. */
   async function load() {
-    if (!gateway.ready || !(isForeign(key) || (app.details.isOpen() && isStored()))) return;
-    const wanted = key;
-    const number = ++lastRequest;
-    pending = wanted;
+    if (!gateway.ready || !(isSharedWithMe(key) || (app.details.isOpen() && isStored()))) return;
+    const sessionKey = key;
+    const requestNumber = ++lastRequest;
+    loadingKey = sessionKey;
     try {
-      const { members } = await gateway.request("sessions.members", { key: wanted });
-      if (number === lastRequest) setMembers(wanted, members);
+      const { members } = await gateway.request("sessions.members", { key: sessionKey });
+      if (requestNumber === lastRequest) setMembers(sessionKey, members);
     } catch (error) {
-      if (number === lastRequest && error.code === "NOT_FOUND") setMembers(wanted, isForeign(wanted) ? GONE : null);
+      if (requestNumber === lastRequest && error.code === "NOT_FOUND") {
+        setMembers(sessionKey, isSharedWithMe(sessionKey) ? GONE : null);
+      }
     }
-    if (number === lastRequest) pending = null;
+    if (requestNumber === lastRequest) loadingKey = null;
   }
 
   async function share(username, role) {
-    const wanted = key;
-    const { members } = await gateway.request("sessions.share", { key: wanted, username, role });
+    const sessionKey = key;
+    const { members } = await gateway.request("sessions.share", { key: sessionKey, username, role });
     lastRequest++;
-    setMembers(wanted, members);
+    setMembers(sessionKey, members);
   }
 
-  function setMembers(wanted, members) {
-    if (members) known.set(wanted, members);
-    else known.delete(wanted);
-    if (wanted === key) notify();
+  function setMembers(sessionKey, members) {
+    if (members) membersByKey.set(sessionKey, members);
+    else membersByKey.delete(sessionKey);
+    if (sessionKey === key) emitMembers();
   }
 
-  function notify() {
-    app.emit("members", { gone: known.get(key) === GONE });
+  function emitMembers() {
+    app.emit("members", { gone: membersByKey.get(key) === GONE });
   }
 
   /** A session without messages cannot be shared. */

@@ -2,7 +2,8 @@
  * The chat page: creates the `app` object shared by all parts of the page and starts them in order.
  *
  * What the parts can use:
- *   app.gateway, app.texts, app.account, app.username, app.explainUrl, app.allowRequestsUrl, app.mainKey, app.writable (the account can write), app.feed (of the current session)
+ *   app.gateway, app.texts, app.account, app.username, app.explainUrl, app.allowRequestsUrl, app.mainKey
+ *   app.writable (the account can write), app.feed (of the current session)
  *   app.members, app.canWrite(): members of the current session, and whether the user can write in it (members.js)
  *   app.on(name, listener(detail)) and app.emit(name, detail), shortcuts for events of app.bus:
  *     session {key, same, messageId}        another session, or (`same`) another message of it, is shown
@@ -39,7 +40,7 @@ const DEBOUNCE_MS = 150;
 
 const byId = (id) => document.getElementById(id);
 const bus = new EventTarget();
-const pendingAnnouncements = []; // not announced yet
+const pendingAnnouncements = [];
 
 const app = {
   bus,
@@ -47,7 +48,8 @@ const app = {
   account: byId("main").dataset.account,
   username: byId("main").dataset.username,
   explainUrl: byId("main").dataset.explain ?? "", // page that explains a tool call, for users with permission
-  allowRequestsUrl: byId("main").dataset.letAsk ?? "", // page where an agent can be allowed to request commands, for users with permission
+  // Page where an agent can be allowed to request commands, for users with permission.
+  allowRequestsUrl: byId("main").dataset.letAsk ?? "",
   mainKey: MAIN,
   feed: null,
   writable: true,
@@ -60,9 +62,14 @@ const app = {
     bus.dispatchEvent(new CustomEvent(name, { detail }));
   },
 
-  /** Announce to screen readers. The log itself is not live: a streamed answer would be read word by word. Texts in quick succession are joined. */
+  /**
+   * Announce to screen readers, joining texts in quick succession. The log is not a live region: a streamed answer would be read
+   * word by word.
+   */
   announce(text) {
-    if (!pendingAnnouncements.length) setTimeout(() => (byId("announce").textContent = pendingAnnouncements.splice(0).join(" ")), DEBOUNCE_MS);
+    if (!pendingAnnouncements.length) {
+      setTimeout(() => (byId("announce").textContent = pendingAnnouncements.splice(0).join(" ")), DEBOUNCE_MS);
+    }
     pendingAnnouncements.push(text);
   },
 
@@ -98,12 +105,12 @@ app.gateway = new Gateway({
 
 /** Show what the URL names: #key or #key/message. Keys are encoded, so a slash ends them. */
 function show() {
-  const [key, messageId] = location.hash.slice(1).split("/").map(decode);
+  const [key, messageId] = location.hash.slice(1).split("/").map(decodeSafely);
   const shown = key || MAIN;
   app.emit("session", { key: shown, same: app.feed?.sessionKey === shown, messageId: messageId || null });
 }
 
-function decode(text) {
+function decodeSafely(text) {
   try {
     return decodeURIComponent(text);
   } catch {

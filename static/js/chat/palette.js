@@ -6,9 +6,9 @@ import { fuzzyMatch } from "./fuzzy_match.js";
 import { actionItems, commandItems, recentItems, sessionItems } from "./palette_items.js";
 import { highlight } from "./sessions/search.js";
 
-const MAX_RESULTS = 40; // shown at a time
+const MAX_RESULTS = 40;
 const DEBOUNCE_MS = 150;
-const onMac = /mac|iphone|ipad/i.test(navigator.platform);
+const isMac = /mac|iphone|ipad/i.test(navigator.platform);
 
 export function startPalette(app) {
   const { gateway, texts } = app;
@@ -16,7 +16,7 @@ export function startPalette(app) {
   const [dialog, field, list, help] = [byId("palette"), byId("palette-words"), byId("palette-list"), byId("help")];
   let unfinished = 0;
   let commands = [];
-  let serverSessions = []; // sessions found by the server, beyond the loaded ones
+  let serverSessions = []; // search results of the server that are not loaded in the list
   let choices = [];
   let active = 0;
   let timer = null;
@@ -24,20 +24,25 @@ export function startPalette(app) {
   app.on("runs", (runs) => (unfinished = runs.unfinished));
   app.palette = { open, help: () => help.showModal() };
   byId("open-palette").addEventListener("click", open);
-  if (onMac) for (const key of document.querySelectorAll("kbd.mod, #open-palette .keys")) key.textContent = key.textContent.replace("Ctrl", "⌘");
+  if (isMac) {
+    for (const key of document.querySelectorAll("kbd.mod, #open-palette .keys")) {
+      key.textContent = key.textContent.replace("Ctrl", "⌘");
+    }
+  }
 
   addEventListener("keydown", (event) => {
     const { key, ctrlKey, metaKey, altKey, shiftKey } = event;
-    const isOpener = key.toLowerCase() === "k" && (onMac ? metaKey && !ctrlKey : ctrlKey && !metaKey) && !altKey && !shiftKey;
+    const isOpener = key.toLowerCase() === "k" && (isMac ? metaKey && !ctrlKey : ctrlKey && !metaKey) && !altKey && !shiftKey;
     if (isOpener) dialog.open ? dialog.close() : open();
     else if (ctrlKey || metaKey || altKey || isTyping(event.target) || document.querySelector("dialog[open]")) return;
     else if (key === "?") help.showModal();
     else return;
     event.preventDefault();
   });
-  for (const each of [dialog, help]) {
-    each.addEventListener("click", ({ target }) => target === each && each.close()); // on the backdrop
-    each.addEventListener("keydown", (event) => event.key === "Escape" && event.stopPropagation()); // it should not stop a run as well
+  for (const modal of [dialog, help]) {
+    modal.addEventListener("click", ({ target }) => target === modal && modal.close()); // on the backdrop
+    // Escape should not stop a run as well.
+    modal.addEventListener("keydown", (event) => event.key === "Escape" && event.stopPropagation());
   }
 
   function isTyping(target) {
@@ -49,25 +54,30 @@ export function startPalette(app) {
     field.value = "";
     serverSessions = [];
     dialog.showModal();
-    draw();
+    render();
     if (!commands.length) loadCommands();
   }
 
   async function loadCommands() {
     ({ commands } = await gateway.request("commands.list").catch(() => ({ commands: [] }))); // the palette works without commands
-    if (dialog.open) draw();
+    if (dialog.open) render();
   }
 
   field.addEventListener("input", () => {
     active = 0;
-    draw();
+    render();
     clearTimeout(timer);
     timer = setTimeout(searchServer, DEBOUNCE_MS);
   });
   field.addEventListener("keydown", (event) => {
-    const last = choices.length - 1;
-    const to = { ArrowDown: active < last ? active + 1 : 0, ArrowUp: active > 0 ? active - 1 : last, PageDown: Math.min(last, active + 8), PageUp: Math.max(0, active - 8) };
-    if (event.key in to) setActive(to[event.key]);
+    const lastIndex = choices.length - 1;
+    const targets = {
+      ArrowDown: active < lastIndex ? active + 1 : 0,
+      ArrowUp: active > 0 ? active - 1 : lastIndex,
+      PageDown: Math.min(lastIndex, active + 8),
+      PageUp: Math.max(0, active - 8),
+    };
+    if (event.key in targets) setActive(targets[event.key]);
     else if (event.key === "Enter" && !event.isComposing) run(choices[active]);
     else return;
     event.preventDefault();
@@ -82,10 +92,11 @@ export function startPalette(app) {
   async function searchServer() {
     const query = field.value.trim();
     if (query.length < 2 || query.startsWith("/") || !gateway.ready) return;
-    const { sessions } = await gateway.request("sessions.list", { search: query, limit: 10, own: true }).catch(() => ({ sessions: [] }));
+    const request = gateway.request("sessions.list", { search: query, limit: 10, own: true });
+    const { sessions } = await request.catch(() => ({ sessions: [] }));
     if (!dialog.open || query !== field.value.trim()) return;
     serverSessions = sessions.filter(({ key }) => !app.sessions.find(key));
-    if (serverSessions.length) draw();
+    if (serverSessions.length) render();
   }
 
   function findItems() {
@@ -93,15 +104,22 @@ export function startPalette(app) {
     const actions = actionItems(app, { unfinished, help: app.palette.help });
     const commandList = app.writable ? commandItems(app, commands) : [];
     if (!query) return [...recentItems(app), ...actions, ...commandList];
-    const all = query.startsWith("/") ? commandList : [...sessionItems(app, [...app.sessions.rows(), ...serverSessions]), ...actions, ...commandList];
-    const matches = all.map((item) => ({ ...item, fit: fuzzyMatch(query, item.name) })).filter(({ fit }) => fit);
-    const best = matches.sort((a, b) => b.fit.score - a.fit.score).slice(0, MAX_RESULTS);
-    const search = { group: texts.paletteActions, sign: "search", name: fill(texts.doSearchFor, query), run: () => app.sessions.search(query) };
+    const candidates = query.startsWith("/")
+      ? commandList
+      : [...sessionItems(app, [...app.sessions.rows(), ...serverSessions]), ...actions, ...commandList];
+    const matches = candidates.map((item) => ({ ...item, match: fuzzyMatch(query, item.name) })).filter(({ match }) => match);
+    const best = matches.sort((a, b) => b.match.score - a.match.score).slice(0, MAX_RESULTS);
+    const search = {
+      group: texts.paletteActions,
+      icon: "search",
+      name: fill(texts.doSearchFor, query),
+      run: () => app.sessions.search(query),
+    };
     return query.startsWith("/") ? best : [...best, search];
   }
 
   /** Groups are ordered by their best match. */
-  function draw() {
+  function render() {
     const items = findItems();
     const groups = new Map();
     for (const item of items) groups.set(item.group, [...(groups.get(item.group) ?? []), item]);
@@ -120,12 +138,12 @@ export function startPalette(app) {
     setActive(active);
   }
 
-  function createOption({ name, about, sign, keys, fit }, number) {
+  function createOption({ name, description, icon, keys, match }, number) {
     const element = cloneTemplate("palette-option");
     element.id = `palette-option-${number}`;
-    element.querySelector("use").setAttribute("href", `#sign-${sign}`);
-    element.querySelector(".name").append(...highlight(name, fit?.ranges ?? []));
-    setText(element.querySelector(".about"), about);
+    element.querySelector("use").setAttribute("href", `#sign-${icon}`);
+    element.querySelector(".name").append(...highlight(name, match?.ranges ?? []));
+    setText(element.querySelector(".about"), description);
     setText(element.querySelector("kbd"), keys);
     return element;
   }
@@ -145,7 +163,7 @@ export function startPalette(app) {
     return id ? Number(id.slice("palette-option-".length)) : -1;
   }
 
-  /** Closes first, so that the action can move the focus. */
+  /** Run an item. Closes the palette first, so that the action can move the focus. */
   function run(item) {
     if (!item) return;
     dialog.close();

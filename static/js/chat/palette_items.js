@@ -1,10 +1,10 @@
-/** Palette items {group, name, about?, sign, keys?, run}. Only those that are currently possible. */
+/** Palette items {group, name, description?, icon, keys?, run}. Includes only what the user can currently do. */
 
 import { fill } from "../shared/texts.js";
 import { formatDate } from "./sessions/dates.js";
-import { isForeign, isMain } from "./sessions/row.js";
+import { isMain, isSharedWithMe } from "./sessions/row.js";
 
-const RECENT = 6; // sessions offered for an empty query
+const MAX_RECENT = 6; // sessions shown for an empty query
 
 export function sessionItems(app, rows) {
   const group = app.texts.paletteSessions;
@@ -12,35 +12,35 @@ export function sessionItems(app, rows) {
     group,
     id: row.key,
     name: app.sessions.getTitle(row),
-    about: row.updatedAt ? formatDate(row.updatedAt) : "",
-    sign: row.pinned ? "pin" : "chat",
+    description: row.updatedAt ? formatDate(row.updatedAt) : "",
+    icon: row.pinned ? "pin" : "chat",
     run: () => app.open(row.key),
   }));
 }
 
 export function recentItems(app) {
-  const shown = app.sessions.shown().key;
-  const rows = app.sessions.rows().filter(({ key }) => key !== shown).sort((a, b) => (b.updatedAt ?? 0) - (a.updatedAt ?? 0));
-  return sessionItems(app, rows.slice(0, RECENT)).map((item) => ({ ...item, group: app.texts.paletteRecent }));
+  const currentKey = app.sessions.getCurrent().key;
+  const rows = app.sessions.rows().filter(({ key }) => key !== currentKey).sort((a, b) => (b.updatedAt ?? 0) - (a.updatedAt ?? 0));
+  return sessionItems(app, rows.slice(0, MAX_RECENT)).map((item) => ({ ...item, group: app.texts.paletteRecent }));
 }
 
-/** Commands without arguments run; others are put into the composer. */
+/** Commands without arguments run immediately; others are inserted into the composer. */
 export function commandItems(app, commands) {
   return commands.map(({ name, args, description }) => ({
     group: app.texts.paletteCommands,
     name: [`/${name}`, args?.[0]?.description].filter(Boolean).join(" "),
-    about: description,
-    sign: "command",
+    description,
+    icon: "command",
     run: () => (args ? app.compose(`/${name} `) : app.send({ message: `/${name}` })),
   }));
 }
 
 export function actionItems(app, { unfinished, help }) {
   const { texts, sessions, writable } = app;
-  const row = sessions.shown();
+  const row = sessions.getCurrent();
   const { key } = row;
   const isStored = Boolean(sessions.find(key)) && writable;
-  const isMine = !isForeign(key);
+  const isMine = !isSharedWithMe(key);
   const others = sessions.agents.length > 1 ? sessions.agents : [];
   const actions = [
     unfinished && app.canWrite() && ["stop", texts.doStop, () => app.stop(), "Esc"],
@@ -52,18 +52,23 @@ export function actionItems(app, { unfinished, help }) {
     isStored && ["archive", row.archived ? texts.doUnarchive : texts.doArchive, () => sessions.archive(key)],
     isStored && ["fork", texts.doDuplicate, () => sessions.fork(key)],
     ["link", texts.doCopy, () => sessions.copy(key)],
-    isStored && isMine && (isMain(key) ? ["retry", texts.doReset, () => sessions.reset(key)] : ["bin", texts.doDelete, () => sessions.delete(key)]),
+    isStored && isMine && isMain(key) && ["retry", texts.doReset, () => sessions.reset(key)],
+    isStored && isMine && !isMain(key) && ["bin", texts.doDelete, () => sessions.delete(key)],
     isStored && !isMine && ["leave", texts.doLeave, () => sessions.leave(key)],
     writable && isMine && ["thought", texts.doModel, () => chooseModel(app)],
     ["details", app.details.isOpen() ? texts.doHideDetails : texts.doShowDetails, () => app.togglePane("details")],
-    ...["light", "dark", "system"].map((theme) => ["colours", texts[`do${theme.charAt(0).toUpperCase()}${theme.slice(1)}`], () => setTheme(theme)]),
+    ...["light", "dark", "system"].map((theme) => [
+      "colours",
+      texts[`do${theme.charAt(0).toUpperCase()}${theme.slice(1)}`],
+      () => setTheme(theme),
+    ]),
     ["keys", texts.doHelp, help, "?"],
     ...accountItems(),
   ];
-  return actions.filter(Boolean).map(([sign, name, run, keys]) => ({ group: texts.paletteActions, sign, name, run, keys }));
+  return actions.filter(Boolean).map(([icon, name, run, keys]) => ({ group: texts.paletteActions, icon, name, run, keys }));
 }
 
-/** The field is in the list, which phones show on demand. */
+/** Open the session list, which contains the field and is hidden on phones. */
 function rename(app, key) {
   app.togglePane("sessions", true);
   app.sessions.rename(key);
@@ -82,6 +87,6 @@ function setTheme(theme) {
 function accountItems() {
   const menu = document.querySelector(".account-menu .menu");
   const links = [...menu.querySelectorAll("a")].map((link) => ["go", link.textContent.trim(), () => link.click()]);
-  const leave = menu.querySelector("form:not([data-theme-switch]) button[type=submit]");
-  return leave ? [...links, ["go", leave.textContent.trim(), () => leave.click()]] : links;
+  const signOut = menu.querySelector("form:not([data-theme-switch]) button[type=submit]");
+  return signOut ? [...links, ["go", signOut.textContent.trim(), () => signOut.click()]] : links;
 }

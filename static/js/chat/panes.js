@@ -1,4 +1,4 @@
-/** The panes: sessions on the left, details on the right. They cover the chat on phones and are next to it on wide screens. */
+/** The panes: sessions on the left, details on the right. On phones they cover the chat. */
 
 export function startPanes(app) {
   const panes = {

@@ -1,12 +1,12 @@
 /** A menu opened by a button: arrows, Home, End and letters move, Escape and Tab close it. */
 
-const GAP = 4;
+const GAP_PIXELS = 4;
 
 export function createPopupMenu(menu) {
   let opener = null;
   let pressedWhileOpen = null;
 
-  const items = () => [...menu.querySelectorAll("[role=menuitem]")].filter((item) => !item.hidden);
+  const getItems = () => [...menu.querySelectorAll("[role=menuitem]")].filter((item) => !item.hidden);
 
   // Pressing the opener closes the menu before the click arrives; that click must not reopen it.
   document.addEventListener("pointerdown", () => (pressedWhileOpen = menu.matches(":popover-open") ? opener : null), true);
@@ -16,10 +16,10 @@ export function createPopupMenu(menu) {
   });
   menu.addEventListener("click", ({ target }) => target.closest("[role=menuitem]") && close());
   menu.addEventListener("keydown", (event) => {
-    const all = items();
+    const all = getItems();
     const index = all.indexOf(document.activeElement);
-    const to = { ArrowDown: index + 1, ArrowUp: index - 1, Home: 0, End: -1 }[event.key];
-    if (to !== undefined) all.at(to % all.length).focus();
+    const targetIndex = { ArrowDown: index + 1, ArrowUp: index - 1, Home: 0, End: -1 }[event.key];
+    if (targetIndex !== undefined) all.at(targetIndex % all.length).focus();
     else if (event.key === "Escape" || event.key === "Tab") close();
     else if (event.key.length === 1 && event.key !== " ") focusByLetter(all, index, event.key.toLowerCase());
     else return;
@@ -31,23 +31,23 @@ export function createPopupMenu(menu) {
     [...all.slice(index + 1), ...all].find((item) => item.textContent.trim().toLowerCase().startsWith(key))?.focus();
   }
 
-  /** Below the button, or above it if there is no room; on phones the stylesheet places it at the bottom. */
+  /** Open below the button, or above it if there is no room. On phones the stylesheet places the menu at the bottom. */
   function open(button) {
     opener = button;
     menu.showPopover();
     const { left, right, top, bottom } = button.getBoundingClientRect();
     const { width, height } = menu.getBoundingClientRect();
-    const wide = document.documentElement.clientWidth;
-    const below = bottom + GAP + height < innerHeight || top < height;
-    menu.style.left = `${Math.max(GAP, left + width + GAP < wide ? left : right - width)}px`;
-    menu.style.top = `${below ? bottom + GAP : top - GAP - height}px`;
-    items()[0]?.focus();
+    const pageWidth = document.documentElement.clientWidth;
+    const fitsBelow = bottom + GAP_PIXELS + height < innerHeight || top < height;
+    menu.style.left = `${Math.max(GAP_PIXELS, left + width + GAP_PIXELS < pageWidth ? left : right - width)}px`;
+    menu.style.top = `${fitsBelow ? bottom + GAP_PIXELS : top - GAP_PIXELS - height}px`;
+    getItems()[0]?.focus();
   }
 
   function close() {
-    const from = opener;
+    const previousOpener = opener;
     if (menu.matches(":popover-open")) menu.hidePopover();
-    if (from?.isConnected) from.focus();
+    if (previousOpener?.isConnected) previousOpener.focus();
   }
 
   return {

@@ -1,44 +1,45 @@
 /** Toasts: short messages at the bottom of the page, some with undo. Each replaces the previous one. */
 
-const SHOWN_MS = 8_000;
+const DISPLAY_MS = 8_000;
 const GAP_PIXELS = 8;
 
 export function startToasts(app) {
   const toast = document.getElementById("toast");
-  const text = toast.querySelector(".text");
-  const undo = toast.querySelector(".undo");
+  const textElement = toast.querySelector(".text");
+  const undoButton = toast.querySelector(".undo");
   let timer = null;
-  let revert = null;
+  let onUndo = null;
 
   /** @param {string} message @param {{undo?: Function}} options `undo` is called if the user clicks Undo in time. */
   app.showToast = (message, options = {}) => {
-    revert = options.undo ?? null;
-    text.textContent = message;
-    undo.hidden = !revert;
+    onUndo = options.undo ?? null;
+    textElement.textContent = message;
+    undoButton.hidden = !onUndo;
     toast.hidden = false;
-    // Above the composer, which it would cover on phones.
-    toast.parentElement.style.bottom = `${innerHeight - document.getElementById("composer").getBoundingClientRect().top + GAP_PIXELS}px`;
+    // Place it above the composer, which it would cover on phones.
+    const { top } = document.getElementById("composer").getBoundingClientRect();
+    toast.parentElement.style.bottom = `${innerHeight - top + GAP_PIXELS}px`;
     app.announce(message);
     startTimer();
   };
 
   function startTimer() {
     clearTimeout(timer);
-    timer = setTimeout(close, SHOWN_MS);
+    timer = setTimeout(close, DISPLAY_MS);
   }
 
   function close() {
     clearTimeout(timer);
     toast.hidden = true;
-    revert = null;
+    onUndo = null;
   }
 
-  undo.addEventListener("click", () => {
-    revert?.();
+  undoButton.addEventListener("click", () => {
+    onUndo?.();
     close();
   });
   toast.querySelector(".close").addEventListener("click", close);
-  // Stays while the user points at it or focuses it.
-  for (const arrival of ["pointerenter", "focusin"]) toast.addEventListener(arrival, () => clearTimeout(timer));
-  for (const leaving of ["pointerleave", "focusout"]) toast.addEventListener(leaving, startTimer);
+  // It stays open while the pointer or the focus is on it.
+  for (const eventName of ["pointerenter", "focusin"]) toast.addEventListener(eventName, () => clearTimeout(timer));
+  for (const eventName of ["pointerleave", "focusout"]) toast.addEventListener(eventName, startTimer);
 }

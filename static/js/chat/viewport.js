@@ -1,14 +1,14 @@
-/** On phones whose keyboard covers the page instead of resizing it, resize the page. */
+/** Resizes the page on phones whose keyboard covers it. */
 
-const KEYBOARD = 120; // pixels: more than any browser toolbar
+const MIN_KEYBOARD_PIXELS = 120; // more than any browser toolbar
 
 export function startViewport() {
-  const seen = globalThis.visualViewport;
-  if (!seen) return;
-  seen.addEventListener("resize", () => {
-    const covered = innerHeight - seen.height * seen.scale;
-    if (covered > KEYBOARD) document.body.style.height = `${seen.height}px`;
+  const viewport = globalThis.visualViewport;
+  if (!viewport) return;
+  viewport.addEventListener("resize", () => {
+    const coveredPixels = innerHeight - viewport.height * viewport.scale;
+    if (coveredPixels > MIN_KEYBOARD_PIXELS) document.body.style.height = `${viewport.height}px`;
     else document.body.style.removeProperty("height");
-    if (covered > KEYBOARD) scrollTo(0, 0);
+    if (coveredPixels > MIN_KEYBOARD_PIXELS) scrollTo(0, 0);
   });
 }

@@ -2,7 +2,7 @@
 
 import { startEntryFields } from "./entry_fields.js";
 
-const PAUSE_MS = 250;
+const DEBOUNCE_MS = 250;
 
 const form = document.getElementById("question");
 let timer = null;
@@ -14,15 +14,19 @@ function requestUpdate() {
 }
 
 form?.addEventListener("input", ({ target }) => {
-  // Scope fields update on change only: half a name is another scope, whose rule would be loaded.
+  // Scope fields update on change only: a partly typed name is a different scope, whose rule would be loaded.
   if (target.closest(".place") || target.matches("select, [type=checkbox]")) return;
   clearTimeout(timer);
-  timer = setTimeout(requestUpdate, PAUSE_MS);
+  timer = setTimeout(requestUpdate, DEBOUNCE_MS);
 });
 form?.addEventListener("change", requestUpdate);
 
-const lost = document.getElementById("lost");
-for (const name of ["htmx:sendError", "htmx:responseError"]) document.body.addEventListener(name, () => (lost.hidden = false));
-document.body.addEventListener("htmx:afterRequest", ({ detail }) => detail.successful && lost && (lost.hidden = true));
+const connectionNotice = document.getElementById("lost");
+for (const name of ["htmx:sendError", "htmx:responseError"]) {
+  document.body.addEventListener(name, () => (connectionNotice.hidden = false));
+}
+document.body.addEventListener("htmx:afterRequest", ({ detail }) => {
+  if (detail.successful && connectionNotice) connectionNotice.hidden = true;
+});
 
 startEntryFields(document);

@@ -7,9 +7,9 @@
 
 import { Gateway, randomId } from "../shared/gateway.js";
 
-const PAGE = 1000;
+const PAGE_SIZE = 1000;
 const DEBOUNCE_MS = 120; // deltas arrive in bursts
-const POLL_MS = 3000; // for runs of other owners, which send no live events
+const POLL_MS = 3000; // for runs of other owners, whose live events are not sent to this user
 
 export class RunEventSource {
   /** onEvents(events, {ended}), onState("connecting" | "live" | "lost" | "stored"), onError(error) */
@@ -18,7 +18,7 @@ export class RunEventSource {
     this.ended = false;
     this.timer = null;
     this.loading = false;
-    this.again = false;
+    this.loadAgain = false;
     this.gateway = new Gateway({
       url: `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`,
       client: { id: "webchat-ui", mode: "webchat", version: "1", platform: "web", instanceId: randomId() },
@@ -44,7 +44,7 @@ export class RunEventSource {
 
   #schedule(ms) {
     if (this.ended) return;
-    if (this.loading) this.again = true;
+    if (this.loading) this.loadAgain = true;
     else {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.#load(), ms);
@@ -53,13 +53,13 @@ export class RunEventSource {
 
   async #load() {
     this.loading = true;
-    this.again = false;
+    this.loadAgain = false;
     try {
-      let more = true;
-      while (more) {
-        const page = await this.gateway.request("runs.events", { id: this.id, afterSeq: this.lastSeq(), limit: PAGE });
-        more = page.more;
-        this.ended = page.ended && !more;
+      let hasMore = true;
+      while (hasMore) {
+        const page = await this.gateway.request("runs.events", { id: this.id, afterSeq: this.lastSeq(), limit: PAGE_SIZE });
+        hasMore = page.more;
+        this.ended = page.ended && !hasMore;
         this.onEvents(page.events, { ended: this.ended });
       }
       if (this.ended) this.onState("stored");
@@ -68,7 +68,7 @@ export class RunEventSource {
       else if (error.code !== "DISCONNECTED") this.onError(error);
     } finally {
       this.loading = false;
-      if (!this.ended) this.#schedule(this.again ? DEBOUNCE_MS : POLL_MS);
+      if (!this.ended) this.#schedule(this.loadAgain ? DEBOUNCE_MS : POLL_MS);
     }
   }
 

@@ -11,20 +11,20 @@ import { ReplayView } from "./replay_view.js";
 
 const SUMMARY_MS = 1500; // how often the summary is refreshed during a run
 const MAX_DATA_CHARACTERS = 4000;
-const COLORS = { running: "busy", waiting: "warn", completed: "good", error: "bad" };
+const STATE_TONES = { running: "busy", waiting: "warn", completed: "good", error: "bad" };
 
 const byId = (id) => document.getElementById(id);
 const texts = Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset));
 const page = byId("run").dataset;
 const recording = new Recording();
 const scrub = byId("scrub");
-let index = -1; // of the event shown
+let index = -1; // index of the displayed event
 let following = true; // stay at the newest event
-let playing = null; // {drawn, since} while playing
+let playing = null; // {position, since} while playing
 let summaryTimer = null;
 let ended = page.ended === "yes";
 
-const lanes = new Lanes({ root: byId("lanes"), names: byId("lane-names"), texts, onSeek: (drawn) => seek(drawn) });
+const lanes = new Lanes({ root: byId("lanes"), names: byId("lane-names"), texts, onSeek: (position) => seek(position) });
 const replay = new ReplayView({ root: byId("story"), texts });
 const eventList = new EventList({ texts, onSelect: (event) => goTo(recording.events.indexOf(event), { scroll: true }) });
 
@@ -36,7 +36,7 @@ const source = new RunEventSource({
   onEvents(events, state) {
     const wasEnded = ended;
     ended = state.ended;
-    if (recording.add(events)) showNewEvents();
+    if (recording.add(events)) renderNewEvents();
     if (ended !== wasEnded || (events.length && !wasEnded)) refreshSummary(ended);
     updateLiveState();
   },
@@ -50,14 +50,14 @@ const source = new RunEventSource({
   },
 });
 
-function showNewEvents() {
+function renderNewEvents() {
   byId("recorder").hidden = false;
   setText(byId("problem"), "");
   drawLanes();
   eventList.setEvents(recording.events);
   // An ended run starts at its end, where the answer is; a live one is followed.
-  if (following || index < 0) goTo(recording.events.length - 1, { keep: true });
-  else show();
+  if (following || index < 0) goTo(recording.events.length - 1, { keepPlaying: true });
+  else render();
 }
 
 function drawLanes() {
@@ -66,42 +66,49 @@ function drawLanes() {
   scrub.max = lanes.scale.total;
 }
 
-function goTo(next, { keep = false, scroll = false } = {}) {
+function goTo(next, { keepPlaying = false, scroll = false } = {}) {
   const { events } = recording;
   if (!events.length) return;
-  if (!keep) pause();
+  if (!keepPlaying) pause();
   index = Math.max(0, Math.min(next, events.length - 1));
   following = index === events.length - 1;
-  scrub.value = lanes.scale.toDrawn(events[index].ts);
-  show();
+  scrub.value = lanes.scale.toPosition(events[index].ts);
+  render();
   if (scroll) byId("recorder").scrollIntoView({ block: "start" });
 }
 
-/** Go to the last event before a position on the scale. */
-function seek(drawn, { keep = false } = {}) {
-  const moment = lanes.scale.toTime(drawn) + 0.5;
-  const after = recording.events.findIndex(({ ts }) => ts > moment);
-  goTo((after === -1 ? recording.events.length : after) - 1, { keep });
-  scrub.value = drawn;
-  lanes.point(drawn);
+/** Go to the last event before a position on the time scale. */
+function seek(position, { keepPlaying = false } = {}) {
+  const time = lanes.scale.toTime(position) + 0.5;
+  const after = recording.events.findIndex(({ ts }) => ts > time);
+  goTo((after === -1 ? recording.events.length : after) - 1, { keepPlaying });
+  scrub.value = position;
+  lanes.movePlayhead(position);
 }
 
-function show() {
+function render() {
   const { events } = recording;
   const event = events[index];
   const view = recording.viewAt(index);
-  lanes.point(lanes.scale.toDrawn(event.ts));
+  lanes.movePlayhead(lanes.scale.toPosition(event.ts));
   setText(byId("clock"), formatOffset(event.ts - events[0].ts, texts));
   setText(byId("place"), fill(texts.place, formatCount(index + 1), formatCount(events.length)));
-  scrub.setAttribute("aria-valuetext", `${byId("clock").textContent}, ${byId("place").textContent}: ${event.stream} ${summarizeEvent(event)}`);
-  replay.draw(view, event.ts);
+  scrub.setAttribute(
+    "aria-valuetext",
+    `${byId("clock").textContent}, ${byId("place").textContent}: ${event.stream} ${summarizeEvent(event)}`,
+  );
+  replay.render(view, event.ts);
   const state = byId("now-state");
   setText(state, texts[`state${view.state[0].toUpperCase()}${view.state.slice(1)}`]);
-  state.className = `badge ${COLORS[view.state] ?? ""}`;
+  state.className = `badge ${STATE_TONES[view.state] ?? ""}`;
   byId("now-model").textContent = view.model || "–";
-  byId("now-tokens").textContent = view.usage.input || view.usage.output ? fill(texts.tokens, formatCount(view.usage.input), formatCount(view.usage.output)) : "–";
+  byId("now-tokens").textContent = view.usage.input || view.usage.output
+    ? fill(texts.tokens, formatCount(view.usage.input), formatCount(view.usage.output))
+    : "–";
   byId("now-cost").textContent = view.usage.costUsd ? formatMoney(view.usage.costUsd) : "–";
-  setText(byId("now-title"), `${texts[`what${event.stream[0].toUpperCase()}${event.stream.slice(1)}`] ?? event.stream} · ${event.data.phase ?? event.data.name ?? (event.data.final ? "final" : `#${event.seq}`)}`);
+  const streamName = texts[`what${event.stream[0].toUpperCase()}${event.stream.slice(1)}`] ?? event.stream;
+  const { phase, name, final } = event.data;
+  setText(byId("now-title"), `${streamName} · ${phase ?? name ?? (final ? "final" : `#${event.seq}`)}`);
   setText(byId("now-data"), JSON.stringify(event.data, null, 2).slice(0, MAX_DATA_CHARACTERS));
   eventList.mark(event);
   button("back").disabled = button("first").disabled = index === 0;
@@ -113,7 +120,7 @@ function show() {
 function play() {
   if (!recording.events.length) return;
   if (index === recording.events.length - 1) goTo(0);
-  playing = { drawn: Number(scrub.value), since: performance.now() };
+  playing = { position: Number(scrub.value), since: performance.now() };
   byId("play").setAttribute("aria-pressed", "true");
   requestAnimationFrame(tick);
 }
@@ -125,10 +132,10 @@ function pause() {
 
 function tick(now) {
   if (!playing) return;
-  const drawn = playing.drawn + Math.max(0, now - playing.since) * Number(byId("speed").value);
-  Object.assign(playing, { drawn, since: Math.max(now, playing.since) });
-  if (drawn >= lanes.scale.total) return goTo(recording.events.length - 1);
-  seek(drawn, { keep: true });
+  const position = playing.position + Math.max(0, now - playing.since) * Number(byId("speed").value);
+  Object.assign(playing, { position, since: Math.max(now, playing.since) });
+  if (position >= lanes.scale.total) return goTo(recording.events.length - 1);
+  seek(position, { keepPlaying: true });
   requestAnimationFrame(tick);
 }
 
@@ -157,10 +164,11 @@ byId("recorder").addEventListener("click", ({ target }) => {
 
 document.addEventListener("keydown", (event) => {
   const name = KEYS[event.key] ?? KEYS[event.key.toLowerCase()];
-  const typing = event.target.closest("input:not([type=range]), select, textarea, summary, button, a");
-  const scrolls = (event.key === "Home" || event.key === "End") && event.target !== scrub; // elsewhere these keys scroll the page
+  const control = event.target.closest("input:not([type=range]), select, textarea, summary, button, a");
+  // Elsewhere these keys scroll the page.
+  const scrollsPage = (event.key === "Home" || event.key === "End") && event.target !== scrub;
   if (!name || event.ctrlKey || event.metaKey || event.altKey || byId("recorder").hidden) return;
-  if (scrolls || (typing && (event.key === " " || typing.matches("select, input, textarea")))) return;
+  if (scrollsPage || (control && (event.key === " " || control.matches("select, input, textarea")))) return;
   if (button(name).disabled) return;
   event.preventDefault();
   actions[name]();
@@ -188,22 +196,22 @@ byId("stop")?.addEventListener("click", async ({ target }) => {
   }
 });
 
-/** Replace the summary by a newer one rendered by the server. */
-function refreshSummary(now) {
-  if (summaryTimer && !now) return;
+/** Replace the summary with a newer one rendered by the server. */
+function refreshSummary(immediately) {
+  if (summaryTimer && !immediately) return;
   clearTimeout(summaryTimer);
   summaryTimer = setTimeout(
     async () => {
       summaryTimer = null;
-      const answer = await fetch(location.pathname).catch(() => null);
-      if (!answer?.ok) return;
-      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const response = await fetch(location.pathname).catch(() => null);
+      if (!response?.ok) return;
+      const newPage = new DOMParser().parseFromString(await response.text(), "text/html");
       for (const id of ["summary", "calls"]) {
-        const part = fresh.getElementById(id);
-        if (part) byId(id).replaceWith(document.adoptNode(part));
+        const section = newPage.getElementById(id);
+        if (section) byId(id).replaceWith(document.adoptNode(section));
       }
     },
-    now ? 0 : SUMMARY_MS,
+    immediately ? 0 : SUMMARY_MS,
   );
 }
 

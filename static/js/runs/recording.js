@@ -1,8 +1,8 @@
-/** Replays the events of a run up to any of them: what was visible at that time. No drawing, no requests. */
+/** Replays the events of a run up to any of them, to compute what was visible at that time. No drawing, no requests. */
 
 export class Recording {
   constructor() {
-    this.events = []; // in order, each once
+    this.events = []; // in order, without duplicates
     this.ended = false;
   }
 
@@ -12,9 +12,9 @@ export class Recording {
 
   /** @returns {boolean} whether there were new events */
   add(events) {
-    const fresh = events.filter(({ seq }) => seq > this.last);
-    this.events.push(...fresh);
-    return fresh.length > 0;
+    const newEvents = events.filter(({ seq }) => seq > this.last);
+    this.events.push(...newEvents);
+    return newEvents.length > 0;
   }
 
   /** Index of the next start of a tool call; -1 if there is none. */
@@ -28,7 +28,14 @@ export class Recording {
 
   /** The run as it was right after the event at `index`. */
   viewAt(index) {
-    const view = { state: "accepted", prompt: "", promptCharacters: 0, model: "", blocks: [], usage: { input: 0, output: 0, costUsd: 0 } };
+    const view = {
+      state: "accepted",
+      prompt: "",
+      promptCharacters: 0,
+      model: "",
+      blocks: [],
+      usage: { input: 0, output: 0, costUsd: 0 },
+    };
     const byId = new Map();
     const block = (id, create) => {
       if (!byId.has(id)) {
@@ -37,18 +44,19 @@ export class Recording {
       }
       return byId.get(id);
     };
-    for (const event of this.events.slice(0, index + 1)) apply[event.stream]?.(view, event, block);
+    for (const event of this.events.slice(0, index + 1)) appliers[event.stream]?.(view, event, block);
     return view;
   }
 }
 
 export function isError({ stream, data }) {
-  return (stream === "lifecycle" && (data.phase === "error" || data.phase === "retry")) || (stream === "tool" && Boolean(data.isError));
+  return (stream === "lifecycle" && (data.phase === "error" || data.phase === "retry"))
+    || (stream === "tool" && Boolean(data.isError));
 }
 
 const RUNNING_PHASES = new Set(["start", "resume", "rescued"]);
 
-const apply = {
+const appliers = {
   lifecycle(view, { seq, ts, data }, block) {
     const { phase } = data;
     if (phase === "accepted") Object.assign(view, { prompt: data.prompt ?? "", promptCharacters: data.characters ?? 0 });
@@ -58,63 +66,84 @@ const apply = {
     else if (phase === "end") view.state = data.aborted ? "aborted" : "completed";
     const note = phase === "end" && data.aborted ? "aborted" : phase;
     const kind = data.kind ?? data.reason ?? data.stopReason ?? "";
-    if (phase !== "accepted") block(`n${seq}`, () => ({ type: "note", note, detail: data.error ?? "", kind, ts, bad: phase === "error" || phase === "retry" }));
+    const bad = phase === "error" || phase === "retry";
+    if (phase !== "accepted") block(`n${seq}`, () => ({ type: "note", note, detail: data.error ?? "", kind, ts, bad }));
   },
 
   assistant(view, event, block) {
     const { data } = event;
-    const shown = messageOf(event, block);
-    if (!data.final) return void append(shown, "text", data);
+    const message = getMessage(event, block);
+    if (!data.final) return void append(message, "text", data);
     const { content, provider, model, usage } = data.message;
-    shown.done = true;
+    message.done = true;
     if (content) {
-      shown.text = joinContent(content, "text");
-      shown.thinking = joinContent(content, "thinking") || shown.thinking;
+      message.text = joinContent(content, "text");
+      message.thinking = joinContent(content, "thinking") || message.thinking;
     }
-    shown.model = [provider, model].filter(Boolean).join("/");
-    shown.usage = usage ?? null;
-    view.model = shown.model || view.model;
+    message.model = [provider, model].filter(Boolean).join("/");
+    message.usage = usage ?? null;
+    view.model = message.model || view.model;
     view.usage.input += usage?.input ?? 0;
     view.usage.output += usage?.output ?? 0;
     view.usage.costUsd += (usage?.costMicroUsd ?? 0) / 1e6;
   },
 
   thinking(view, event, block) {
-    append(messageOf(event, block), "thinking", event.data);
+    append(getMessage(event, block), "thinking", event.data);
   },
 
   compaction(view, { seq, ts, data }, block) {
     const { phase, completed, tokensBefore, tokensAfter } = data;
     const note = phase === "start" ? "compacting" : completed ? "compacted" : "notCompacted";
     const detail = note === "compacted" ? `${tokensBefore} → ${tokensAfter}` : "";
-    block(`n${seq}`, () => ({ type: "note", note, detail, kind: completed === false ? data.reason : "", ts, bad: completed === false && data.reason !== "nothing_to_compact" }));
+    const kind = completed === false ? data.reason : "";
+    const bad = completed === false && data.reason !== "nothing_to_compact";
+    block(`n${seq}`, () => ({ type: "note", note, detail, kind, ts, bad }));
   },
 
   toolcall(view, event, block) {
-    messageOf(event, block).calling = event.data.name ?? "";
+    getMessage(event, block).calling = event.data.name ?? "";
   },
 
   tool(view, { seq, ts, data }, block) {
-    const call = block(`t${data.toolCallId}`, () => ({ type: "tool", callId: data.toolCallId, name: data.name, status: "running", began: ts, output: "" }));
-    if (data.phase === "start") Object.assign(call, { args: data.args, status: "running", began: ts });
+    const call = block(`t${data.toolCallId}`, () => ({
+      type: "tool",
+      callId: data.toolCallId,
+      name: data.name,
+      status: "running",
+      startedAt: ts,
+      output: "",
+    }));
+    if (data.phase === "start") Object.assign(call, { args: data.args, status: "running", startedAt: ts });
     else if (data.phase === "waiting") Object.assign(call, { args: data.args, status: "waiting" });
     else if (data.phase === "decided") {
       const { status = "decided", by = "" } = data.approval ?? {};
       Object.assign(call, { status: "decided", approval: data.approval });
-      block(`n${seq}`, () => ({ type: "note", note: status, detail: "", kind: by ?? "", ts, bad: status === "denied" || status === "expired" }));
+      const bad = status === "denied" || status === "expired";
+      block(`n${seq}`, () => ({ type: "note", note: status, detail: "", kind: by ?? "", ts, bad }));
     }
     else if (data.phase === "update") call.output = data.partialResult ?? "";
     else if (data.phase === "result") {
-      const refused = data.meta?.verdict === "refused";
-      Object.assign(call, { status: refused ? "refused" : data.isError ? "failed" : "finished", ended: ts, verdict: data.meta ?? null });
+      const denied = data.meta?.verdict === "refused";
+      Object.assign(call, {
+        status: denied ? "refused" : data.isError ? "failed" : "finished",
+        endedAt: ts,
+        verdict: data.meta ?? null,
+      });
       call.output = (data.result?.content ?? []).map((part) => part.text ?? `[${part.type}]`).join("\n");
     }
   },
 };
 
-/** The message of an event; a new attempt starts it over. */
-function messageOf({ data }, block) {
-  const message = block(`m${data.messageId}`, () => ({ type: "message", attempt: data.attempt ?? 1, text: "", thinking: "", characters: 0 }));
+/** Get the message of an event; a new attempt clears it. */
+function getMessage({ data }, block) {
+  const message = block(`m${data.messageId}`, () => ({
+    type: "message",
+    attempt: data.attempt ?? 1,
+    text: "",
+    thinking: "",
+    characters: 0,
+  }));
   if (data.reset || (data.attempt && data.attempt !== message.attempt)) {
     Object.assign(message, { attempt: data.attempt ?? message.attempt, text: "", thinking: "", characters: 0, calling: "" });
   }

@@ -6,43 +6,44 @@ import { describeFailure, describeReason } from "../shared/run_reasons.js";
 import { fill } from "../shared/texts.js";
 import { describeDecision } from "../shared/tool_decisions.js";
 
-const MAX_CHARACTERS = 20_000; // of one text; the export is complete
+const TOOL_TONES = { finished: "good", failed: "bad", refused: "bad", running: "busy", waiting: "warn" };
+const MAX_CHARACTERS = 20_000; // per text; the export has the full text
 
 export class ReplayView {
   constructor({ root, texts }) {
-    Object.assign(this, { root, texts, shown: new Map() });
+    Object.assign(this, { root, texts, elements: new Map() });
   }
 
-  /** @param view of Recording.viewAt, @param now the time shown, for the duration of what is still running */
-  draw(view, now) {
-    const asked = { id: "asked", type: "asked", text: view.prompt, characters: view.promptCharacters };
-    const blocks = [asked, ...view.blocks];
-    const wanted = new Set(blocks.map(({ id }) => id));
-    for (const [id, element] of this.shown) {
-      if (wanted.has(id)) continue;
+  /** @param view from Recording.viewAt() @param now the displayed time, for the duration of unfinished tool calls */
+  render(view, now) {
+    const prompt = { id: "asked", type: "asked", text: view.prompt, characters: view.promptCharacters };
+    const blocks = [prompt, ...view.blocks];
+    const ids = new Set(blocks.map(({ id }) => id));
+    for (const [id, element] of this.elements) {
+      if (ids.has(id)) continue;
       element.remove();
-      this.shown.delete(id);
+      this.elements.delete(id);
     }
     blocks.forEach((block, index) => {
-      const element = this.#element(block);
+      const element = this.#getElement(block);
       if (this.root.children[index] !== element) this.root.insertBefore(element, this.root.children[index] ?? null);
       element.classList.toggle("latest", index === blocks.length - 1);
-      draw[block.type](element, block, this.texts, now);
+      renderers[block.type](element, block, this.texts, now);
     });
   }
 
-  #element({ id, type }) {
-    if (!this.shown.has(id)) {
+  #getElement({ id, type }) {
+    if (!this.elements.has(id)) {
       const template = { asked: "story-message", message: "story-message", tool: "story-tool", note: "story-note" }[type];
       const element = cloneTemplate(template);
       element.dataset.type = type;
-      this.shown.set(id, element);
+      this.elements.set(id, element);
     }
-    return this.shown.get(id);
+    return this.elements.get(id);
   }
 }
 
-const draw = {
+const renderers = {
   asked(element, { text, characters }, texts) {
     setText(element.querySelector("h3"), texts.asked);
     setText(element.querySelector(":scope > .text"), clip(text));
@@ -58,27 +59,37 @@ const draw = {
     if (!done && thinking && !text) thought.open = true;
     setText(element.querySelector(":scope > .text"), clip(text));
     element.classList.toggle("open", !done);
-    const facts = [describeHidden(characters, texts), calling && !done ? `${calling}(…)` : "", attempt > 1 ? fill(texts.attempt, attempt) : "", model ?? ""];
+    const facts = [
+      describeHidden(characters, texts),
+      calling && !done ? `${calling}(…)` : "",
+      attempt > 1 ? fill(texts.attempt, attempt) : "",
+      model ?? "",
+    ];
     if (usage) facts.push(fill(texts.tokens, formatCount(usage.input ?? 0), formatCount(usage.output ?? 0)));
     if (usage?.costMicroUsd) facts.push(formatMoney(usage.costMicroUsd / 1e6));
     setText(element.querySelector(".facts"), facts.filter(Boolean).join(" · "));
   },
 
-  tool(element, { name, status, args, began, ended, verdict, approval, output }, texts, now) {
+  tool(element, { name, status, args, startedAt, endedAt, verdict, approval, output }, texts, now) {
     setText(element.querySelector(".name"), name);
     const state = element.querySelector(".state");
     setText(state, texts[`tool${status[0].toUpperCase()}${status.slice(1)}`]);
-    state.className = `badge state ${{ finished: "good", failed: "bad", refused: "bad", running: "busy", waiting: "warn" }[status] ?? ""}`;
-    setText(element.querySelector(".took"), status === "refused" ? "" : formatDuration((ended ?? now) - began, texts));
-    setText(element.querySelector(".verdict"), verdict?.layer || verdict?.admission || (verdict && approval) ? describeDecision({ ...verdict, allowed: verdict.verdict !== "refused", approval }, texts) : "");
+    state.className = ["badge", "state", TOOL_TONES[status]].filter(Boolean).join(" ");
+    setText(element.querySelector(".took"), status === "refused" ? "" : formatDuration((endedAt ?? now) - startedAt, texts));
+    setText(
+      element.querySelector(".verdict"),
+      verdict?.layer || verdict?.admission || (verdict && approval)
+        ? describeDecision({ ...verdict, allowed: verdict.verdict !== "refused", approval }, texts)
+        : "",
+    );
     setText(element.querySelector(".args"), args && Object.keys(args).length ? clip(JSON.stringify(args, null, 2)) : "");
     setText(element.querySelector(".output"), clip(output));
   },
 
   note(element, { note, detail, kind, bad }, texts) {
-    const known = texts[`note${note[0].toUpperCase()}${note.slice(1)}`];
-    const why = detail ? describeFailure(detail, kind, texts) : describeReason(kind, texts);
-    setText(element, known ? fill(known, why) : [note, why].filter(Boolean).join(": "));
+    const text = texts[`note${note[0].toUpperCase()}${note.slice(1)}`];
+    const reason = detail ? describeFailure(detail, kind, texts) : describeReason(kind, texts);
+    setText(element, text ? fill(text, reason) : [note, reason].filter(Boolean).join(": "));
     element.classList.toggle("bad", bad);
   },
 };

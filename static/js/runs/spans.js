@@ -1,8 +1,8 @@
-/** What a run spent its time on, and a scale that compresses long pauses. No drawing. */
+/** Computes what a run spent its time on, and a time scale that compresses long pauses. No drawing. */
 
-const PAUSE_MS = 10_000; // longer pauses are compressed
+const MAX_LINEAR_PAUSE_MS = 10_000; // longer pauses are compressed
 
-/** @returns {{queued, model, tools, waiting}} lists of {kind, from, to, label?, bad?, row?}; `to` is null while it lasts. */
+/** @returns {{queued, model, tools, waiting}} lists of {kind, from, to, label?, bad?, row?}; `to` is null for unfinished ones. */
 export function computeSpans(events) {
   const lanes = { queued: [], model: [], tools: [], waiting: [] };
   const calls = new Map();
@@ -21,24 +21,24 @@ export function computeSpans(events) {
     if (stream === "thinking") begin("model", "thinking", ts);
     else if (stream === "toolcall") begin("model", "words", ts);
     else if (stream === "assistant") data.final ? end("model", ts) : begin("model", data.reset ? "model" : "words", ts);
-    else if (stream === "tool") tool(data, ts);
-    else if (stream === "lifecycle") phase(data.phase, ts);
+    else if (stream === "tool") applyTool(data, ts);
+    else if (stream === "lifecycle") applyPhase(data.phase, ts);
   }
-  stack(lanes.tools);
+  assignRows(lanes.tools);
   return lanes;
 
-  function tool({ phase: what, toolCallId, name, isError }, ts) {
+  function applyTool({ phase: toolPhase, toolCallId, name, isError }, ts) {
     end("model", ts);
-    if (what === "start") {
+    if (toolPhase === "start") {
       calls.set(toolCallId, { kind: "tool", from: ts, to: null, label: name });
       lanes.tools.push(calls.get(toolCallId));
-    } else if (what === "result" && calls.has(toolCallId)) {
+    } else if (toolPhase === "result" && calls.has(toolCallId)) {
       Object.assign(calls.get(toolCallId), { to: ts, bad: Boolean(isError) });
       if ([...calls.values()].every(({ to }) => to !== null)) begin("model", "model", ts);
     }
   }
 
-  function phase(name, ts) {
+  function applyPhase(name, ts) {
     end("waiting", ts);
     if (name === "accepted") return begin("queued", "queued", ts);
     end("queued", ts);
@@ -53,47 +53,48 @@ export function computeSpans(events) {
 }
 
 /** Put parallel calls in separate rows. */
-function stack(calls) {
-  const free = [];
+function assignRows(calls) {
+  const rowEnds = [];
   for (const call of calls) {
-    const row = free.findIndex((until) => until !== null && until <= call.from);
-    call.row = row === -1 ? free.length : row;
-    free[call.row] = call.to;
+    const row = rowEnds.findIndex((until) => until !== null && until <= call.from);
+    call.row = row === -1 ? rowEnds.length : row;
+    rowEnds[call.row] = call.to;
   }
 }
 
-/** Maps times to positions between 0 and 1 and back. Continuous and increasing, so later events are further right. */
+/** Maps times to positions and back. Positions are milliseconds with long pauses compressed; they increase with time. */
 export class TimeScale {
   constructor(events, until) {
-    this.points = []; // [ts, drawn ms]
-    let drawn = 0;
-    let before = events[0]?.ts ?? 0;
+    this.points = []; // [ts, position]
+    let position = 0;
+    let previous = events[0]?.ts ?? 0;
     for (const ts of [...events.map((event) => event.ts), until]) {
-      if (this.points.length && ts <= before) continue;
-      drawn += drawnLength(ts - before);
-      this.points.push([ts, drawn]);
-      before = ts;
+      if (this.points.length && ts <= previous) continue;
+      position += compressPause(ts - previous);
+      this.points.push([ts, position]);
+      previous = ts;
     }
-    this.total = Math.max(1, drawn);
+    this.total = Math.max(1, position);
   }
 
-  /** Drawn milliseconds since the start. */
-  toDrawn(ts) {
+  /** The position of a time. */
+  toPosition(ts) {
     return interpolate(this.points, ts, 0, 1);
   }
 
-  /** The time at a position in drawn milliseconds. */
-  toTime(drawn) {
-    return interpolate(this.points, drawn, 1, 0);
+  /** The time at a position. */
+  toTime(position) {
+    return interpolate(this.points, position, 1, 0);
   }
 
-  share(ts) {
-    return this.toDrawn(ts) / this.total;
+  /** The position of a time as a fraction of the whole scale, 0 to 1. */
+  toFraction(ts) {
+    return this.toPosition(ts) / this.total;
   }
 }
 
-function drawnLength(gap) {
-  return gap <= PAUSE_MS ? gap : PAUSE_MS * (1 + Math.log2(gap / PAUSE_MS) / 2);
+function compressPause(gap) {
+  return gap <= MAX_LINEAR_PAUSE_MS ? gap : MAX_LINEAR_PAUSE_MS * (1 + Math.log2(gap / MAX_LINEAR_PAUSE_MS) / 2);
 }
 
 function interpolate(points, value, from, to) {
@@ -106,6 +107,6 @@ function interpolate(points, value, from, to) {
     if (points[middle][from] <= value) low = middle;
     else high = middle;
   }
-  const part = (value - points[low][from]) / (points[high][from] - points[low][from]);
-  return points[low][to] + part * (points[high][to] - points[low][to]);
+  const fraction = (value - points[low][from]) / (points[high][from] - points[low][from]);
+  return points[low][to] + fraction * (points[high][to] - points[low][to]);
 }

@@ -9,7 +9,9 @@ for (const form of document.querySelectorAll("form.try")) {
     const startedAt = performance.now();
     const response = await fetch(...buildRequest(form)).catch(() => null);
     const text = response ? await response.text() : "";
-    state.textContent = response ? `${response.status} ${response.statusText} · ${Math.round(performance.now() - startedAt)} ms` : "–";
+    state.textContent = response
+      ? `${response.status} ${response.statusText} · ${Math.round(performance.now() - startedAt)} ms`
+      : "–";
     output.textContent = formatJson(text);
     state.hidden = false;
     output.hidden = !text;
@@ -27,8 +29,8 @@ function buildRequest(form) {
   }
   const body = form.querySelector("[data-in=body]")?.value;
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const address = query.size ? `${path}?${query}` : path;
-  return [address, { method: form.dataset.method, headers, body, credentials: "same-origin" }];
+  const url = query.size ? `${path}?${query}` : path;
+  return [url, { method: form.dataset.method, headers, body, credentials: "same-origin" }];
 }
 
 function formatJson(text) {
@@ -40,9 +42,9 @@ function formatJson(text) {
 }
 
 /** Open the schema a link points to. */
-function openLinked() {
+function openLinkedSchema() {
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (target instanceof HTMLDetailsElement) target.open = true;
 }
-addEventListener("hashchange", openLinked);
-openLinked();
+addEventListener("hashchange", openLinkedSchema);
+openLinkedSchema();

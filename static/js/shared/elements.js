@@ -1,16 +1,16 @@
-/** Clones templates of the page and sets their text. */
+/** Helpers to clone templates, set text, and read message content. */
 
 export function cloneTemplate(template) {
   return document.getElementById(template).content.firstElementChild.cloneNode(true);
 }
 
-/** Set the text of an element; hide the element if there is none. */
+/** Set the text of an element; hide the element if the text is empty. */
 export function setText(element, text) {
   if (element.textContent !== (text ?? "")) element.textContent = text ?? "";
   element.hidden = !text;
 }
 
-/** The blocks of a message's content; plain text is one block. */
+/** Return the blocks of a message's content; plain text is one block. */
 export function getBlocks(content) {
   return Array.isArray(content) ? content : [{ type: "text", text: content ?? "" }];
 }

@@ -1,12 +1,12 @@
-/** Form helpers: show a typed password, copy a secret. Forms work without them. */
+/** Form helpers: show the typed password, copy a secret. Forms work without them. */
 
 for (const button of document.querySelectorAll("[data-reveal]")) {
   const field = document.getElementById(button.getAttribute("aria-controls"));
   const labels = { true: button.dataset.hide, false: button.textContent };
-  const show = (shown) => {
-    field.type = shown ? "text" : "password";
-    button.textContent = labels[shown];
-    button.setAttribute("aria-pressed", String(shown));
+  const show = (visible) => {
+    field.type = visible ? "text" : "password";
+    button.textContent = labels[visible];
+    button.setAttribute("aria-pressed", String(visible));
   };
   button.hidden = false;
   button.addEventListener("click", () => show(field.type === "password"));
@@ -19,9 +19,9 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   button.addEventListener("click", async () => {
     source.select();
     // The clipboard API exists on secure origins only; execCommand works on all.
-    const done = navigator.clipboard
+    const copied = navigator.clipboard
       ? await navigator.clipboard.writeText(source.value).then(() => true, () => false)
       : document.execCommand("copy");
-    status.textContent = done ? button.dataset.done : button.dataset.failed;
+    status.textContent = copied ? button.dataset.done : button.dataset.failed;
   });
 }

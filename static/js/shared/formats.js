@@ -3,26 +3,26 @@
 import { fill } from "./texts.js";
 
 const language = document.documentElement.lang || undefined;
-const clock = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" });
-const day = new Intl.DateTimeFormat(language, { day: "numeric", month: "short" });
-const year = new Intl.DateTimeFormat(language, { day: "numeric", month: "short", year: "numeric" });
-const whole = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: "medium" });
-const plain = new Intl.NumberFormat(language);
-const part = new Intl.NumberFormat(language, { style: "percent" });
-const short = new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 });
+const timeFormat = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" });
+const dayFormat = new Intl.DateTimeFormat(language, { day: "numeric", month: "short" });
+const dayAndYearFormat = new Intl.DateTimeFormat(language, { day: "numeric", month: "short", year: "numeric" });
+const fullFormat = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: "medium" });
+const numberFormat = new Intl.NumberFormat(language);
+const percentFormat = new Intl.NumberFormat(language, { style: "percent" });
+const compactFormat = new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 });
 
-/** 14:05 today, 3 May 14:05 this year, 3 May 2024 14:05 before. */
+/** 14:05 today, 3 May 14:05 this year, 3 May 2024 14:05 in earlier years. */
 export function formatTime(ms, now = new Date()) {
-  const then = new Date(ms);
-  if (then.toDateString() === now.toDateString()) return clock.format(then);
-  return `${(then.getFullYear() === now.getFullYear() ? day : year).format(then)} ${clock.format(then)}`;
+  const date = new Date(ms);
+  if (date.toDateString() === now.toDateString()) return timeFormat.format(date);
+  return `${(date.getFullYear() === now.getFullYear() ? dayFormat : dayAndYearFormat).format(date)} ${timeFormat.format(date)}`;
 }
 
 export function formatFullTime(ms) {
-  return whole.format(new Date(ms));
+  return fullFormat.format(new Date(ms));
 }
 
-/** < 0.1 s, 0.4 s, 12 s, 2 min 5 s, 3 h 20 min */
+/** < 0.1 s, 0.4 s, 12 s, 2 min 5 s, 3 h 20 min. */
 export function formatDuration(ms, texts) {
   const seconds = ms / 1000;
   if (seconds < 0.05) return fill(texts.seconds, "< 0.1");
@@ -38,22 +38,22 @@ export function formatPeriod(seconds) {
   return new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "long" }).format(seconds / size);
 }
 
-/** A running count: whole seconds, so that the text does not jitter. */
+/** The time since the start of something unfinished: whole seconds, so that the text does not jitter. */
 export function formatElapsed(ms, texts) {
   return ms < 60_000 ? fill(texts.seconds, Math.floor(ms / 1000)) : formatDuration(ms, texts);
 }
 
 export function formatCount(number) {
-  return plain.format(number);
+  return numberFormat.format(number);
 }
 
 export function formatShortCount(number) {
-  return number < 10_000 ? plain.format(number) : short.format(number);
+  return number < 10_000 ? numberFormat.format(number) : compactFormat.format(number);
 }
 
 /** 0.427 → 42 %, in the page's language. */
-export function formatPercent(share) {
-  return part.format(Math.floor(share * 100) / 100);
+export function formatPercent(fraction) {
+  return percentFormat.format(Math.floor(fraction * 100) / 100);
 }
 
 /** Four decimals below 10 cents: an answer often costs less than a cent. */
@@ -64,7 +64,12 @@ export function formatMoney(usd) {
 
 export function formatSize(bytes) {
   const units = ["byte", "kilobyte", "megabyte", "gigabyte"];
-  const step = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
-  const format = new Intl.NumberFormat(language, { style: "unit", unit: units[step], unitDisplay: "short", maximumFractionDigits: 1 });
-  return format.format(bytes / 1000 ** step);
+  const unitIndex = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
+  const format = new Intl.NumberFormat(language, {
+    style: "unit",
+    unit: units[unitIndex],
+    unitDisplay: "short",
+    maximumFractionDigits: 1,
+  });
+  return format.format(bytes / 1000 ** unitIndex);
 }

@@ -1,15 +1,15 @@
 /**
  * The gateway protocol in the browser: one WebSocket that reconnects automatically.
  *
- * Matches responses to requests, detects silence and lost frames, and reports its state. It knows nothing about sessions (see feed.js)
- * or pages and has no imports, so that other pages can use it: docs/clients.md.
+ * Matches responses to requests, detects silence and lost frames, and reports its state. It knows nothing about sessions (see
+ * feed.js) or pages and has no imports, so that other pages can use it: docs/clients.md.
  *
  * @typedef {object} State
  * @property {"connecting" | "ready" | "waiting" | "offline" | "signed-out" | "refused" | "outdated" | "closed"} name
  *   signed-out, refused, outdated and closed are final: there are no more attempts.
- * @property {object} [hello] of ready: the server's hello-ok, with its methods, scopes and limits
- * @property {number} [until] of waiting and offline: time of the next attempt, in ms since 1970
- * @property {string} [why] of refused: the server's message
+ * @property {object} [hello] for ready: the server's hello-ok, with its methods, scopes and limits
+ * @property {number} [until] for waiting and offline: time of the next attempt, in ms since 1970
+ * @property {string} [why] for refused: the server's message
  *
  * @typedef {object} Options
  * @property {string} url such as wss://claw.example.org/ws; the server must allow the page's origin
@@ -29,12 +29,12 @@ const FIRST_RETRY_MS = 250; // a restarted server is often back quickly
 const MAX_RETRY_MS = 15_000;
 const TICK_MS = 30_000; // until hello-ok sets it
 
-/** Close codes: our own, and those of the server after which a retry is pointless. */
+/** Close codes that this client sends, and those of the server after which a retry is pointless. */
 const CLOSE = { normal: 1000, protocol: 1002, policy: 1008, stalled: 4000 };
 const DEFAULT_CLIENT = { id: "browser", version: "1", platform: "web", mode: "ui" };
-const ignore = () => {};
+const noop = () => {};
 
-/** An error response, or no response: `code` is the server's, DISCONNECTED or TIMEOUT. */
+/** A failed request. `code` is the server's error code, DISCONNECTED or TIMEOUT. */
 export class GatewayError extends Error {
   constructor({ code, message, details = null, retryable = false, retryAfterMs = null }) {
     super(message);
@@ -43,9 +43,9 @@ export class GatewayError extends Error {
 }
 
 /** Delay before the nth retry: up to 250 ms, 1 s, then doubling to 15 s, half of it random so that clients spread out. */
-export function retryDelay(tries, random = Math.random()) {
-  const longest = tries === 0 ? FIRST_RETRY_MS : FIRST_RETRY_MS * 2 ** (tries + 1);
-  return Math.min(longest, MAX_RETRY_MS) * (0.5 + random / 2);
+export function retryDelay(attempt, random = Math.random()) {
+  const maxDelay = attempt === 0 ? FIRST_RETRY_MS : FIRST_RETRY_MS * 2 ** (attempt + 1);
+  return Math.min(maxDelay, MAX_RETRY_MS) * (0.5 + random / 2);
 }
 
 /** Random hex digits for keys. `crypto.randomUUID` exists on secure origins only. */
@@ -55,18 +55,18 @@ export function randomId() {
 
 export class Gateway {
   /** @param {Options} options */
-  constructor({ url, token = "", client = DEFAULT_CLIENT, caps = [], scopes = [], onState = ignore, onEvent = ignore, onGap = ignore }) {
+  constructor({ url, token = "", client = DEFAULT_CLIENT, caps = [], scopes = [], onState = noop, onEvent = noop, onGap = noop }) {
     Object.assign(this, { url, token, client, caps, scopes, onState, onEvent, onGap });
     this.socket = null;
     this.ready = false;
     this.pending = new Map();
     this.lastId = 0;
-    this.tries = 0;
+    this.attempts = 0;
     this.retryTimer = null;
-    this.deadline = null;
-    this.watch = null;
-    this.online = () => this.retry();
-    globalThis.addEventListener?.("online", this.online);
+    this.handshakeTimer = null;
+    this.silenceTimer = null;
+    this.handleOnline = () => this.retry();
+    globalThis.addEventListener?.("online", this.handleOnline);
   }
 
   /** Connect and stay connected. */
@@ -81,12 +81,12 @@ export class Gateway {
 
   /** Reconnect to get a new hello-ok. */
   renew() {
-    if (this.ready) this.#giveUp("renew");
+    if (this.ready) this.#abandon("renew");
   }
 
   /** Disconnect permanently. Pending requests are rejected. */
   close() {
-    globalThis.removeEventListener?.("online", this.online);
+    globalThis.removeEventListener?.("online", this.handleOnline);
     this.#dropSocket(CLOSE.normal, "");
     clearTimeout(this.retryTimer);
     this.retryTimer = null;
@@ -103,7 +103,7 @@ export class Gateway {
    * @param {{timeoutMs?: number, expectFinal?: boolean}} [options] @returns {Promise<object>}
    */
   request(method, params = {}, { timeoutMs = REQUEST_MS, expectFinal = false } = {}) {
-    if (!this.ready) return Promise.reject(disconnected());
+    if (!this.ready) return Promise.reject(createDisconnectedError());
     return this.#send(method, params, timeoutMs, expectFinal);
   }
 
@@ -123,7 +123,7 @@ export class Gateway {
     clearTimeout(this.retryTimer);
     this.retryTimer = null;
     this.lastSeq = null;
-    this.refusal = null;
+    this.connectError = null;
     this.tickMs = TICK_MS;
     this.onState({ name: "connecting" });
     const socket = new WebSocket(this.url);
@@ -131,25 +131,25 @@ export class Gateway {
     socket.onmessage = ({ data }) => this.#receive(JSON.parse(data));
     socket.onclose = ({ code }) => this.#handleClose(code);
     // Give up on a server that accepts the connection but sends nothing.
-    this.deadline = setTimeout(() => this.#giveUp("no hello"), HANDSHAKE_MS);
+    this.handshakeTimer = setTimeout(() => this.#abandon("no hello"), HANDSHAKE_MS);
   }
 
   #receive(frame) {
-    this.heardAt = Date.now();
+    this.lastFrameAt = Date.now();
     if (frame.type === "res") return this.#handleResponse(frame);
     if (frame.type !== "event") return;
     if (frame.event === "connect.challenge") return void this.#sendConnect();
     if (typeof frame.seq === "number") {
-      const gap = this.lastSeq !== null && frame.seq > this.lastSeq + 1;
+      const hasGap = this.lastSeq !== null && frame.seq > this.lastSeq + 1;
       this.lastSeq = frame.seq;
-      if (gap) this.onGap();
+      if (hasGap) this.onGap();
     }
     this.onEvent(frame.event, frame.payload ?? {});
   }
 
   #handleResponse({ id, ok, payload, error }) {
     const request = this.pending.get(id);
-    if (!request) return; // it timed out, or this is a second response that was not requested
+    if (!request) return; // the request timed out, or this is a second response without expectFinal
     if (request.expectFinal && ok && payload?.status === "accepted") return;
     this.pending.delete(id);
     clearTimeout(request.timer);
@@ -164,34 +164,34 @@ export class Gateway {
     const locale = globalThis.document?.documentElement.lang || navigator.language;
     try {
       const hello = await this.#send("connect", { ...params, locale, userAgent: navigator.userAgent }, HANDSHAKE_MS);
-      clearTimeout(this.deadline);
-      this.tries = 0;
+      clearTimeout(this.handshakeTimer);
+      this.attempts = 0;
       this.ready = true;
       this.tickMs = hello.policy?.tickIntervalMs ?? TICK_MS;
       this.#watchForSilence();
       this.onState({ name: "ready", hello });
     } catch (error) {
-      this.refusal = error; // the server closes now; the error says whether to retry
+      this.connectError = error; // the server closes the connection next; the error says whether to retry
     }
   }
 
-  /** Compares times instead of restarting a timer per tick, so the first check after a laptop wakes up notices. */
+  /** Compares times instead of restarting a timer per tick, so that the first check after a laptop wakes up detects the silence. */
   #watchForSilence() {
-    clearInterval(this.watch);
-    this.watch = setInterval(() => {
-      if (Date.now() - this.heardAt > 2 * this.tickMs) this.#giveUp("tick timeout");
+    clearInterval(this.silenceTimer);
+    this.silenceTimer = setInterval(() => {
+      if (Date.now() - this.lastFrameAt > 2 * this.tickMs) this.#abandon("tick timeout");
     }, Math.min(this.tickMs / 2, 5_000));
   }
 
   /** Drop a dead connection: its close event may take minutes. */
-  #giveUp(reason) {
+  #abandon(reason) {
     this.#dropSocket(CLOSE.stalled, reason);
     this.#handleClose(CLOSE.stalled);
   }
 
   #dropSocket(code, reason) {
-    clearTimeout(this.deadline);
-    clearInterval(this.watch);
+    clearTimeout(this.handshakeTimer);
+    clearInterval(this.silenceTimer);
     this.ready = false;
     if (!this.socket) return;
     this.socket.onmessage = this.socket.onclose = null;
@@ -202,31 +202,31 @@ export class Gateway {
   #rejectPending() {
     for (const { reject, timer } of this.pending.values()) {
       clearTimeout(timer);
-      reject(disconnected());
+      reject(createDisconnectedError());
     }
     this.pending.clear();
   }
 
   #handleClose(code) {
-    clearTimeout(this.deadline);
-    clearInterval(this.watch);
-    const refusal = this.refusal;
+    clearTimeout(this.handshakeTimer);
+    clearInterval(this.silenceTimer);
+    const connectError = this.connectError;
     this.ready = false;
     this.socket = null;
     this.#rejectPending();
     if (code === CLOSE.protocol) return this.onState({ name: "outdated" });
-    // A policy close without an error means too slow or signed out: reconnecting shows which.
-    if (code === CLOSE.policy && refusal && !refusal.retryable) return this.onState(refusedState(refusal));
-    const delay = Math.max(retryDelay(this.tries++), refusal?.retryAfterMs ?? 0);
+    // A policy close without an error means that the client was too slow or is signed out; reconnecting shows which.
+    if (code === CLOSE.policy && connectError && !connectError.retryable) return this.onState(getRejectedState(connectError));
+    const delay = Math.max(retryDelay(this.attempts++), connectError?.retryAfterMs ?? 0);
     this.retryTimer = setTimeout(() => this.#open(), delay);
     this.onState({ name: navigator.onLine === false ? "offline" : "waiting", until: Date.now() + delay });
   }
 }
 
-function refusedState({ message, details }) {
+function getRejectedState({ message, details }) {
   return details?.code?.startsWith("AUTH_") ? { name: "signed-out" } : { name: "refused", why: message };
 }
 
-function disconnected() {
+function createDisconnectedError() {
   return new GatewayError({ code: "DISCONNECTED", message: "not connected", retryable: true });
 }

@@ -1,9 +1,9 @@
 /** Menus made of <details class="menu-holder">: one open at a time, closed by Escape or a click outside. */
 
-const open = () => document.querySelectorAll(".menu-holder[open]");
+const findOpenMenus = () => document.querySelectorAll(".menu-holder[open]");
 
 document.addEventListener("click", ({ target }) => {
-  for (const menu of open()) if (!menu.contains(target)) menu.open = false;
+  for (const menu of findOpenMenus()) if (!menu.contains(target)) menu.open = false;
 });
 
 document.addEventListener(
@@ -17,7 +17,7 @@ document.addEventListener(
       menu.querySelector("summary").focus();
     } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
-      step(menu, event.key === "ArrowDown" ? 1 : -1);
+      moveFocus(menu, event.key === "ArrowDown" ? 1 : -1);
     }
   },
   true,
@@ -25,11 +25,11 @@ document.addEventListener(
 
 /** Close a menu when Tab leaves it. Not on `focusin`: scripts that move the focus should not close it. */
 document.addEventListener("keyup", ({ key, target }) => {
-  if (key === "Tab") for (const menu of open()) if (!menu.contains(target)) menu.open = false;
+  if (key === "Tab") for (const menu of findOpenMenus()) if (!menu.contains(target)) menu.open = false;
 });
 
-function step(menu, by) {
+function moveFocus(menu, offset) {
   const items = [...menu.querySelectorAll(".menu :is(a, button)")];
-  const at = items.indexOf(document.activeElement);
-  items[at < 0 && by < 0 ? items.length - 1 : (at + by + items.length) % items.length]?.focus();
+  const index = items.indexOf(document.activeElement);
+  items[index < 0 && offset < 0 ? items.length - 1 : (index + offset + items.length) % items.length]?.focus();
 }

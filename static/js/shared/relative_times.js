@@ -7,16 +7,17 @@
 import { everySecond } from "./timing.js";
 
 const language = document.documentElement.lang || undefined;
-const relative = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
-const exact = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: "medium" });
+const relativeFormat = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
+const exactFormat = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: "medium" });
 const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 7], ["week", Infinity]];
 
 /** 5 seconds ago, in 3 days. */
 function formatAge(ms) {
-  const [sign, round] = ms < 0 ? [1, Math.round] : [-1, Math.floor]; // so that "in 8 hours" does not become "in 7 hours" a second later
+  // Future times are rounded to nearest, so that "in 8 hours" does not become "in 7 hours" a second later.
+  const [sign, round] = ms < 0 ? [1, Math.round] : [-1, Math.floor];
   let amount = Math.abs(ms) / 1000;
   for (const [unit, size] of STEPS) {
-    if (round(amount) < size) return relative.format(sign * round(amount), unit);
+    if (round(amount) < size) return relativeFormat.format(sign * round(amount), unit);
     amount /= size;
   }
   return "";
@@ -33,11 +34,11 @@ export function createTimeElement(ms) {
 }
 
 function update(time) {
-  const then = Date.parse(time.dateTime);
-  const text = formatAge(Date.now() - then);
+  const timestamp = Date.parse(time.dateTime);
+  const text = formatAge(Date.now() - timestamp);
   if (time.textContent === text) return;
   time.textContent = text;
-  time.title = exact.format(then);
+  time.title = exactFormat.format(timestamp);
 }
 
 function updateAll() {

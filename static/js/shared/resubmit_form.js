@@ -1,2 +1,2 @@
-// The password was confirmed: submit the held form. Without scripts there is a button.
+// The password was confirmed: submit the original form. Without scripts, the page has a button.
 document.querySelector("form[data-go-on]").requestSubmit();

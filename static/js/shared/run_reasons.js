@@ -1,18 +1,18 @@
-/** Texts for codes: why a run failed, was stopped or waits. They are translated in templates/_reasons.html. */
+/** Texts for codes: why a run failed, was stopped or waits. They are translated in templates/shared/_reason_texts.html. */
 
 import { withServerMessage } from "./texts.js";
 
-/** Why a run failed, in a few words. */
+/** Describe briefly why a run failed. */
 export function describeFailureKind(kind, texts) {
   return (kind && texts[`failed${toPascalCase(kind)}`]) || texts.failedOtherwise;
 }
 
-/** The same, with the message of the server or provider. */
+/** Like describeFailureKind, with the message of the server or provider. */
 export function describeFailure(message, kind, texts) {
   return withServerMessage(describeFailureKind(kind ?? "", texts), message, texts);
 }
 
-/** What to do about it. */
+/** A hint for resolving the failure; empty if there is none. */
 export function describeHint(kind, texts) {
   return texts[`hint${toPascalCase(kind)}`] ?? "";
 }

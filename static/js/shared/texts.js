@@ -1,8 +1,8 @@
-/** Placeholders and error descriptions. The texts are translated in the templates. */
+/** Fills placeholders and describes errors. The texts are translated in the templates. */
 
-/** Replace the placeholders %n and %s by the values, in order. */
+/** Replace the placeholders %n and %s with the values, in order. */
 export function fill(text, ...values) {
-  return text.replace(/%[ns]/g, (gap) => (values.length ? values.shift() : gap));
+  return text.replace(/%[ns]/g, (placeholder) => (values.length ? values.shift() : placeholder));
 }
 
 const TEXT_KEYS = {
@@ -14,17 +14,24 @@ const TEXT_KEYS = {
   INVALID_REQUEST: "codeInvalidRequest",
 };
 
-/** Why a request failed: in a translated text if the code is specific enough, otherwise the server's message. */
+/** Describe why a request failed: translated if the code is specific enough, otherwise the server's message. */
 export function describeError(error, texts) {
   const { code, details } = error;
   if (details?.code === "MISSING_SCOPE") return details.missingScope === "operator.write" ? texts.readOnly : texts.mayNotChat;
-  return describeDetails(details, texts) ?? { DISCONNECTED: texts.notConnected, TIMEOUT: texts.timedOut }[code] ?? withServerMessage(texts[TEXT_KEYS[code]], error.message, texts);
+  return describeDetails(details, texts)
+    ?? { DISCONNECTED: texts.notConnected, TIMEOUT: texts.timedOut }[code]
+    ?? (isTranslated(error.message) ? error.message : withServerMessage(texts[TEXT_KEYS[code]], error.message, texts));
 }
 
-/** Server messages are in English: on pages in other languages they follow the translated text. */
-export function withServerMessage(ours, theirs, texts) {
-  if (!theirs || !ours) return theirs || ours;
-  return document.documentElement.lang.startsWith("en") ? theirs : fill(texts.said, ours, theirs);
+/** Whether the server sent a message in the language of a Chinese page. Errors for programs are always in English. */
+function isTranslated(message) {
+  return document.documentElement.lang.startsWith("zh") && /\p{Script=Han}/u.test(message);
+}
+
+/** Untranslated messages are in English: on pages in other languages they follow the translated text. */
+export function withServerMessage(translated, serverMessage, texts) {
+  if (!serverMessage || !translated) return serverMessage || translated;
+  return document.documentElement.lang.startsWith("en") ? serverMessage : fill(texts.said, translated, serverMessage);
 }
 
 function describeDetails(details, texts) {

@@ -14,8 +14,8 @@ export function showTheme(theme) {
   document.querySelector("meta[name=color-scheme]").content = theme === "system" ? "light dark" : theme;
   const metas = [...document.querySelectorAll("meta[name=theme-color]")];
   for (const meta of metas) {
-    const shown = metas.find(({ dataset }) => dataset.scheme === (theme === "system" ? meta.dataset.scheme : theme));
-    meta.content = shown.dataset.paper;
+    const source = metas.find(({ dataset }) => dataset.scheme === (theme === "system" ? meta.dataset.scheme : theme));
+    meta.content = source.dataset.paper;
   }
   for (const button of document.querySelectorAll("[data-theme-switch] button")) {
     button.setAttribute("aria-pressed", String(button.value === theme));
@@ -26,9 +26,9 @@ export function showTheme(theme) {
 async function store(form, theme) {
   const body = new FormData(form);
   body.set("theme", theme);
-  const answer = await fetch(form.action, { method: "POST", body, headers: { Accept: "application/json" } }).catch(() => null);
-  // Signed in or out since the page was loaded: submit the form, which leads to the page that explains it.
-  if (answer?.status === 403) form.submit();
+  const response = await fetch(form.action, { method: "POST", body, headers: { Accept: "application/json" } }).catch(() => null);
+  // The user signed in or out since the page was loaded: submit the form, so that the server shows the reason.
+  if (response?.status === 403) form.submit();
 }
 
 document.addEventListener("submit", (event) => {

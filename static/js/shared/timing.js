@@ -1,6 +1,6 @@
 /** Batches page updates into animation frames, and runs one timer for everything that counts seconds. */
 
-const MIN_INTERVAL_MS = 28; // every other frame at 60 Hz: text still streams smoothly, at a sixth less main thread time
+const MIN_INTERVAL_MS = 28; // every other frame at 60 Hz: text still streams smoothly, with a sixth less main-thread time
 
 const queued = new Set();
 const everySecondCallbacks = new Set();
@@ -24,7 +24,7 @@ function paint(now) {
 /** Call `callback` every second. Returns a function that stops it. */
 export function everySecond(callback) {
   everySecondCallbacks.add(callback);
-  timer ??= setInterval(() => everySecondCallbacks.forEach((each) => each()), 1000);
+  timer ??= setInterval(() => everySecondCallbacks.forEach((listener) => listener()), 1000);
   return () => {
     everySecondCallbacks.delete(callback);
     if (everySecondCallbacks.size) return;

@@ -5,12 +5,12 @@ import { describeGrant, describeRemaining } from "./grant_texts.js";
 import { fill } from "./texts.js";
 
 const UNAVAILABLE = "toolset"; // instead of a layer: no layer denied the tool, but the run does not have it
-const EXEC = "exec"; // after the layers: the exec rules examined the command
-const ALLOWING = ["approved", "used"]; // approval statuses
+const EXEC_RULES = "exec"; // after the layers: the exec rules examined the command
+const APPROVED_STATUSES = ["approved", "used"]; // approval statuses
 
 /** Whether people decided the call: approved, denied or let it expire. @param approval {status, by?} or nothing */
 export function isDecidedByPeople(allowed, approval) {
-  return allowed ? ALLOWING.includes(approval?.status) : ["denied", "expired"].includes(approval?.status);
+  return allowed ? APPROVED_STATUSES.includes(approval?.status) : ["denied", "expired"].includes(approval?.status);
 }
 
 /**
@@ -21,7 +21,7 @@ export function describeDecision({ allowed, layer, admission, approval }, texts)
   if (allowed && admission) return describeAdmission(admission, texts);
   if (isDecidedByPeople(allowed, approval)) return describeApproval(approval, texts);
   if (layer === UNAVAILABLE) return texts.toolNotOffered;
-  if (layer === EXEC && !allowed) return texts.toolRefusedByRules;
+  if (layer === EXEC_RULES && !allowed) return texts.toolRefusedByRules;
   if (!layer) return allowed ? texts.toolAllowed : texts.toolRefused;
   return fill(allowed ? texts.toolAllowedBy : texts.toolRefusedBy, layer);
 }
@@ -53,5 +53,7 @@ function describeApproval(approval, texts) {
 function describeApproved({ decision, by, granted }, texts) {
   if (decision === "allow-always") return fill(texts.toolAlwaysBy, by ?? "");
   if (decision !== "allow-for") return fill(texts.toolOnceBy, by ?? "");
-  return granted?.uses === null && granted.seconds ? fill(texts.toolForBy, by ?? "", formatPeriod(granted.seconds)) : fill(texts.toolApprovedBy, by ?? "");
+  return granted?.uses === null && granted.seconds
+    ? fill(texts.toolForBy, by ?? "", formatPeriod(granted.seconds))
+    : fill(texts.toolApprovedBy, by ?? "");
 }

@@ -1,8 +1,8 @@
-"""The search itself, in a process of its own that the caller can kill. Standard library only: it starts in milliseconds.
+"""The search process of the grep tool, which the caller can kill. Standard library only, so that it starts in milliseconds.
 
-Python's `re` can need years for one line, and holds the interpreter's lock all the while. Here that costs nobody else
-anything: the parent kills the process at its deadline, and limits on CPU time and memory end it should the parent be gone.
-Request: one JSON object on stdin. Answer: one JSON object a line on stdout.
+Python's `re` can take years for one line and holds the interpreter lock while it matches. In a separate process this affects
+nothing else: the parent kills the process at its deadline, and limits on CPU time and memory end it if the parent is gone.
+Reads one JSON object from stdin and writes one JSON object per line to stdout.
 """
 
 import json
@@ -18,7 +18,7 @@ from tools_app.builtin.files.patterns import FilePattern
 CPU_SECONDS = 15
 MEMORY_BYTES = 512 * 1024 * 1024
 MAX_FILE_BYTES = 10 * 1024 * 1024
-MAX_WALKED = 1_000_000  # the deadline comes first
+MAX_WALKED = 1_000_000  # normally the deadline comes first
 BINARY_PROBE = 8192
 MAX_LINE_SHOWN = 300  # characters
 
@@ -27,34 +27,34 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for answer in search(json.load(sys.stdin)):
-        print(json.dumps(answer), flush=True)  # at once: what was found before the deadline counts
+    for line in search(json.load(sys.stdin)):
+        print(json.dumps(line), flush=True)  # immediately, so that matches found before the deadline are not lost
 
 
 def search(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields matches, then one object with `done`; or one with `error`."""
+    """Yield the matches, then an object with `done`; or an object with `error`."""
     try:
         expression = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
     except (re.error, OverflowError, RecursionError) as error:
-        yield {"error": f"the pattern is no valid regular expression: {error}"}
+        yield {"error": f"the pattern is not a valid regular expression: {error}"}
         return
     left = request["max_matches"]
     directory, file = request["directory"], request["file"]
     walk = tree.FileWalk(FilePattern(request["include"]), max_entries=MAX_WALKED)
-    for found in [tree.FoundFile(file, directory, file)] if file else walk.walk_below(directory):
-        for number, line in _matching_lines(found, expression):
+    for entry in [tree.FoundFile(file, directory, file)] if file else walk.walk_below(directory):
+        for number, line in _matching_lines(entry, expression):
             if not left:
                 yield {"done": True, "complete": False}
                 return
             left -= 1
-            yield {"path": found.path, "line": number, "text": line}
+            yield {"path": entry.path, "line": number, "text": line}
     yield {"done": True, "complete": walk.complete}
 
 
-def _matching_lines(found: tree.FoundFile, expression: re.Pattern[str]) -> Iterator[tuple[int, str]]:
+def _matching_lines(entry: tree.FoundFile, expression: re.Pattern[str]) -> Iterator[tuple[int, str]]:
     try:
-        content, _ = tree.read_at_most(found.parent, found.name, MAX_FILE_BYTES)
-    except OSError:  # gone, unreadable, or no regular file by now
+        content, _ = tree.read_at_most(entry.parent, entry.name, MAX_FILE_BYTES)
+    except OSError:  # deleted, unreadable, or no longer a regular file
         return
     if len(content) > MAX_FILE_BYTES or b"\0" in content[:BINARY_PROBE]:
         return

@@ -1,4 +1,4 @@
-"""The tool apply_patch: several changes to several files in one call, checked as a whole before anything is written."""
+"""The apply_patch tool: changes several files in one call. The whole patch is checked before anything is written."""
 
 import asyncio
 import os
@@ -32,15 +32,15 @@ class PatchArgs(ToolArgs):
 
 @dataclass(frozen=True, slots=True)
 class FileOperation:
-    """One thing to do, in the words for when it is done."""
+    """One step of a patch. `description` is in the past tense, for the result."""
 
-    words: str
+    description: str
     do: Callable[[], object]
 
 
 @tool("apply_patch", group="fs", args=PatchArgs)
 def make_apply_patch(env: ToolEnv) -> ToolFunction[PatchArgs]:
-    """Add, change, move and delete files of the workspace with one patch:
+    """Add, change, move and delete files in the workspace with one patch:
 
     *** Begin Patch
     *** Update File: src/a.py
@@ -54,9 +54,9 @@ def make_apply_patch(env: ToolEnv) -> ToolFunction[PatchArgs]:
     *** Delete File: old.txt
     *** End Patch
 
-    Three unchanged lines before and after a change are enough to find its place; where they are not unique, an `@@` line
-    names a line further up. `*** End of File` behind a hunk means that it stands at the end. Nothing is written
-    unless the whole patch fits."""
+    Three unchanged lines before and after a change are enough to locate it; if they are not unique, add an `@@` line with a
+    line further up in the file. `*** End of File` after a hunk means that it is at the end of the file. Nothing is written
+    unless the whole patch applies."""
     if not PROVIDERS_TRAINED_ON_PATCHES & set(env.model.lower().split("/")[:-1]):
         raise ToolUnavailable(f"made for models of OpenAI, and this one is `{env.model}`")
     workspace = Workspace.of(env)
@@ -69,71 +69,73 @@ def make_apply_patch(env: ToolEnv) -> ToolFunction[PatchArgs]:
 
 
 def _apply_patch(workspace: Workspace, patch: str) -> tuple[list[str], list[str]]:
-    """What was done, and what the model should know about it."""
+    """Return what was done, and notes for the model."""
     notes: list[str] = []
     try:
         changes = parse_patch(patch)
         _check_names(workspace, changes)
-        deeds = [deed for change in changes for deed in _plan_change(workspace, change, notes)]
+        operations = [operation for change in changes for operation in _plan_change(workspace, change, notes)]
     except BadPatch as error:
         raise ToolFailed(f"nothing was changed: {error}") from error
     except ToolFailed as failure:
         raise ToolFailed(f"nothing was changed: {failure}") from failure
     done: list[str] = []
-    for deed in deeds:
+    for operation in operations:
         try:
-            deed.do()
+            operation.do()
         except ToolFailed as failure:
-            left = ", ".join(each.words for each in deeds[len(done) :])
-            raise ToolFailed(f"{failure}. Done before that: {', '.join(done) or 'nothing'}. Not done: {left}.") from failure
-        done.append(deed.words)
+            remaining = ", ".join(each.description for each in operations[len(done) :])
+            raise ToolFailed(f"{failure}. Done before that: {', '.join(done) or 'nothing'}. Not done: {remaining}.") from failure
+        done.append(operation.description)
     return done, notes
 
 
 def _check_names(workspace: Workspace, changes: Sequence[FileChange]) -> None:
     if len(changes) > MAX_FILES:
-        raise BadPatch(f"a patch may change {MAX_FILES} files at most, this one names {len(changes)}")
+        raise BadPatch(f"a patch can change at most {MAX_FILES} files; this one has {len(changes)}")
     named: set[tuple[str, ...]] = set()
     for change in changes:
-        moved = change.move_to if isinstance(change, UpdateFile) else ""
-        for path in (change.path, moved) if moved else (change.path,):
-            place = tuple(workspace.parts(path))
-            if place in named:
-                raise BadPatch(f"`{path}` is named twice: put everything about one file in one section")
-            named.add(place)
+        target = change.move_to if isinstance(change, UpdateFile) else ""
+        for path in (change.path, target) if target else (change.path,):
+            parts = tuple(workspace.parts(path))
+            if parts in named:
+                raise BadPatch(f"`{path}` is used twice: put all changes to a file in one section")
+            named.add(parts)
 
 
 def _plan_change(workspace: Workspace, change: FileChange, notes: list[str]) -> list[FileOperation]:
     match change:
         case AddFile(path=path):
-            if workspace.look(path):
-                raise BadPatch(f"`{path}` exists already: use Update File")
+            if workspace.stat(path):
+                raise BadPatch(f"`{path}` already exists: use Update File")
             content = encode_text(change.content)
             return [FileOperation(f"added `{path}`", lambda: workspace.write(path, content, must_be_new=True))]
         case DeleteFile(path=path):
-            if (seen := workspace.look(path)) is None:
+            if (status := workspace.stat(path)) is None:
                 raise BadPatch(f"`{path}` does not exist")
-            return [FileOperation(f"deleted `{path}`", lambda: workspace.delete(path, unchanged_since=seen))]
+            return [FileOperation(f"deleted `{path}`", lambda: workspace.delete(path, unchanged_since=status))]
         case UpdateFile():
             return _plan_update(workspace, change, notes)
 
 
 def _plan_update(workspace: Workspace, change: UpdateFile, notes: list[str]) -> list[FileOperation]:
-    path, place = change.path, change.move_to or change.path
-    content, seen = workspace.read(path)
-    deeds = []
+    path, target = change.path, change.move_to or change.path
+    content, status = workspace.read(path)
+    operations = []
     if change.move_to:
-        if workspace.look(place):
-            raise BadPatch(f"`{place}` exists already: nothing can be moved there")
-        deeds.append(FileOperation(f"moved `{path}` to `{place}`", lambda: workspace.move(path, place, unchanged_since=seen)))
+        if workspace.stat(target):
+            raise BadPatch(f"`{target}` already exists: nothing can be moved there")
+        operations.append(
+            FileOperation(f"moved `{path}` to `{target}`", lambda: workspace.move(path, target, unchanged_since=status))
+        )
     if change.hunks:
         text, fuzzy = apply_hunks(decode_text(content, path), change)
         if fuzzy:
             lines = ", ".join(map(str, fuzzy))
-            notes.append(f"[`{place}` fitted at line {lines} only without regard to blanks at the ends of lines]")
-        deeds.append(FileOperation(f"updated `{place}`", _make_write(workspace, place, encode_text(text), seen)))
-    return deeds
+            notes.append(f"[`{target}` matched at line {lines} only when whitespace at the ends of lines was ignored]")
+        operations.append(FileOperation(f"updated `{target}`", _make_write(workspace, target, encode_text(text), status)))
+    return operations
 
 
-def _make_write(workspace: Workspace, path: str, content: bytes, seen: os.stat_result) -> Callable[[], object]:
-    return lambda: workspace.write(path, content, unchanged_since=seen)
+def _make_write(workspace: Workspace, path: str, content: bytes, status: os.stat_result) -> Callable[[], object]:
+    return lambda: workspace.write(path, content, unchanged_since=status)

@@ -1,16 +1,16 @@
-"""The patch format that OpenAI's models are trained on: read it, and apply its hunks to a file's text. Pure.
+"""The patch format that OpenAI's models are trained on: parse it, and apply its hunks to a file's text. Pure.
 
     *** Begin Patch
     *** Update File: path        (or Add File, whose lines all begin with +, or Delete File)
-    *** Move to: new path        (if it is to be moved)
-    @@ a line further up         (as many as it takes to find the place)
-     a line as it is
-    -a line to be taken out
-    +a line to be put in
-    *** End of File              (if the hunk stands at the end)
+    *** Move to: new path        (optional)
+    @@ a line further up         (repeat as needed to locate the hunk)
+     an unchanged line
+    -a removed line
+    +an added line
+    *** End of File              (if the hunk is at the end)
     *** End Patch
 
-Nothing is guessed: a place that is not found, or found more than once, is an error that says what to send instead.
+Nothing is guessed: a hunk that matches nowhere, or in several places, is an error that says what to send instead.
 """
 
 import re
@@ -20,18 +20,18 @@ from dataclasses import dataclass, field
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 ADD, DELETE, UPDATE, MOVE, AT_END = "*** Add File: ", "*** Delete File: ", "*** Update File: ", "*** Move to: ", "*** End of File"
 LINE_NUMBERS = re.compile(r"@@ *-\d+")
-MAX_LINES_SHOWN = 3  # of a place that was not found
+MAX_LINES_SHOWN = 3  # of a hunk that was not found
 
 
 class BadPatch(Exception):
-    """The patch cannot be read or does not fit; the message is for the model."""
+    """The patch can't be parsed or doesn't apply; the message is for the model."""
 
 
 @dataclass(slots=True)
 class Hunk:
-    """`old` is looked for behind the `anchors` and replaced by `new`; both have the lines that stay."""
+    """The lines of `old`, which include unchanged ones, are searched for after the `anchors` and changed as `changes` says."""
 
-    line: int  # of the patch, to speak about it
+    line: int  # in the patch, for messages
     anchors: list[str] = field(default_factory=list)
     changes: list[tuple[str, str]] = field(default_factory=list)  # ("+", "-", " " or nothing, text)
     at_end: bool = False
@@ -45,7 +45,7 @@ class Hunk:
 class AddFile:
     path: str
     lines: list[str] = field(default_factory=list)
-    is_over: bool = False  # an empty line parts it from the next file
+    is_over: bool = False  # after an empty line, which separates it from the next file
 
     @property
     def content(self) -> str:
@@ -78,15 +78,13 @@ def parse_patch(text: str) -> list[FileChange]:
         if line.startswith((ADD, DELETE, UPDATE)):
             changes.append(_start_change(line, number))
         elif line.startswith("*** ") and not line.startswith((MOVE, AT_END)):
-            raise BadPatch(
-                f"line {number} is `{line}`, which is no part of a patch: use Add File, Delete File, Update File or Move to"
-            )
+            raise BadPatch(f"line {number}: unknown directive `{line}`; use Add File, Delete File, Update File or Move to")
         elif changes:
             _add_line(changes[-1], line, number)
         elif line.strip():
-            raise BadPatch(f"line {number} stands before any file: begin with `{UPDATE}path`, `{ADD}path` or `{DELETE}path`")
+            raise BadPatch(f"line {number} comes before any file: start with `{UPDATE}path`, `{ADD}path` or `{DELETE}path`")
     if not changes:
-        raise BadPatch("the patch names no file")
+        raise BadPatch("the patch contains no files")
     for change in changes:
         if not isinstance(change, UpdateFile):
             continue
@@ -95,7 +93,7 @@ def parse_patch(text: str) -> list[FileChange]:
                 hunk.changes.pop()
         change.hunks = [hunk for hunk in change.hunks if hunk.changes]
         if not change.hunks and not change.move_to:
-            raise BadPatch(f"the update of `{change.path}` has no changes: put lines that begin with - and + behind an @@ line")
+            raise BadPatch(f"the update of `{change.path}` has no changes: add lines that begin with - or + after an @@ line")
     return changes
 
 
@@ -104,21 +102,21 @@ def _start_change(line: str, number: int) -> FileChange:
     prefix = next(each for each in kinds if line.startswith(each))
     path = line.removeprefix(prefix).strip()
     if not path:
-        raise BadPatch(f"line {number} names no file")
+        raise BadPatch(f"line {number}: the path is missing")
     return kinds[prefix](path)
 
 
 def _add_line(change: FileChange, line: str, number: int) -> None:
-    """One line of the section of a file."""
+    """Add a line to the section of a file."""
     match change:
         case AddFile():
             if line and (change.is_over or not line.startswith("+")):
-                raise BadPatch(f"line {number}: every line of the new file `{change.path}` must begin with +, empty ones too")
+                raise BadPatch(f"line {number}: every line of the new file `{change.path}` must begin with +, even empty ones")
             change.is_over = not line
             change.lines += [line[1:]] if line else []
         case DeleteFile():
             if line.strip():
-                raise BadPatch(f"line {number}: nothing may stand behind `{DELETE}{change.path}`")
+                raise BadPatch(f"line {number}: nothing can follow `{DELETE}{change.path}`")
         case UpdateFile():
             _add_update_line(change, line, number)
 
@@ -127,43 +125,43 @@ def _add_update_line(change: UpdateFile, line: str, number: int) -> None:
     hunk = change.hunks[-1] if change.hunks else None
     if line.startswith(MOVE):
         if hunk or change.move_to:
-            raise BadPatch(f"line {number}: `{MOVE.strip()}` must stand directly behind `{UPDATE}{change.path}`")
+            raise BadPatch(f"line {number}: `{MOVE.strip()}` must directly follow `{UPDATE}{change.path}`")
         change.move_to = line.removeprefix(MOVE).strip()
     elif line.startswith("@@"):
         if hunk is None or hunk.changes:
             hunk = Hunk(number)
             change.hunks.append(hunk)
         if LINE_NUMBERS.match(line):
-            raise BadPatch(f"line {number}: numbers of lines mean nothing here; write a line of the file behind @@, or nothing")
+            raise BadPatch(f"line {number}: line numbers are not supported; write a line of the file after @@, or nothing")
         if anchor := line.removeprefix("@@").strip():
             hunk.anchors.append(anchor)
     elif line.startswith(AT_END):
         if hunk is None or not hunk.changes:
-            raise BadPatch(f"line {number}: `{AT_END}` must stand behind the lines of a hunk")
+            raise BadPatch(f"line {number}: `{AT_END}` must follow the lines of a hunk")
         hunk.at_end = True
     elif line[:1] in ("", " ", "+", "-"):
         if hunk is None:
             hunk = Hunk(number)
             change.hunks.append(hunk)
         if hunk.at_end:
-            raise BadPatch(f"line {number} stands behind `{AT_END}`: begin another hunk with @@")
-        hunk.changes.append((line[:1], line[1:]))  # an empty line has lost its blank on the way, or parts two files
+            raise BadPatch(f"line {number} follows `{AT_END}`: start another hunk with @@")
+        hunk.changes.append((line[:1], line[1:]))  # an empty line lost its leading space, or separates two files
     else:
-        raise BadPatch(f"line {number} of the patch must begin with a blank, - or +, or be an @@ line: `{line[:80]}`")
+        raise BadPatch(f"line {number} of the patch must begin with a space, - or +, or be an @@ line: `{line[:80]}`")
 
 
 def apply_hunks(text: str, change: UpdateFile) -> tuple[str, list[int]]:
-    """The new text, and the lines of those hunks that fitted only without regard to blanks at line ends.
+    """Return the new text, and the line numbers of hunks that only match when trailing whitespace is ignored.
 
-    Line ends stay what they are in the file, and so do lines that are not changed, to the byte.
+    Line endings and unchanged lines are preserved byte for byte.
     """
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     body = text.removeprefix(mark)
     lines = body.removesuffix("\n").split("\n") if body else []
-    is_open = bool(body) and not body.endswith("\n")  # no line break behind the last line
+    is_open = bool(body) and not body.endswith("\n")  # no line break after the last line
     end = "\r" if sum(line.endswith("\r") for line in lines) * 2 > len(lines) - is_open else ""
     if is_open:
-        lines[-1] += end  # other lines may come to stand behind it
+        lines[-1] += end  # other lines may be added after it
     bare = [line.removesuffix("\r") for line in lines]
     result: list[str] = []
     done, fuzzy = 0, []
@@ -171,9 +169,9 @@ def apply_hunks(text: str, change: UpdateFile) -> tuple[str, list[int]]:
         begin, is_exact = _find_position(hunk, bare, done, change.path)
         result += lines[done:begin]
         done = begin
-        for sign, words in hunk.changes:
+        for sign, added in hunk.changes:
             if sign == "+":
-                result.append(words + end)
+                result.append(added + end)
             else:
                 result += [] if sign == "-" else [lines[done]]
                 done += 1
@@ -184,29 +182,30 @@ def apply_hunks(text: str, change: UpdateFile) -> tuple[str, list[int]]:
 
 
 def _find_position(hunk: Hunk, lines: Sequence[str], begin: int, path: str) -> tuple[int, bool]:
-    """Where the hunk belongs, at or behind `begin`, and whether its lines stand there exactly."""
+    """Return the position of the hunk at or after `begin`, and whether its lines match exactly."""
     for anchor in hunk.anchors:
-        found = next((at for at in range(begin, len(lines)) if lines[at].strip() == anchor), None)
-        if found is None:
-            raise BadPatch(f"`{path}` has no line `{anchor}` at or behind line {begin + 1}, as the @@ line of the patch says")
-        begin = found + 1
+        position = next((at for at in range(begin, len(lines)) if lines[at].strip() == anchor), None)
+        if position is None:
+            raise BadPatch(f"`{path}` has no line `{anchor}` at or after line {begin + 1}, as the @@ line of the patch requires")
+        begin = position + 1
     old = hunk.old
     if not old:
         return (begin if hunk.anchors else len(lines)), True
-    for is_exact, same in ((True, _same), (False, _same_but_for_blanks)):
+    for is_exact, same in ((True, _is_equal), (False, _is_equal_without_trailing_space)):
         last = len(lines) - len(old)
-        places = [
+        positions = [
             at for at in ([last] if hunk.at_end else range(begin, last + 1)) if at >= begin and _matches_at(old, lines, at, same)
         ]
-        if len(places) > 1 and not hunk.anchors:
-            told = ", ".join(str(at + 1) for at in places[:5])
+        if len(positions) > 1 and not hunk.anchors:
+            numbers = ", ".join(str(at + 1) for at in positions[:5])
             raise BadPatch(
-                f"the hunk at line {hunk.line} of the patch fits `{path}` at lines {told}: give more lines around it, or an @@ line"
+                f"the hunk at line {hunk.line} of the patch matches `{path}` at lines {numbers}: "
+                "include more surrounding lines, or add an @@ line"
             )
-        if places:
-            return places[0], is_exact
+        if positions:
+            return positions[0], is_exact
     shown = "\n".join(old[:MAX_LINES_SHOWN])
-    where = "at its end" if hunk.at_end else f"at or behind line {begin + 1}"
+    where = "at its end" if hunk.at_end else f"at or after line {begin + 1}"
     raise BadPatch(f"`{path}` does not have these lines {where}; read the file again:\n{shown}")
 
 
@@ -214,9 +213,9 @@ def _matches_at(old: Sequence[str], lines: Sequence[str], at: int, same: Callabl
     return all(same(wanted, lines[at + number]) for number, wanted in enumerate(old))
 
 
-def _same(wanted: str, line: str) -> bool:
+def _is_equal(wanted: str, line: str) -> bool:
     return wanted == line
 
 
-def _same_but_for_blanks(wanted: str, line: str) -> bool:
+def _is_equal_without_trailing_space(wanted: str, line: str) -> bool:
     return wanted.rstrip() == line.rstrip()

@@ -1,6 +1,6 @@
 """File patterns: `*` and `?` within a name, `**` across directories, `{a,b}` for either. Standard library only.
 
-A pattern is walked along with the directories, name by name, so that a tree it cannot match is never entered.
+A pattern is matched one name at a time during the walk, so that directories it can't match are never entered.
 """
 
 import fnmatch
@@ -10,12 +10,12 @@ MAX_PATTERN_CHARS = 1000
 MAX_ALTERNATIVES = 64
 BRACES = re.compile(r"\{([^{}]*)\}")
 
-# Places in the pattern that the names so far have reached: (alternative, number of parts matched).
+# Positions in the pattern after the names so far: (alternative, number of parts matched).
 States = frozenset[tuple[int, int]]
 
 
 class BadPattern(ValueError):
-    """The pattern cannot be used; the message says why."""
+    """The pattern is invalid; the message says why."""
 
 
 class FilePattern:
@@ -23,35 +23,35 @@ class FilePattern:
         if not pattern.strip() or len(pattern) > MAX_PATTERN_CHARS or "\0" in pattern:
             raise BadPattern(f"the pattern must have 1 to {MAX_PATTERN_CHARS} characters")
         if pattern.startswith("/"):
-            raise BadPattern("the pattern is relative to the directory that is searched: leave out the leading /")
+            raise BadPattern("the pattern is relative to the searched directory: omit the leading /")
         self._alternatives = [_compile_parts(each) for each in _expand_braces(pattern)]
         self.start = self._expand_double_stars({(number, 0) for number in range(len(self._alternatives))})
 
     def step(self, states: States, name: str) -> States:
-        """Where one more directory or file name leads."""
-        after = set()
-        for number, place in states:
+        """Return the positions after one more directory or file name."""
+        reached = set()
+        for number, position in states:
             parts = self._alternatives[number]
-            if place == len(parts):
+            if position == len(parts):
                 continue
-            part = parts[place]
+            part = parts[position]
             if part is None:
-                after.add((number, place))
+                reached.add((number, position))
             elif part.match(name):
-                after.add((number, place + 1))
-        return self._expand_double_stars(after)
+                reached.add((number, position + 1))
+        return self._expand_double_stars(reached)
 
     def is_match(self, states: States) -> bool:
-        return any(place == len(self._alternatives[number]) for number, place in states)
+        return any(position == len(self._alternatives[number]) for number, position in states)
 
     def _expand_double_stars(self, states: set[tuple[int, int]]) -> States:
-        """Add the places reached by letting a `**` stand for no directory at all."""
+        """Add the positions reached when `**` matches no directory."""
         reached = set(states)
-        for number, place in states:
+        for number, position in states:
             parts = self._alternatives[number]
-            while place < len(parts) and parts[place] is None:
-                place += 1
-                reached.add((number, place))
+            while position < len(parts) and parts[position] is None:
+                position += 1
+                reached.add((number, position))
         return frozenset(reached)
 
 
@@ -63,7 +63,7 @@ def matches_file(pattern: FilePattern, path: str) -> bool:
 
 
 def _compile_parts(pattern: str) -> list[re.Pattern[str] | None]:
-    """One compiled name each; None stands for `**`. fnmatch's expressions are atomic, so they cannot backtrack for long."""
+    """Compile each name; None stands for `**`. fnmatch's expressions are atomic, so they can't backtrack for long."""
     names = [name for name in pattern.split("/") if name not in ("", ".")]
     if ".." in names:
         raise BadPattern("`..` is not allowed in a pattern")
@@ -71,12 +71,12 @@ def _compile_parts(pattern: str) -> list[re.Pattern[str] | None]:
 
 
 def _expand_braces(pattern: str) -> list[str]:
-    found = [pattern]
-    while any(BRACES.search(each) for each in found):
-        found = [spelled for each in found for spelled in _expand_first_brace(each)]
-        if len(found) > MAX_ALTERNATIVES:
+    patterns = [pattern]
+    while any(BRACES.search(each) for each in patterns):
+        patterns = [expanded for each in patterns for expanded in _expand_first_brace(each)]
+        if len(patterns) > MAX_ALTERNATIVES:
             raise BadPattern(f"the pattern has more than {MAX_ALTERNATIVES} alternatives")
-    return found
+    return patterns
 
 
 def _expand_first_brace(pattern: str) -> list[str]:

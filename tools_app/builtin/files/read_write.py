@@ -1,4 +1,4 @@
-"""The file tools read, write, edit and glob. Where they may reach is decided in tools_app.builtin.files.workspace."""
+"""The tools read, write, edit and glob. tools_app.builtin.files.workspace keeps them inside the workspace."""
 
 import asyncio
 
@@ -19,9 +19,9 @@ from tools_app.core.definition import (
     tool,
 )
 
-MAX_SHOWN_BYTES = 50 * 1024  # of a file in one call: half of what a result may hold
+MAX_SHOWN_BYTES = 50 * 1024  # of a file in one call: half of what a result may have
 MAX_WALKED = 200_000  # directory entries; about a second of work
-BINARY_PROBE = 8192  # bytes; a NUL among the first ones is how git and grep know binary files too
+BINARY_PROBE = 8192  # bytes; a NUL among these means binary, as in git and grep
 
 
 def decode_text(content: bytes, path: str) -> str:
@@ -35,14 +35,14 @@ def decode_text(content: bytes, path: str) -> str:
 
 class ReadArgs(ToolArgs):
     path: str = Field(description="File to show, relative to the workspace")
-    offset: int = Field(1, ge=1, description="First line to show, counted from 1")
-    limit: int = Field(2000, ge=1, le=10_000, description="How many lines to show at most")
+    offset: int = Field(1, ge=1, description="First line to show, starting at 1")
+    limit: int = Field(2000, ge=1, le=10_000, description="Maximum number of lines to show")
 
 
 @tool("read", group="fs", args=ReadArgs, read_only=True)
 def make_read(env: ToolEnv) -> ToolFunction[ReadArgs]:
-    """Show a text file from the workspace, or part of it: `limit` lines from line `offset` on, at most 50 KB at once.
-    When there is more, the last line says where to go on."""
+    """Show a text file from the workspace, or part of it: `limit` lines starting at line `offset`, at most 50 KB per call.
+    If there is more, the last line says where to continue."""
     workspace = Workspace.of(env)
 
     async def read(args: ReadArgs, call: CallContext) -> ToolResult:
@@ -50,21 +50,21 @@ def make_read(env: ToolEnv) -> ToolFunction[ReadArgs]:
         lines = decode_text(content, args.path).removeprefix("\ufeff").removesuffix("\n").split("\n")
         if args.offset > len(lines):
             raise ToolFailed(f"`{args.path}` has {len(lines)} lines; line {args.offset} does not exist")
-        asked = lines[args.offset - 1 : args.offset - 1 + args.limit]
-        shown = _fit_lines(asked)
+        requested = lines[args.offset - 1 : args.offset - 1 + args.limit]
+        shown = _fit_lines(requested)
         last = args.offset + len(shown) - 1
         text = "\n".join(shown)
-        if len(shown) == 1 and len(shown[0]) < len(asked[0]):
-            text += f"\n[line {args.offset} has {len(asked[0])} characters, cut here]"
+        if len(shown) == 1 and len(shown[0]) < len(requested[0]):
+            text += f"\n[line {args.offset} has {len(requested[0])} characters, truncated here]"
         if last < len(lines):
-            text += f"\n[lines {args.offset} to {last} of {len(lines)}; go on with offset {last + 1}]"
+            text += f"\n[lines {args.offset} to {last} of {len(lines)}; continue with offset {last + 1}]"
         return text_result(text, details={"path": args.path, "lines": len(lines), "first": args.offset, "last": last})
 
     return read
 
 
 def _fit_lines(lines: list[str]) -> list[str]:
-    """As many whole lines as fit in one answer, or a piece of the first if not even that one does."""
+    """Return as many whole lines as fit in one result, or the beginning of the first line if it doesn't fit."""
     room = MAX_SHOWN_BYTES
     for number, line in enumerate(lines):
         room -= len(line.encode()) + 1
@@ -81,14 +81,14 @@ class WriteArgs(ToolArgs):
 @tool("write", group="fs", args=WriteArgs)
 def make_write(env: ToolEnv) -> ToolFunction[WriteArgs]:
     """Create a file in the workspace or replace its whole content. Missing directories are created.
-    To change a part of a file, use `edit`."""
+    To change part of a file, use `edit`."""
     workspace = Workspace.of(env)
 
     async def write(args: WriteArgs, call: CallContext) -> ToolResult:
         content = encode_text(args.content)
         new = await asyncio.to_thread(workspace.write, args.path, content)
-        words = f"{'created' if new else 'replaced'} `{args.path}` ({len(content)} bytes)"
-        return text_result(words, details={"path": args.path, "bytes": len(content), "created": new})
+        message = f"{'created' if new else 'replaced'} `{args.path}` ({len(content)} bytes)"
+        return text_result(message, details={"path": args.path, "bytes": len(content), "created": new})
 
     return write
 
@@ -97,60 +97,60 @@ def encode_text(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ToolFailed("the text has half of a surrogate pair, which cannot be written as UTF-8") from None
+        raise ToolFailed("the text contains half of a surrogate pair, which can't be encoded as UTF-8") from None
 
 
 class EditArgs(ToolArgs):
     path: str = Field(description="File to change, relative to the workspace")
-    old_text: BlankAllowedStr = Field(description="Exact text to replace, with its blanks and line breaks")
-    new_text: BlankAllowedStr = Field(description="Text to put in its place")
-    replace_all: bool = Field(False, description="Replace every place where old_text stands, not just one")
+    old_text: BlankAllowedStr = Field(description="Exact text to replace, including whitespace and line breaks")
+    new_text: BlankAllowedStr = Field(description="Replacement text")
+    replace_all: bool = Field(False, description="Replace every occurrence of old_text, not just one")
 
 
 @tool("edit", group="fs", args=EditArgs)
 def make_edit(env: ToolEnv) -> ToolFunction[EditArgs]:
-    """Replace a piece of text in a file of the workspace. `old_text` must stand in the file exactly once,
-    unless `replace_all` is set: give enough of the surrounding lines to make it unique."""
+    """Replace text in a file in the workspace. `old_text` must occur exactly once in the file unless `replace_all` is set:
+    include enough of the surrounding lines to make it unique."""
     workspace = Workspace.of(env)
 
     async def edit(args: EditArgs, call: CallContext) -> ToolResult:
         count = await asyncio.to_thread(_apply_edit, workspace, args)
-        words = f"changed {count} place{'s' if count > 1 else ''} in `{args.path}`"
-        return text_result(words, details={"path": args.path, "replacements": count})
+        message = f"replaced {count} occurrence{'s' if count > 1 else ''} in `{args.path}`"
+        return text_result(message, details={"path": args.path, "replacements": count})
 
     return edit
 
 
 def _apply_edit(workspace: Workspace, args: EditArgs) -> int:
     if not args.old_text:
-        raise ToolFailed("old_text is empty: to create a file or replace all of it, use `write`")
+        raise ToolFailed("old_text is empty: to create or replace a whole file, use `write`")
     if args.old_text == args.new_text:
         raise ToolFailed("old_text and new_text are the same: nothing would change")
-    content, found = workspace.read(args.path)
+    content, status = workspace.read(args.path)
     before = decode_text(content, args.path)
     old, new = args.old_text, args.new_text
-    if "\r\n" in before and "\r" not in old:  # `read` shows \n for every line end
+    if "\r\n" in before and "\r" not in old:  # `read` shows every line ending as \n
         old, new = old.replace("\n", "\r\n"), new.replace("\r\n", "\n").replace("\n", "\r\n")
     count = before.count(old)
     if not count:
-        raise ToolFailed(f"old_text does not stand in `{args.path}`: it must match exactly, blanks included; read the file again")
+        raise ToolFailed(f"old_text was not found in `{args.path}`: it must match exactly, with whitespace; read the file again")
     if count > 1 and not args.replace_all:
-        raise ToolFailed(f"old_text stands {count} times in `{args.path}`: give more of the lines around it, or set replace_all")
-    workspace.write(args.path, encode_text(before.replace(old, new)), unchanged_since=found)
+        raise ToolFailed(f"old_text occurs {count} times in `{args.path}`: include more surrounding lines, or set replace_all")
+    workspace.write(args.path, encode_text(before.replace(old, new)), unchanged_since=status)
     return count
 
 
 class GlobArgs(ToolArgs):
-    pattern: str = Field(description="Such as `**/*`, `*.md`, `src/**/*.{py,html}`")
+    pattern: str = Field(description="Pattern, such as `**/*`, `*.md`, `src/**/*.{py,html}`")
     path: str = Field(".", description="Directory to search, relative to the workspace")
-    limit: int = Field(500, ge=1, le=2000, description="How many files to name at most")
+    limit: int = Field(500, ge=1, le=2000, description="Maximum number of files to list")
 
 
 @tool("glob", group="fs", args=GlobArgs, read_only=True)
 def make_glob(env: ToolEnv) -> ToolFunction[GlobArgs]:
-    """List the files in the workspace whose paths fit a pattern. To list all files, use the pattern `**/*`.
-    `*` and `?` stand for characters of one name, `**` for any number of directories, `{a,b}` for either:
-    `*.py` finds files in the directory itself, `**/*.py` also in all below. Links and `.git` are left out."""
+    """List the files in the workspace whose paths match a pattern. To list all files, use the pattern `**/*`.
+    `*` and `?` match characters within a name, `**` matches any number of directories, `{a,b}` matches either:
+    `*.py` finds files in the directory itself, `**/*.py` also in all subdirectories. Links and `.git` are skipped."""
     workspace = Workspace.of(env)
 
     async def glob(args: GlobArgs, call: CallContext) -> ToolResult:
@@ -159,9 +159,9 @@ def make_glob(env: ToolEnv) -> ToolFunction[GlobArgs]:
         except BadPattern as error:
             raise ToolFailed(str(error)) from error
         paths, more = await asyncio.to_thread(_find_files, workspace, pattern, args)
-        text = "\n".join(paths) or "no files match"
+        text = "\n".join(paths) or "no files match"  # the demo model recognizes this
         if more:
-            text += f"\n[{len(paths)} files are named, there may be more: narrow the pattern or the path]"
+            text += f"\n[{len(paths)} files are listed; there may be more: narrow the pattern or the path]"
         return text_result(text, details={"count": len(paths), "more": more})
 
     return glob
@@ -172,8 +172,8 @@ def _find_files(workspace: Workspace, pattern: FilePattern, args: GlobArgs) -> t
     walk = tree.FileWalk(pattern, max_entries=MAX_WALKED)
     paths: list[str] = []
     with workspace.directory(args.path) as top:
-        for found in walk.walk_below(top):
+        for file in walk.walk_below(top):
             if len(paths) == args.limit:
                 return paths, True
-            paths.append(prefix + found.path)
+            paths.append(prefix + file.path)
     return paths, not walk.complete

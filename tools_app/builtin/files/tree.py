@@ -1,7 +1,7 @@
-"""Opening and walking files below a directory without ever following a symbolic link. Standard library only.
+"""Open and walk files below a directory without ever following a symbolic link. Standard library only.
 
-Every name is opened relative to the descriptor of its parent with O_NOFOLLOW, so that swapping a directory for a link
-between a check and its use leads nowhere. Failures are plain OSErrors; tools_app.builtin.files.workspace puts them in words.
+Every name is opened relative to its parent's descriptor with O_NOFOLLOW, so that replacing a directory with a link between a
+check and its use has no effect. Failures are plain OSErrors; tools_app.builtin.files.workspace turns them into messages.
 """
 
 import errno
@@ -14,20 +14,20 @@ from typing import NamedTuple
 from tools_app.builtin.files.patterns import FilePattern, States
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# O_NONBLOCK: should a FIFO take the place of the file we looked at, opening it must not wait for a writer.
+# O_NONBLOCK: if the file has been replaced by a FIFO, opening it must not wait for a writer.
 FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 MAX_DEPTH = 64  # a descriptor is held open for each level
-SKIPPED_NAMES = frozenset({".git"})  # thousands of objects that nobody wants to read
+SKIPPED_NAMES = frozenset({".git"})  # thousands of objects of no interest
 
 
 class NotARegularFile(OSError):
-    """A device, FIFO or socket: opening one may block or act."""
+    """A device, FIFO or socket: opening one may block or have side effects."""
 
 
 @contextmanager
 def open_directory(top: int, parts: Sequence[str], *, create: bool = False) -> Iterator[int]:
-    """The descriptor of a directory below `top`, entered one name at a time."""
+    """Yield the descriptor of a directory below `top`, opened one name at a time."""
     current = os.dup(top)
     try:
         for name in parts:
@@ -48,20 +48,20 @@ def _enter(parent: int, name: str, *, create: bool) -> int:
     except NotADirectoryError:
         raise_if_link(parent, name)
         raise
-    with suppress(FileExistsError):  # somebody else was quicker; whatever it is, opening it decides
+    with suppress(FileExistsError):  # created by another process; the open below fails unless it is a directory
         os.mkdir(name, dir_fd=parent)
     return os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
 
 
 def raise_if_link(parent: int, name: str) -> None:
-    """Linux answers ENOTDIR for a link where a directory was asked; this only serves to say it in better words."""
+    """Raise ELOOP for a link, for a better message: Linux reports ENOTDIR when a directory was expected."""
     if stat.S_ISLNK(os.lstat(name, dir_fd=parent).st_mode):
         raise OSError(errno.ELOOP, "symbolic link", name)
 
 
 def open_regular(parent: int, name: str) -> int:
-    """Open a regular file for reading; links, directories and special files are refused."""
-    check_is_regular(os.lstat(name, dir_fd=parent), name)  # before opening: that alone can act on a device
+    """Open a regular file for reading. Raise OSError for links, directories and special files."""
+    check_is_regular(os.lstat(name, dir_fd=parent), name)  # before opening, which alone can have side effects on a device
     opened = os.open(name, FILE_FLAGS, dir_fd=parent)
     try:
         check_is_regular(os.fstat(opened), name)
@@ -71,24 +71,24 @@ def open_regular(parent: int, name: str) -> int:
     return opened
 
 
-def check_is_regular(found: os.stat_result, name: str) -> None:
-    if stat.S_ISLNK(found.st_mode):
+def check_is_regular(status: os.stat_result, name: str) -> None:
+    if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, "symbolic link", name)
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "is a directory", name)
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise NotARegularFile(errno.EINVAL, "not a regular file", name)
 
 
 def read_at_most(parent: int, name: str, limit: int) -> tuple[bytes, os.stat_result]:
-    """Content and identity of a file. A file that grows while it is read is cut at `limit` + 1 bytes, never longer."""
+    """Return the content and status of a file. At most `limit` + 1 bytes are read, even if the file is growing."""
     with os.fdopen(open_regular(parent, name), "rb") as file:
-        found = os.fstat(file.fileno())
-        return file.read(limit + 1), found
+        status = os.fstat(file.fileno())
+        return file.read(limit + 1), status
 
 
 class FoundFile(NamedTuple):
-    """A regular file; `parent` is open only until the walk goes on."""
+    """A regular file. `parent` is only open until the walk continues."""
 
     path: str
     parent: int
@@ -96,12 +96,12 @@ class FoundFile(NamedTuple):
 
 
 class FileWalk:
-    """Every regular file below a directory that fits the pattern, by name. Links are passed over."""
+    """Walk the regular files below a directory that match the pattern, sorted by name. Links are skipped."""
 
     def __init__(self, pattern: FilePattern, *, max_entries: int) -> None:
         self._pattern = pattern
         self._left = max_entries
-        self.complete = True  # False once something was left out for its depth or number
+        self.complete = True  # False once something was skipped because of the depth or entry limit
 
     def walk_below(self, top: int) -> Iterator[FoundFile]:
         return self._below(top, "", self._pattern.start, depth=0)
@@ -127,7 +127,7 @@ class FileWalk:
                     continue
                 try:
                     below = os.open(entry.name, DIRECTORY_FLAGS, dir_fd=current)
-                except OSError:  # gone, unreadable, or a link by now
+                except OSError:  # deleted, unreadable, or replaced by a link
                     continue
                 try:
                     yield from self._below(below, f"{path}/", reached, depth + 1)

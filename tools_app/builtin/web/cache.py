@@ -1,4 +1,4 @@
-"""Answers kept for a while in this process, so that a model that looks twice does not ask the other server twice."""
+"""Cache of recent responses in this process, so that a repeated call doesn't fetch the same thing again."""
 
 import time
 from collections import OrderedDict
@@ -12,19 +12,19 @@ T = TypeVar("T")
 
 
 class TimedCache(Generic[T]):
-    """The latest answers by key. The oldest goes when there are too many."""
+    """The latest values by key. When it is full, the oldest value is dropped."""
 
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._entries: OrderedDict[Hashable, tuple[float, T]] = OrderedDict()
 
     def get(self, key: Hashable) -> T | None:
-        until, answer = self._entries.get(key, (0.0, None))
-        return answer if self._now() < until else None
+        expires_at, value = self._entries.get(key, (0.0, None))
+        return value if self._now() < expires_at else None
 
-    def put(self, key: Hashable, answer: T) -> None:
+    def put(self, key: Hashable, value: T) -> None:
         self._entries.pop(key, None)
-        self._entries[key] = (self._now() + LIFETIME_S, answer)
+        self._entries[key] = (self._now() + LIFETIME_S, value)
         while len(self._entries) > MAX_ENTRIES:
             self._entries.popitem(last=False)
 

@@ -1,10 +1,10 @@
-"""The text of a whole page, line by line: for front pages, lists of links and whatever else is no article."""
+"""The text of a whole page, line by line, for pages that are not articles: home pages, lists of links."""
 
 import re
 from typing import Any
 from urllib.parse import urljoin
 
-# Not the head: a page that leaves out its <body> tag has, for the parser, all of its text there.
+# Not <head>: without a <body> tag, the parser puts all text of the page there.
 SKIPPED_TAGS = (
     "title",
     "script",
@@ -20,28 +20,28 @@ SKIPPED_TAGS = (
     "math",
 )
 HIDDEN_XPATH = ".//*[@hidden or @aria-hidden='true' or contains(translate(@style, ' ', ''), 'display:none')]"
-# What stands on lines of its own.
+# Elements that start a new line.
 BLOCK_TAGS = frozenset(
     {"address", "article", "aside", "blockquote", "br", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption", "figure"}
     | {"footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section"}
     | {"summary", "table", "td", "th", "tr", "ul"}
 )
-LINE_BREAK = "\ue000"  # for private use; line breaks of the source are blanks
+LINE_BREAK = "\ue000"  # private use character; line breaks in the source count as spaces
 BLANKS = re.compile(r"[^\S\n]+")
 LINES = re.compile(r"\s*\n\s*")
 
 
 def extract_page_text(tree: Any, url: str, *, links: bool) -> str:
-    """The lines of an lxml document, which is used up; with `links` their addresses stand behind them."""
+    """Return the lines of an lxml document, which is modified. With `links`, links are written as markdown."""
     for element in [*tree.iter(*SKIPPED_TAGS), *tree.xpath(HIDDEN_XPATH)]:
         if element.getparent() is not None:
             element.drop_tree()
     if links:
         for link in tree.iter("a"):
-            words, address = " ".join(link.text_content().split()), _make_absolute(url, link.get("href", ""))
-            if words and address:
+            text, target = " ".join(link.text_content().split()), _make_absolute(url, link.get("href", ""))
+            if text and target:
                 link.clear(keep_tail=True)
-                link.text = f"[{words}]({address})"
+                link.text = f"[{text}]({target})"
     for element in tree.iter(*BLOCK_TAGS):
         element.text = f"{LINE_BREAK}{element.text or ''}"
         element.tail = f"{LINE_BREAK}{element.tail or ''}"
@@ -49,9 +49,9 @@ def extract_page_text(tree: Any, url: str, *, links: bool) -> str:
     return LINES.sub("\n", BLANKS.sub(" ", text)).strip()
 
 
-def _make_absolute(url: str, address: str) -> str:
+def _make_absolute(url: str, href: str) -> str:
     try:
-        joined = urljoin(url, address.strip())
+        joined = urljoin(url, href.strip())
     except ValueError:
         return ""
     return joined if joined.startswith(("http://", "https://")) else ""

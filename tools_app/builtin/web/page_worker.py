@@ -1,8 +1,9 @@
-"""The process that makes a page readable: a line of JSON and the page come on stdin, two lines of JSON go to stdout.
+"""The process that extracts text from a page. Reads a line of JSON and the page from stdin; writes two lines of JSON to stdout.
 
-The first line has the title and the text of the whole page, soon; the second one the main text, if it is found before somebody
-loses patience. It is a process because a page can be built to take minutes (100,000 attributes in one tag did), because the work
-would hold the interpreter lock of a worker that has leases to renew, and because trafilatura takes 0.6 s and 30 MB to import.
+The first line has the title and the text of the whole page and is written early. The second has the main text, if it is found
+before the parent's timeout. It is a separate process because a page can be crafted to take minutes (100,000 attributes in one tag
+did), because the work would hold the interpreter lock of a worker that has leases to renew, and because importing trafilatura
+takes 0.6 s and 30 MB.
 """
 
 import json
@@ -13,8 +14,8 @@ from typing import Any
 from tools_app.builtin.web import page_whole
 
 CPU_LIMIT_S = 30
-MEMORY_LIMIT = 1024 * 1024 * 1024  # bytes of address space; the largest page that is fetched takes a third of it
-MIN_MAIN_SHARE = 0.25  # of the whole: a page of which less is an article is a list of links or the like
+MEMORY_LIMIT = 1024 * 1024 * 1024  # bytes of address space; the largest page that can be fetched needs a third of it
+MIN_MAIN_SHARE = 0.25  # of the whole text; below that, the page is probably a list of links
 
 
 def main() -> None:
@@ -23,9 +24,9 @@ def main() -> None:
     request = json.loads(sys.stdin.buffer.readline())
     html, url, markdown = sys.stdin.buffer.read(), request["url"], request["markdown"]
     title, whole = extract_whole_page(html, url, markdown=markdown)
-    _write_answer({"title": title, "text": whole})
-    found = extract_main_text(html, url, markdown=markdown) if whole else ""
-    _write_answer({"text": found if len(found) >= len(whole) * MIN_MAIN_SHARE else ""})
+    _write_line({"title": title, "text": whole})
+    main_text = extract_main_text(html, url, markdown=markdown) if whole else ""
+    _write_line({"text": main_text if len(main_text) >= len(whole) * MIN_MAIN_SHARE else ""})
 
 
 def extract_whole_page(html: bytes, url: str, *, markdown: bool) -> tuple[str, str]:
@@ -37,18 +38,18 @@ def extract_whole_page(html: bytes, url: str, *, markdown: bool) -> tuple[str, s
 
 
 def extract_main_text(html: bytes, url: str, *, markdown: bool) -> str:
-    """What trafilatura takes for the article; "" if it finds none."""
+    """Return what trafilatura considers the article; "" if it finds none."""
     from trafilatura import extract
     from trafilatura.settings import use_config
 
     config = use_config()
-    config.set("DEFAULT", "MIN_EXTRACTED_SIZE", "0")  # by default short pages lose their layout
+    config.set("DEFAULT", "MIN_EXTRACTED_SIZE", "0")  # by default, short pages lose their layout
     output = "markdown" if markdown else "txt"
     return extract(_parse_html(html), url=url, output_format=output, include_links=markdown, favor_recall=True, config=config) or ""
 
 
 def _parse_html(html: bytes) -> Any:
-    """The page as a tree, in UTF-8 whatever it declares; None if there is nothing but blanks and comments."""
+    """Parse the page as UTF-8, whatever it declares. Return None if it has only whitespace and comments."""
     from lxml.etree import ParserError
     from lxml.html import HTMLParser, document_fromstring
 
@@ -58,6 +59,6 @@ def _parse_html(html: bytes) -> Any:
         return None
 
 
-def _write_answer(answer: dict[str, str]) -> None:
-    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+def _write_line(data: dict[str, str]) -> None:
+    sys.stdout.buffer.write(json.dumps(data).encode() + b"\n")
     sys.stdout.buffer.flush()

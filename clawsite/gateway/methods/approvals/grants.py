@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+from django.utils.translation import gettext as _
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -67,7 +68,7 @@ async def list_(call: Call, params: ListParams) -> ListAnswer:
 
 def _list_grants(user: User, limit: int) -> ListAnswer:
     if not (user.has_perm("accounts.approve_commands") or user.has_perm("tools_app.view_grant")):
-        raise Forbidden("this account can't view grants")
+        raise Forbidden(_("You don’t have permission to view grants."))
     active = Grant.objects.filter(grants.is_active_filter()).select_related("owner").order_by("-created_at", "-id")[:limit]
     return ListAnswer(grants=limit_to_reply([_to_wire(grant) for grant in active]))
 

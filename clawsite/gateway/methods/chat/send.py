@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal, NotRequired
 
+from django.utils.translation import gettext as _
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -111,7 +112,7 @@ async def abort_runs(call: Call, address: SessionAddress, run_id: str | None, re
     if run_id is not None:
         state = await db.read(selectors.read_run_state, call.user, run_id)
         if state.session_id != str(session.id):
-            raise InvalidRequest(f"run {run_id!r} belongs to another session")
+            raise InvalidRequest(_("This run belongs to another session: %(run)s") % {"run": run_id})
     aborted = await db.write(request_abort, user=call.user, session=session, run_id=run_id, reason=reason, key=str(session.id))
     return AbortAnswer(ok=True, aborted=bool(aborted), runIds=[run.run_id for run in aborted])
 

@@ -18,6 +18,7 @@ from clawsite.gateway.methods.sessions import lifecycle as session_methods
 from clawsite.gateway.protocol.events.frames import SessionName, to_chat_outgoing
 from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.languages import find_language
 from clawsite.gateway.server.registry import Call, method
 from clawsite.infra import clock, db
 from clawsite.infra.errors import InvalidRequest, NotFound
@@ -88,11 +89,8 @@ def list_command_rows(call: Call) -> CommandsAnswer:
 
 
 def _language(call: Call) -> str | None:
-    """Return the user's chosen language, else that of the client; None for the server default."""
-    try:
-        return translation.get_supported_language_variant((call.user.language or call.connection.locale).lower())
-    except LookupError:
-        return None
+    """Return the user's chosen language, else that of the client; None for English."""
+    return find_language(call.user.language or call.connection.locale) or None
 
 
 def _row(command: SlashCommand) -> CommandRow:
@@ -133,7 +131,7 @@ async def show_notice(call: Call, address: SessionAddress, run_id: str, notice: 
     payload = {"runId": run_id, "seq": 0, "state": "final", "stopReason": "command", "message": message}
     session = await db.read(find_session_or_none, call.user, address)
     key, id = (session.key_for(call.user.pk), str(session.generation_id)) if session else (address.own_key(), "")
-    call.connection.take(replace(to_chat_outgoing(payload, SessionName(id, key)), classic=None))
+    call.connection.deliver(replace(to_chat_outgoing(payload, SessionName(id, key)), classic=None))
 
 
 async def _run_slash_command(
@@ -147,29 +145,27 @@ async def _run_slash_command(
         case "status":
             return SlashCommandResult(await _render_status(session, key), key)
         case "new":
-            return await _create_session(
-                call, invocation.words, session.agent if session else parse_key(key).agent, idempotency_key
-            )
+            return await _create_session(call, invocation.args, session.agent if session else parse_key(key).agent, idempotency_key)
         case "reset":
-            return await _reset_session(call, invocation.words, session, key)
+            return await _reset_session(call, invocation.args, session, key)
         case "name":
-            if not invocation.words:
+            if not invocation.args:
                 raise InvalidRequest(_("/name must be followed by a title."))
-            title = " ".join(invocation.words.split())[:200]
+            title = " ".join(invocation.args.split())[:200]
             await _patch_session(call, session, address, title=title)
             return SlashCommandResult(_("This chat is now named “%(title)s”.") % {"title": title}, key)
         case "model":
-            return SlashCommandResult(await _change_model(call, invocation.words, session, address, key), key)
+            return SlashCommandResult(await _change_model(call, invocation.args, session, address, key), key)
         case "compact":
             if session is None:
                 return SlashCommandResult(_("There is nothing to summarize yet."), key)
             await db.write(
-                request_compaction, call.user, session, run_id=idempotency_key, words=invocation.words, key=str(session.id)
+                request_compaction, call.user, session, run_id=idempotency_key, words=invocation.args, key=str(session.id)
             )
             return SlashCommandResult(_("Summarizing earlier messages. They stay visible here."), key)
         case "think":
-            return SlashCommandResult(await _change_thinking(call, invocation.words, session, address), key)
-    raise InvalidRequest(f"/{invocation.name} is not available here")
+            return SlashCommandResult(await _change_thinking(call, invocation.args, session, address), key)
+    raise InvalidRequest(_("/%(command)s is not available here.") % {"command": invocation.name})
 
 
 async def _patch_session(call: Call, session: Session | None, address: SessionAddress, **changes: str | None) -> None:

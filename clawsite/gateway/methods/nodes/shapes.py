@@ -3,6 +3,7 @@
 from typing import Annotated, Any, NotRequired, cast
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -50,7 +51,7 @@ def find_managed_node(user: User, node_id: str, owner: str | None = None) -> Dev
     except NotFound:
         node = None
     if node is None or not node.is_node:
-        raise NotFound(f"there is no node {node_id[:64]!r}")
+        raise NotFound(_("Node not found: %(node)s") % {"node": node_id[:64]})
     return node
 
 
@@ -58,7 +59,7 @@ def find_own_node(user: User, node_id: str, owner: str | None = None) -> Device:
     """Find a node to invoke or describe it: only one's own. Managing all devices only permits pairing and removing them."""
     node = _own_nodes(user).filter(fingerprint=node_id).first()
     if node is None or owner not in (None, node.owner.username):
-        raise NotFound(f"there is no node {node_id[:64]!r}")
+        raise NotFound(_("Node not found: %(node)s") % {"node": node_id[:64]})
     return node
 
 

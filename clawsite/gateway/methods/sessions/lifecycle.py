@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar, Literal, NotRequired
 
+from django.utils.translation import gettext as _
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -82,7 +83,7 @@ def _find_by_label(call: Call, label: str, agent: str | None) -> Session:
     visible = Session.objects.for_user(call.user).filter(label=label, owner=call.user)
     session = (visible.filter(agent=agent) if agent else visible).first()
     if session is None:
-        raise NotFound(f"none of your sessions has the label {label!r}")
+        raise NotFound(_("No session has the label “%(label)s”.") % {"label": label})
     return session
 
 

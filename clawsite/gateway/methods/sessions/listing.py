@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar, cast
 
 import orjson
+from django.utils.translation import gettext as _
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -74,7 +75,7 @@ async def list_(call: Call, params: ListParams) -> ListAnswer:
 def _list_sessions(call: Call, params: ListParams) -> ListAnswer:
     parent = find_session_or_none(call.user, to_address(params.spawned_by, None, None)) if params.spawned_by else None
     if params.spawned_by and parent is None:
-        raise NotFound(f"there is no session {params.spawned_by!r}")
+        raise NotFound(_("Session not found: %(session)s") % {"session": params.spawned_by})
     limit = min(params.limit, MAX_ROWS)
     query = partial(
         selectors.list_sessions,

@@ -1,4 +1,4 @@
-/** Files attached to the draft: uploaded immediately, shown with progress, kept per session. */
+/** Files attached to the draft. They are uploaded immediately, shown with progress, and kept per session. */
 
 import { cloneTemplate, setText } from "../../shared/elements.js";
 import { formatPercent, formatSize } from "../../shared/formats.js";
@@ -19,11 +19,11 @@ export function startAttachmentList(app, onChange) {
 
   /** Show another session. Running uploads continue. */
   function show(sessionKey) {
-    items = itemsOf(sessionKey);
-    draw();
+    items = getItems(sessionKey);
+    render();
   }
 
-  function itemsOf(sessionKey) {
+  function getItems(sessionKey) {
     if (!bySession.has(sessionKey)) bySession.set(sessionKey, []);
     return bySession.get(sessionKey);
   }
@@ -38,7 +38,7 @@ export function startAttachmentList(app, onChange) {
       else addFile(file);
     }
     app.showProblem([...new Set(problems)].join(" "));
-    draw();
+    render();
   }
 
   function addFile(file) {
@@ -46,14 +46,14 @@ export function startAttachmentList(app, onChange) {
     item.file = file;
     items.push(item);
     if (IMAGE_TYPES.includes(file.type)) drawThumbnail(file, item.element.querySelector(".picture"));
-    send(item, items);
+    uploadItem(item, items);
   }
 
-  async function send(item, sessionItems) {
-    Object.assign(item, { state: "uploading", share: 0, problem: "" });
+  async function uploadItem(item, sessionItems) {
+    Object.assign(item, { state: "uploading", progress: 0, problem: "" });
     const token = form.querySelector("[name=csrfmiddlewaretoken]").value;
-    const onProgress = (share) => {
-      item.share = share;
+    const onProgress = (progress) => {
+      item.progress = progress;
       update(item);
     };
     const { done, cancel } = upload(item.file, { url: form.dataset.uploads, token, onProgress });
@@ -72,8 +72,8 @@ export function startAttachmentList(app, onChange) {
   }
 
   function describeUploadError({ status, message }) {
-    const known = { 0: texts.uploadLost, 413: texts.uploadTooLarge, 415: texts.uploadWrongKind };
-    return message || known[status] || (status === 401 || status === 403 ? texts.uploadRefused : texts.uploadFailed);
+    const textsByStatus = { 0: texts.uploadLost, 413: texts.uploadTooLarge, 415: texts.uploadWrongKind };
+    return message || textsByStatus[status] || (status === 401 || status === 403 ? texts.uploadRefused : texts.uploadFailed);
   }
 
   /** Add files that are already uploaded, from a message returned for editing. */
@@ -87,20 +87,29 @@ export function startAttachmentList(app, onChange) {
         image.src = `/attachments/${encodeURIComponent(file.id)}/`;
         item.element.querySelector(".picture").replaceChildren(image);
       }
-      itemsOf(sessionKey).push(item);
+      getItems(sessionKey).push(item);
       update(item);
     }
-    draw();
+    render();
   }
 
   function createItem({ name, mimeType, size: bytes }) {
-    const item = { name, mimeType, size: bytes, element: cloneTemplate("upload"), state: "new", share: 0, problem: "", cancel: () => {} };
-    const part = (selector) => item.element.querySelector(selector);
-    part(".name").textContent = name;
-    part(".name").title = name;
-    part(".remove").title = part(".remove .hidden").textContent = fill(texts.removeFile, name);
-    part(".remove").addEventListener("click", () => remove(item));
-    part(".again").addEventListener("click", () => send(item, items));
+    const item = {
+      name,
+      mimeType,
+      size: bytes,
+      element: cloneTemplate("upload"),
+      state: "new",
+      progress: 0,
+      problem: "",
+      cancel: () => {},
+    };
+    const find = (selector) => item.element.querySelector(selector);
+    find(".name").textContent = name;
+    find(".name").title = name;
+    find(".remove").title = find(".remove .hidden").textContent = fill(texts.removeFile, name);
+    find(".remove").addEventListener("click", () => remove(item));
+    find(".again").addEventListener("click", () => uploadItem(item, items));
     return item;
   }
 
@@ -108,21 +117,21 @@ export function startAttachmentList(app, onChange) {
     const index = items.indexOf(item);
     if (item.state === "uploading") item.cancel();
     items.splice(index, 1);
-    draw();
+    render();
     const next = items[Math.min(index, items.length - 1)]?.element.querySelector(".remove");
     (next ?? document.getElementById("message")).focus();
   }
 
-  function update({ element, state, share, problem, retryable, size: bytes }) {
-    const part = (selector) => element.querySelector(selector);
+  function update({ element, state, progress, problem, retryable, size: bytes }) {
+    const find = (selector) => element.querySelector(selector);
     element.dataset.state = state;
-    setText(part(".state"), { failed: problem, uploading: formatPercent(share) }[state] ?? formatSize(bytes));
-    part("progress").hidden = state !== "uploading";
-    part("progress").value = share;
-    part(".again").hidden = !(state === "failed" && retryable);
+    setText(find(".state"), { failed: problem, uploading: formatPercent(progress) }[state] ?? formatSize(bytes));
+    find("progress").hidden = state !== "uploading";
+    find("progress").value = progress;
+    find(".again").hidden = !(state === "failed" && retryable);
   }
 
-  function draw() {
+  function render() {
     list.replaceChildren(...items.map(({ element }) => element));
     list.hidden = !items.length;
     onChange();
@@ -135,17 +144,17 @@ export function startAttachmentList(app, onChange) {
     get count() {
       return items.length;
     },
-    /** Why the message cannot be sent yet; empty if it can. */
-    get obstacle() {
+    /** Why the message can't be sent yet; empty if it can. */
+    get blockedReason() {
       if (items.some(({ state }) => state === "failed")) return texts.notUploaded;
       return items.some(({ state }) => state === "uploading") ? texts.stillUploading : "";
     },
     /** Return the attachments for sending and clear the list. */
-    take() {
-      const taken = items.map(({ id, name, mimeType, size: bytes }) => ({ id, name, mimeType, size: bytes }));
+    takeAll() {
+      const attachments = items.map(({ id, name, mimeType, size: bytes }) => ({ id, name, mimeType, size: bytes }));
       items.splice(0);
-      draw();
-      return taken;
+      render();
+      return attachments;
     },
   };
 }

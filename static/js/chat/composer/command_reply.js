@@ -27,9 +27,9 @@ export function startCommandReplies(app) {
   return {
     /** Called on Escape and before sending; returns whether a reply was open. */
     close() {
-      const open = !box.hidden;
+      const wasOpen = !box.hidden;
       close();
-      return open;
+      return wasOpen;
     },
   };
 }

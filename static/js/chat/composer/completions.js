@@ -6,9 +6,9 @@
 
 import { SuggestionList } from "./suggestion_list.js";
 
-const COMMAND = /^\/([a-z][\w-]*)(?::|(?=\s)|$)\s*(.*)/is; // after a leading space it is a message
+const COMMAND = /^\/([a-z][\w-]*)(?::|(?=\s)|$)\s*(.*)/is; // text with a leading space is a message
 const MESSAGE_COMMANDS = ["model", "think"]; // with text after the argument, these are messages that use the setting
-const MAX_RESULTS = 50; // with more models, users type another letter
+const MAX_RESULTS = 50; // users narrow down longer lists by typing
 
 /** @param {{app: object, field: HTMLTextAreaElement, submit: () => void, onChange: () => void}} options */
 export function startCompletions({ app, field, submit, onChange }) {
@@ -21,7 +21,7 @@ export function startCompletions({ app, field, submit, onChange }) {
   /** Commands are executed by the server immediately and not sent to the agent. */
   app.isCommand = (message) => {
     const [, word, rest] = COMMAND.exec(message) ?? [];
-    const command = word && commands.find((each) => getNames(each).includes(word.toLowerCase()));
+    const command = word && commands.find((candidate) => getNames(candidate).includes(word.toLowerCase()));
     return Boolean(command) && !(MESSAGE_COMMANDS.includes(command.name) && /\s/.test(rest.trim()));
   };
 
@@ -36,7 +36,7 @@ export function startCompletions({ app, field, submit, onChange }) {
     if (!context) dismissed = false;
     if (!context || dismissed) return list.hide();
     const items = await findItems(context);
-    // The user kept typing during the request: the newer input has its own request.
+    // Ignore the response if the user kept typing: the newer input has triggered another request.
     if (document.activeElement === field && JSON.stringify(findContext(field)) === JSON.stringify(context)) list.show(items);
   }
 
@@ -44,7 +44,7 @@ export function startCompletions({ app, field, submit, onChange }) {
     if (kind === "model") return filterItems((await listModels()).map(toModelItem), word);
     commands = (await fetchOnce("commands.list"))?.commands ?? commands;
     if (kind === "command") return filterItems(commands.map(toCommandItem), word);
-    const command = commands.find((each) => getNames(each).includes(word));
+    const command = commands.find((candidate) => getNames(candidate).includes(word));
     const choices = command ? await listChoices(command) : [];
     if (choices.some(({ name }) => name.toLowerCase() === argument)) return []; // already complete: Enter sends it
     return filterItems(choices, argument).map((item) => ({ ...item, text: `/${command.name} ${item.name}`, runs: true }));
@@ -59,7 +59,7 @@ export function startCompletions({ app, field, submit, onChange }) {
 
   async function listModels() {
     const rows = (await fetchOnce("models.list"))?.models ?? [];
-    return rows.sort((one, other) => other.available - one.available);
+    return rows.sort((a, b) => b.available - a.available);
   }
 
   /** Request once per connection: a restarted server may offer other choices. */
@@ -73,44 +73,44 @@ export function startCompletions({ app, field, submit, onChange }) {
     return { name: id, text: `@${id} `, help, disabled: !available };
   }
 
-  function choose({ text, runs }, how) {
+  function choose({ text, runs }, trigger) {
     field.setRangeText(text, 0, findReplaceEnd(field), "end");
     onChange();
-    if (runs && how === "enter") submit();
+    if (runs && trigger === "enter") submit();
     else suggest();
   }
 
   return {
     /** Returns whether the list handled the key. */
     handleKey(event) {
-      const taken = list.handleKey(event);
-      if (taken && event.key === "Escape") dismissed = true;
-      return taken;
+      const handled = list.handleKey(event);
+      if (handled && event.key === "Escape") dismissed = true;
+      return handled;
     },
   };
 }
 
-/** What the caret is in: a command, its argument, a model name, or none of these (null). */
+/** Find what can be completed at the caret: a command, its argument or a model name. Returns null if nothing can. */
 function findContext({ value, selectionStart, selectionEnd }) {
-  const head = value.slice(0, selectionStart);
+  const beforeCaret = value.slice(0, selectionStart);
   if (selectionStart !== selectionEnd || /^\S/.test(value.slice(selectionStart))) return null;
-  const [, sign, word, argument] = /^([/@])(\S*)(?:[^\S\n]+(\S*))?$/.exec(head) ?? [];
-  if (!sign) return null;
-  if (sign === "@") return argument === undefined ? { kind: "model", word: word.toLowerCase() } : null;
+  const [, prefix, word, argument] = /^([/@])(\S*)(?:[^\S\n]+(\S*))?$/.exec(beforeCaret) ?? [];
+  if (!prefix) return null;
+  if (prefix === "@") return argument === undefined ? { kind: "model", word: word.toLowerCase() } : null;
   if (argument === undefined) return { kind: "command", word: word.toLowerCase() };
   return { kind: "choice", word: word.toLowerCase(), argument: argument.toLowerCase() };
 }
 
-/** The end of the replaced text: the caret, or one more if a space follows, because suggestions bring their own. */
+/** The end of the replaced text: the caret, or one more if a space follows, because suggestions end with one. */
 function findReplaceEnd({ value, selectionStart }) {
   return value[selectionStart] === " " ? selectionStart + 1 : selectionStart;
 }
 
 function toCommandItem({ name, args, description, textAliases = [] }) {
   const usage = args?.[0]?.description ?? "";
-  const runs = !usage || usage.startsWith("["); // can run as is: further arguments are optional
+  const runs = !usage || usage.startsWith("["); // it can run as is, because its arguments are optional
   const text = usage ? `/${name} ` : `/${name}`;
-  return { name: `/${name}`, also: textAliases, arguments: usage, help: description, text, runs };
+  return { name: `/${name}`, aliases: textAliases, arguments: usage, help: description, text, runs };
 }
 
 function getNames({ name, textAliases = [] }) {
@@ -118,9 +118,10 @@ function getNames({ name, textAliases = [] }) {
 }
 
 /** Prefix matches first, then other matches. */
-function filterItems(items, typed) {
-  const names = ({ name, also = [] }) => [name, ...also].map((each) => each.replace(/^\//, "").toLowerCase());
-  const prefixMatches = items.filter((item) => names(item).some((name) => name.startsWith(typed)));
-  const otherMatches = items.filter((item) => !prefixMatches.includes(item) && names(item).some((name) => name.includes(typed)));
+function filterItems(items, query) {
+  const getSearchNames = ({ name, aliases = [] }) => [name, ...aliases].map((alias) => alias.replace(/^\//, "").toLowerCase());
+  const prefixMatches = items.filter((item) => getSearchNames(item).some((name) => name.startsWith(query)));
+  const substringMatches = items.filter((item) => getSearchNames(item).some((name) => name.includes(query)));
+  const otherMatches = substringMatches.filter((item) => !prefixMatches.includes(item));
   return [...prefixMatches, ...otherMatches].slice(0, MAX_RESULTS);
 }

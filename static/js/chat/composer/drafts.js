@@ -1,10 +1,11 @@
 /**
  * Unsent text per session of an account. Drafts survive reloads and switching sessions.
  *
- * Text only: uploaded files stay on the server, which deletes them after a day. Without localStorage, drafts last as long as the page.
+ * Drafts contain only text: the server deletes files that were uploaded but not sent after a day. Without localStorage, drafts last
+ * as long as the page.
  */
 
-const PAUSE_MS = 300; // saved after this pause in typing
+const DEBOUNCE_MS = 300; // drafts are saved after this pause in typing
 const MAX_AGE_MS = 30 * 24 * 60 * 60 * 1000; // as long as a deleted session can be restored
 
 export class Drafts {
@@ -20,11 +21,11 @@ export class Drafts {
     return this.pending.get(sessionKey) ?? tryStorage(() => JSON.parse(localStorage.getItem(this.prefix + sessionKey))?.text) ?? "";
   }
 
-  /** Not on every keystroke: the text may be long, and localStorage is synchronous. */
+  /** Save after a pause in typing: the text may be long, and localStorage is synchronous. */
   write(sessionKey, text) {
     this.pending.set(sessionKey, text);
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.flush(), PAUSE_MS);
+    this.timer = setTimeout(() => this.flush(), DEBOUNCE_MS);
   }
 
   flush() {
@@ -49,9 +50,9 @@ export class Drafts {
 }
 
 /** Storage may be disabled, full or contain invalid data; continue without it. */
-function tryStorage(step) {
+function tryStorage(operation) {
   try {
-    return step();
+    return operation();
   } catch {
     return null;
   }

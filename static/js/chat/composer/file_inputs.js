@@ -15,14 +15,14 @@ export function startFileInputs({ app, field, onFiles }) {
 
   field.addEventListener("paste", (event) => {
     const { files, types } = event.clipboardData;
-    if (!files.length || types.includes("text/plain")) return; // office programs add an image of copied text; the text is what was meant
+    if (!files.length || types.includes("text/plain")) return; // office programs add an image of copied text; paste the text
     event.preventDefault();
     onFiles([...files].map(withUniqueName));
   });
 
-  const carriesFiles = ({ dataTransfer }) => dataTransfer?.types.includes("Files");
+  const hasFiles = ({ dataTransfer }) => dataTransfer?.types.includes("Files");
   addEventListener("dragover", (event) => {
-    if (!carriesFiles(event)) return;
+    if (!hasFiles(event)) return;
     event.preventDefault(); // otherwise the browser would navigate to the file
     event.dataTransfer.dropEffect = app.canWrite() ? "copy" : "none";
     dropOverlay.hidden = !app.canWrite();
@@ -32,7 +32,7 @@ export function startFileInputs({ app, field, onFiles }) {
   });
   addEventListener("drop", (event) => {
     dropOverlay.hidden = true;
-    if (!carriesFiles(event)) return;
+    if (!hasFiles(event)) return;
     event.preventDefault();
     if (app.canWrite()) onFiles([...event.dataTransfer.files]);
   });

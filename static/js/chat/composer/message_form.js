@@ -1,4 +1,4 @@
-/** The composer: text, attachments and draft of the next message, sending it, stopping runs. */
+/** The composer: edits the text, attachments and draft of the next message, sends it, and stops runs. */
 
 import { formatCount } from "../../shared/formats.js";
 import { fill } from "../../shared/texts.js";
@@ -9,18 +9,18 @@ import { Drafts } from "./drafts.js";
 import { startFileInputs } from "./file_inputs.js";
 import { startQueue } from "./queue.js";
 
-const WARN_SHARE = 0.95; // of the maximum length: from here on, show the remaining characters
+const WARN_RATIO = 0.95; // of the maximum length, from which the remaining characters are shown
 
 export function startComposer(app) {
   const { texts } = app;
   const byId = (id) => document.getElementById(id);
-  const [form, field, send, stop, note] = ["composer", "message", "send", "stop", "composer-note"].map(byId);
+  const [form, field, sendButton, stopButton, note] = ["composer", "message", "send", "stop", "composer-note"].map(byId);
   const maxCharacters = Number(field.dataset.limit);
   const drafts = new Drafts(app.account);
   const files = startAttachmentList(app, refresh);
   const queue = startQueue(app);
   const reply = startCommandReplies(app);
-  const menu = startCompletions({ app, field, submit, onChange: handleInput });
+  const completions = startCompletions({ app, field, submit, onChange: handleInput });
   let sessionKey = null;
   let running = false;
   let accountReason = ""; // why the account cannot write
@@ -29,16 +29,16 @@ export function startComposer(app) {
   startFileInputs({ app, field, onFiles: files.add });
 
   /** Add text and files to the composer of a session, after its current content. */
-  app.compose = (text, { attachments = [], to = sessionKey } = {}) => {
-    const whole = [to === sessionKey ? field.value : drafts.read(to), text].filter(Boolean).join("\n");
-    files.restore(to, attachments);
-    if (to !== sessionKey) return drafts.write(to, whole);
-    field.value = whole;
+  app.compose = (text, { attachments = [], to: targetKey = sessionKey } = {}) => {
+    const combined = [targetKey === sessionKey ? field.value : drafts.read(targetKey), text].filter(Boolean).join("\n");
+    files.restore(targetKey, attachments);
+    if (targetKey !== sessionKey) return drafts.write(targetKey, combined);
+    field.value = combined;
     handleInput();
     field.focus();
   };
 
-  /** Not on phones, where it would open the keyboard. */
+  /** Focus the field, except on phones, where it would open the keyboard. */
   app.focusField = () => matchMedia("(hover: hover)").matches && field.focus();
 
   app.on("session", ({ key, messageId }) => {
@@ -63,28 +63,29 @@ export function startComposer(app) {
     running = unfinished > 0;
     updatePlaceholder();
     const text = stopping ? texts.stopping : texts.stop;
-    if (stopping && !stop.disabled) app.announce(text);
-    if (stop === document.activeElement && (!running || stopping)) field.focus();
-    stop.hidden = !running || !app.canWrite();
-    stop.disabled = stopping;
-    stop.querySelector(".text").textContent = text;
+    if (stopping && !stopButton.disabled) app.announce(text);
+    if (stopButton === document.activeElement && (!running || stopping)) field.focus();
+    stopButton.hidden = !running || !app.canWrite();
+    stopButton.disabled = stopping;
+    stopButton.querySelector(".text").textContent = text;
   });
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     submit();
   });
-  send.addEventListener("mousedown", (event) => event.preventDefault()); // keeps the focus in the field, and a phone's keyboard open
-  stop.addEventListener("click", () => app.stop());
+  // Keeps the focus in the field, and a phone's keyboard open.
+  sendButton.addEventListener("mousedown", (event) => event.preventDefault());
+  stopButton.addEventListener("click", () => app.stop());
   field.addEventListener("input", handleInput);
   field.addEventListener("keydown", (event) => {
     // During IME composition, keys select candidates. Safari ends the composition before it reports the key: 229.
     if (event.isComposing || event.keyCode === 229) return;
-    if (menu.handleKey(event) || handleKey(event)) event.preventDefault();
+    if (completions.handleKey(event) || handleKey(event)) event.preventDefault();
   });
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing || isInDialog(event)) return;
-    if (event.key === "Escape") escape(event);
+    if (event.key === "Escape") handleEscape(event);
     else if (event.key === "/" && !isTyping(event.target) && !field.disabled) {
       event.preventDefault();
       field.focus();
@@ -101,13 +102,13 @@ export function startComposer(app) {
 
   /** Edit the user's last message in place (chat/messages/message_actions.js). */
   function editLast() {
-    const mine = document.querySelectorAll("#messages .run:not(.in-queue) .message.user:not(.of-other)");
-    const button = [...mine].at(-1)?.querySelector('[data-act="edit"]');
+    const ownMessages = document.querySelectorAll("#messages .run:not(.in-queue) .message.user:not(.of-other)");
+    const button = [...ownMessages].at(-1)?.querySelector('[data-act="edit"]');
     button?.click();
     return Boolean(button);
   }
 
-  function escape(event) {
+  function handleEscape(event) {
     if (reply.close()) event.preventDefault();
     else if (running && app.canWrite()) {
       event.preventDefault();
@@ -118,11 +119,11 @@ export function startComposer(app) {
   function submit() {
     const message = field.value;
     if (!app.canWrite() || (!message.trim() && !files.count)) return;
-    const obstacle = countOver() > 0 ? fill(texts.charactersOver, formatCount(countOver())) : files.obstacle;
-    if (obstacle) return showNote(obstacle, true);
+    const problem = countExcess() > 0 ? fill(texts.charactersOver, formatCount(countExcess())) : files.blockedReason;
+    if (problem) return showNote(problem, true);
     reply.close();
-    const attachments = files.take();
-    if (send === document.activeElement) field.focus(); // the button is about to be disabled
+    const attachments = files.takeAll();
+    if (sendButton === document.activeElement) field.focus(); // the button is about to be disabled
     field.value = "";
     handleInput();
     drafts.flush();
@@ -141,7 +142,7 @@ export function startComposer(app) {
     field.disabled = byId("attach").disabled = !app.canWrite();
     form.classList.toggle("barred", Boolean(readOnlyReason));
     form.classList.toggle("viewing", Boolean(readOnlyReason && !accountReason));
-    stop.hidden = !running || !app.canWrite();
+    stopButton.hidden = !running || !app.canWrite();
     updatePlaceholder();
     refresh();
   }
@@ -152,18 +153,18 @@ export function startComposer(app) {
 
   /** Update the send button and the note below the field. */
   function refresh() {
-    send.disabled = !app.canWrite() || (!field.value.trim() && !files.count);
+    sendButton.disabled = !app.canWrite() || (!field.value.trim() && !files.count);
     if (!app.writable) return;
     if (readOnlyReason) return showNote(readOnlyReason);
-    if (countOver() > 0) showNote(fill(texts.charactersOver, formatCount(countOver())), true);
-    else if (countOver() > maxCharacters * (WARN_SHARE - 1)) showNote(fill(texts.charactersLeft, formatCount(-countOver())));
-    else showNote(files.obstacle, files.obstacle === texts.notUploaded);
+    if (countExcess() > 0) showNote(fill(texts.charactersOver, formatCount(countExcess())), true);
+    else if (countExcess() > maxCharacters * (WARN_RATIO - 1)) showNote(fill(texts.charactersLeft, formatCount(-countExcess())));
+    else showNote(files.blockedReason, files.blockedReason === texts.notUploaded);
   }
 
   /** Characters above the limit, counted as on the server: an emoji is one, not two. */
-  function countOver() {
+  function countExcess() {
     const { length } = field.value;
-    return (length > maxCharacters * WARN_SHARE ? [...field.value].length : length) - maxCharacters;
+    return (length > maxCharacters * WARN_RATIO ? [...field.value].length : length) - maxCharacters;
   }
 
   function showNote(text, bad = false) {

@@ -1,8 +1,10 @@
 /**
- * Sends messages and stops runs. A message is displayed immediately, stored until the server accepts it, and resent after a disconnect.
+ * Sends messages and stops runs. A message is displayed immediately, stored until the server accepts it, and resent after a
+ * disconnect.
  *
  * The run ID is the idempotency key, so resending never creates a second run. Commands are neither displayed nor stored, because
- * they only make sense right away. Messages stored for more than a day are sent only if their author confirms (event "stale", queue.js).
+ * they only make sense immediately. Messages stored for more than a day are sent only if their author confirms (event "stale",
+ * queue.js).
  */
 
 import { randomId } from "../../shared/gateway.js";
@@ -24,16 +26,16 @@ export function startOutbox(app) {
     if (attachments.length) params.attachments = attachments;
     if (replaces) params.replaces = replaces;
     if (app.isCommand(message)) sendCommand(params);
-    else enqueue(randomId(), params);
+    else storeAndSend(randomId(), params);
   };
 
   app.stop = () => runs.unfinished && app.canWrite() && stop();
 
-  /** Reuses the original key, so that a message that did arrive does not create a second run. */
+  /** Send a stale message. Reuses the original key, so that a message that did arrive does not create a second run. */
   app.sendStale = (runId) => {
     const params = unsent.get(runId);
     if (!app.writable || !params) return;
-    enqueue(runId, params);
+    storeAndSend(runId, params);
     showUnsent();
   };
 
@@ -57,26 +59,26 @@ export function startOutbox(app) {
   });
   app.on("session", showUnsent);
   app.on("history", showUnsent);
-  transcript.onRuns = (now) => {
-    runs = now;
-    notifyRuns({ stopping: stopping && now.unfinished > 0 });
+  transcript.onRuns = (counts) => {
+    runs = counts;
+    emitRuns({ stopping: stopping && counts.unfinished > 0 });
   };
 
-  function notifyRuns(now) {
-    stopping = now.stopping;
+  function emitRuns(state) {
+    stopping = state.stopping;
     app.emit("runs", { ...runs, stopping });
   }
 
-  /** The end of the runs, not this response, confirms that they stopped. */
+  /** Stop all runs. The end of the runs, not this response, confirms that they stopped. */
   async function stop() {
     if (stopping) return;
-    notifyRuns({ stopping: true });
+    emitRuns({ stopping: true });
     try {
       const { aborted } = await gateway.request("chat.abort", { sessionKey: app.feed.sessionKey });
-      notifyRuns({ stopping: stopping && aborted && runs.unfinished > 0 });
+      emitRuns({ stopping: stopping && aborted && runs.unfinished > 0 });
       if (!aborted) app.showToast(texts.nothingToStop);
     } catch (error) {
-      notifyRuns({ stopping: false });
+      emitRuns({ stopping: false });
       app.showProblem(fill(texts.notStopped, describeError(error, texts)));
     }
   }
@@ -90,25 +92,25 @@ export function startOutbox(app) {
     }
   }
 
-  function enqueue(runId, params) {
+  function storeAndSend(runId, params) {
     unsent.add(runId, params);
     app.sessionView.showPending(runId, params, sendingNote());
-    notifyRuns({ stopping }); // the message is only known now
+    emitRuns({ stopping }); // again: the transcript notified before the run had its message
     if (gateway.ready) deliver(runId, params);
   }
 
   function showUnsent() {
-    const old = [];
+    const staleMessages = [];
     for (const [runId, params] of unsent.list(app.feed.sessionKey)) {
       if (transcript.isAcknowledged(runId)) unsent.remove(runId);
       else if (!unsent.isStale(runId)) app.sessionView.showPending(runId, params, sendingNote());
       else {
         app.sessionView.removePending(runId);
-        old.push([runId, params]);
+        staleMessages.push([runId, params]);
       }
     }
-    notifyRuns({ stopping });
-    app.emit("stale", old);
+    emitRuns({ stopping });
+    app.emit("stale", staleMessages);
   }
 
   function sendingNote() {
@@ -127,7 +129,9 @@ export function startOutbox(app) {
       handleCommandResult(response, sessionKey);
     } catch (error) {
       if (error.code === "DISCONNECTED") return transcript.setSendingNote(runId, texts.notSentYet); // resent after reconnecting
-      if (error.code === "TIMEOUT") return gateway.ready && unsent.has(runId) && deliver(runId, { sessionKey, message, attachments, replaces });
+      if (error.code === "TIMEOUT") {
+        return gateway.ready && unsent.has(runId) && deliver(runId, { sessionKey, message, attachments, replaces });
+      }
       unsent.remove(runId);
       if (sessionKey === app.feed.sessionKey && !app.sessionView.removePending(runId)) return;
       if (replaces) app.sessionView.reload(); // the message it would have replaced still exists
@@ -136,9 +140,9 @@ export function startOutbox(app) {
   }
 
   /** Report the result if the message was a command. */
-  function handleCommandResult({ command: name, notice, sessionKey }, from) {
+  function handleCommandResult({ command: name, notice, sessionKey }, currentKey) {
     if (name || notice) app.emit("command", { command: name, notice });
-    if (name && sessionKey && sessionKey !== from) app.open(sessionKey);
+    if (name && sessionKey && sessionKey !== currentKey) app.open(sessionKey);
   }
 
   /** Add the text to what was typed since, in the composer of its session. */

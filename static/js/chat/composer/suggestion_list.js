@@ -9,14 +9,15 @@ import { cloneTemplate, setText } from "../../shared/elements.js";
 import { fill } from "../../shared/texts.js";
 
 export class SuggestionList {
-  /** onChoose(item, how): how is "enter", "tab" or "click". Items are {name, arguments?, help?, disabled?, …}. */
+  /** onChoose(item, trigger): the trigger is "enter", "tab" or "click". Items are {name, arguments?, help?, disabled?, …}. */
   constructor({ app, field, onChoose }) {
     Object.assign(this, { app, field, onChoose });
     this.box = document.getElementById("suggestions");
     this.list = document.getElementById("suggestion-list");
     this.items = [];
     this.active = -1;
-    this.list.addEventListener("mousedown", (event) => event.preventDefault()); // keeps the focus in the field, and a phone's keyboard open
+    // Keeps the focus in the field, and a phone's keyboard open.
+    this.list.addEventListener("mousedown", (event) => event.preventDefault());
     this.list.addEventListener("pointermove", ({ target }) => this.#setActive(this.#indexOfOption(target)));
     this.list.addEventListener("click", ({ target }) => this.#choose(this.#indexOfOption(target), "click"));
     field.addEventListener("blur", () => this.hide());
@@ -57,29 +58,29 @@ export class SuggestionList {
     return true;
   }
 
-  #step(by) {
-    for (let tried = 0, at = this.active; tried < this.items.length; tried++) {
-      at = (at + by + this.items.length) % this.items.length;
-      if (!this.items[at].disabled) return this.#setActive(at);
+  #step(offset) {
+    for (let attempts = 0, index = this.active; attempts < this.items.length; attempts++) {
+      index = (index + offset + this.items.length) % this.items.length;
+      if (!this.items[index].disabled) return this.#setActive(index);
     }
   }
 
-  #setActive(at) {
-    if (at >= 0 && this.items[at].disabled) return;
-    this.active = at;
+  #setActive(index) {
+    if (index >= 0 && this.items[index].disabled) return;
+    this.active = index;
     this.list.querySelector('[aria-selected="true"]')?.setAttribute("aria-selected", "false");
-    const chosen = this.list.children[at];
-    if (at < 0 || !chosen) return this.field.removeAttribute("aria-activedescendant");
-    chosen.setAttribute("aria-selected", "true");
-    chosen.scrollIntoView({ block: "nearest" });
-    this.field.setAttribute("aria-activedescendant", chosen.id);
+    const option = this.list.children[index];
+    if (index < 0 || !option) return this.field.removeAttribute("aria-activedescendant");
+    option.setAttribute("aria-selected", "true");
+    option.scrollIntoView({ block: "nearest" });
+    this.field.setAttribute("aria-activedescendant", option.id);
   }
 
-  #choose(at, how) {
-    const item = this.items[at];
+  #choose(index, trigger) {
+    const item = this.items[index];
     if (!item || item.disabled) return false;
     this.hide();
-    this.onChoose(item, how);
+    this.onChoose(item, trigger);
     return true;
   }
 

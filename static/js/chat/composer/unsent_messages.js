@@ -1,6 +1,6 @@
 /**
- * Messages the server has not accepted yet. They survive reloads and are resent under the same key. After a day they may be outdated
- * and wait until their author sends or discards them.
+ * Messages the server has not accepted yet. They survive reloads and are resent under the same key. After a day they may be
+ * outdated and are kept until their author sends or discards them.
  *
  * Each message is a separate localStorage item, so that two windows do not overwrite each other, stored by account, so that another
  * user of the browser does not send it. Without localStorage they last as long as the page.
@@ -20,7 +20,7 @@ export class UnsentMessages {
     tryStorage(() => localStorage.setItem(this.prefix + runId, JSON.stringify(stored)));
   }
 
-  /** The server has accepted or rejected it. */
+  /** Remove a message that the server has accepted or rejected, or the user has discarded. */
   remove(runId) {
     if (this.messages.delete(runId)) tryStorage(() => localStorage.removeItem(this.prefix + runId));
   }
@@ -46,16 +46,16 @@ export class UnsentMessages {
   #readStored() {
     const entries = tryStorage(() => Object.entries(localStorage).filter(([name]) => name.startsWith(this.prefix))) ?? [];
     return entries
-      .map(([name, text]) => [name.slice(this.prefix.length), tryStorage(() => JSON.parse(text))])
+      .map(([name, json]) => [name.slice(this.prefix.length), tryStorage(() => JSON.parse(json))])
       .filter(([, stored]) => stored?.sessionKey && typeof stored.message === "string")
-      .sort(([, one], [, other]) => one.at - other.at);
+      .sort(([, a], [, b]) => a.at - b.at);
   }
 }
 
 /** Storage may be disabled, full or contain invalid data; continue without it. */
-function tryStorage(step) {
+function tryStorage(operation) {
   try {
-    return step();
+    return operation();
   } catch {
     return null;
   }

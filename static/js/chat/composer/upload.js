@@ -1,6 +1,6 @@
 /** Uploads a file. Uses XMLHttpRequest because fetch does not report upload progress. */
 
-/** A failed upload, with the server's message if there was one and whether a retry could help. */
+/** A failed upload, with the server's message, if any, and whether a retry could help. */
 export class UploadError extends Error {
   constructor(status, message = "") {
     super(message);
@@ -10,8 +10,9 @@ export class UploadError extends Error {
 }
 
 /**
- * @param {File} file @param {{url: string, token: string, onProgress: (share: number) => void}} options
- * @returns {{done: Promise<{id: string, name: string, mimeType: string, size: number}>, cancel: () => void}} `done` never settles if canceled
+ * @param {File} file @param {{url: string, token: string, onProgress: (fraction: number) => void}} options
+ * @returns {{done: Promise<{id: string, name: string, mimeType: string, size: number}>, cancel: () => void}}
+ *   `done` never settles if canceled
  */
 export function upload(file, { url, token, onProgress }) {
   const request = new XMLHttpRequest();

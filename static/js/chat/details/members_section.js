@@ -15,9 +15,9 @@ export function startMembersSection(app) {
     form.reset();
     showError("");
   });
-  app.on("members", draw);
-  app.on("connection", draw);
-  byId("leave").addEventListener("click", () => app.sessions.leave(app.sessions.shown().key));
+  app.on("members", render);
+  app.on("connection", render);
+  byId("leave").addEventListener("click", () => app.sessions.leave(app.sessions.getCurrent().key));
   field.addEventListener("input", () => showError(""));
   adding.addEventListener("toggle", () => adding.open && section.contains(document.activeElement) && field.focus());
   form.addEventListener("submit", (event) => {
@@ -25,13 +25,13 @@ export function startMembersSection(app) {
     add(field.value.trim().replace(/^@/, ""), byId("person-role").value);
   });
 
-  function draw() {
+  function render() {
     const { list: members, isOwner } = app.members;
     section.hidden = !members?.length;
     if (section.hidden) return;
-    const alone = isOwner && members.length === 1;
-    list.hidden = alone;
-    byId("people-none").hidden = !alone;
+    const isAlone = isOwner && members.length === 1;
+    list.hidden = isAlone;
+    byId("people-none").hidden = !isAlone;
     adding.hidden = !isOwner || !app.writable;
     byId("leave").hidden = isOwner || !app.writable || !members.some(({ username }) => username === app.username);
     const focused = [...rows].find(([, row]) => row.contains(document.activeElement))?.[0];
@@ -48,17 +48,20 @@ export function startMembersSection(app) {
     rows.delete(username);
   }
 
-  function updateRow({ username, name, role }, mayChange) {
+  function updateRow({ username, name, role }, canChange) {
     if (!rows.has(username)) rows.set(username, createRow(username, name));
     const row = rows.get(username);
-    const part = (selector) => row.querySelector(selector);
+    const find = (selector) => row.querySelector(selector);
     const isMe = username === app.username;
-    const changes = mayChange && role !== "owner";
-    setText(part(".name"), isMe ? fill(texts.personYou, name) : name);
-    setText(part(".username"), name === username ? "" : username);
-    setText(part(".role"), changes ? "" : { owner: texts.personOwner, writer: texts.personWrites, viewer: texts.personReads }[role]);
-    part("select").hidden = part(".remove").hidden = !changes;
-    part("select").value = role;
+    const isEditable = canChange && role !== "owner";
+    setText(find(".name"), isMe ? fill(texts.personYou, name) : name);
+    setText(find(".username"), name === username ? "" : username);
+    setText(
+      find(".role"),
+      isEditable ? "" : { owner: texts.personOwner, writer: texts.personWrites, viewer: texts.personReads }[role],
+    );
+    find("select").hidden = find(".remove").hidden = !isEditable;
+    find("select").value = role;
     return row;
   }
 
@@ -80,14 +83,14 @@ export function startMembersSection(app) {
   }
 
   /** Change or remove a member. On failure, show the last known state. */
-  async function change(username, role, then) {
+  async function change(username, role, onSuccess) {
     showError("");
     try {
       await app.members.share(username, role);
-      then();
+      onSuccess();
     } catch (error) {
       showError(fill(texts.notDone, describeError(error, texts)));
-      draw();
+      render();
     }
   }
 
@@ -98,8 +101,11 @@ export function startMembersSection(app) {
     try {
       await app.members.share(username, role);
     } catch (error) {
-      const unknown = error.code === "NOT_FOUND";
-      return showError(unknown ? fill(texts.personUnknown, username) : fill(texts.notDone, describeError(error, texts)), unknown);
+      const isUnknownUser = error.code === "NOT_FOUND";
+      return showError(
+        isUnknownUser ? fill(texts.personUnknown, username) : fill(texts.notDone, describeError(error, texts)),
+        isUnknownUser,
+      );
     }
     field.value = "";
     field.focus();

@@ -1,7 +1,7 @@
 /** Agent, model and thinking level of the current session. Models are loaded when the pane is first opened. */
 
 import { describeError, fill } from "../../shared/texts.js";
-import { getAgentId, isForeign } from "../sessions/row.js";
+import { getAgentId, isSharedWithMe } from "../sessions/row.js";
 
 export function startModelFields(app) {
   const { gateway, texts } = app;
@@ -16,14 +16,16 @@ export function startModelFields(app) {
     requested = false; // a restarted server may offer other models
     if (app.details.isOpen()) loadModels();
   });
-  app.on("sessions", draw);
-  app.on("agents", draw);
-  app.on("session", draw);
+  app.on("sessions", render);
+  app.on("agents", render);
+  app.on("session", render);
   agent.addEventListener("change", () => {
     app.sessions.startNew(agent.value);
-    draw();
+    render();
   });
-  model.addEventListener("change", () => patch({ model: model.value || null }, () => app.emit("selected-model", { model: model.value })));
+  model.addEventListener("change", () => {
+    patch({ model: model.value || null }, () => app.emit("selected-model", { model: model.value }));
+  });
   thinking.addEventListener("change", () => patch({ thinkingLevel: thinking.value || null }));
 
   async function loadModels() {
@@ -34,31 +36,31 @@ export function startModelFields(app) {
     } catch {
       requested = false; // opening the pane retries
     }
-    draw();
+    render();
     app.emit("models");
   }
 
-  async function patch(changes, then = () => {}) {
+  async function patch(changes, onSuccess = () => {}) {
     try {
-      await gateway.request("sessions.patch", { key: app.sessions.shown().key, ...changes });
-      then();
+      await gateway.request("sessions.patch", { key: app.sessions.getCurrent().key, ...changes });
+      onSuccess();
       app.sessions.refresh();
     } catch (error) {
       app.showProblem(fill(texts.notDone, describeError(error, texts)));
-      draw(true);
+      render(true);
     }
   }
 
   /** The model used if the session sets none: the agent's, or the server default. */
   function getDefaultModel() {
-    const own = app.sessions.agents.find(({ id }) => id === getAgentId(app.sessions.shown()))?.model?.primary;
+    const agentModel = app.sessions.agents.find(({ id }) => id === getAgentId(app.sessions.getCurrent()))?.model?.primary;
     const { modelProvider, model: name } = app.sessions.defaults();
-    return own || (name ? `${modelProvider}/${name}` : "");
+    return agentModel || (name ? `${modelProvider}/${name}` : "");
   }
 
-  function draw(force = false) {
+  function render(force = false) {
     if (!app.details.isOpen() || (force !== true && document.activeElement === model)) return;
-    const row = app.sessions.shown();
+    const row = app.sessions.getCurrent();
     const { agents } = app.sessions;
     byId("agent-help").hidden = agents.length < 2;
     agent.disabled = agents.length < 2;
@@ -67,36 +69,38 @@ export function startModelFields(app) {
     fillSelect(model, buildGroups(row.model));
     model.value = row.model ?? "";
     thinking.value = row.thinkingLevel ?? "";
-    byId("thinking-help").hidden = chosen()?.reasoning !== false;
-    model.disabled = thinking.disabled = !app.writable || isForeign(row.key); // only the owner can change them
+    byId("thinking-help").hidden = getSelected()?.reasoning !== false;
+    model.disabled = thinking.disabled = !app.writable || isSharedWithMe(row.key); // only the owner can change them
   }
 
   function buildGroups(current) {
-    const usable = models.filter(({ available }) => available);
-    const others = models.filter(({ available }) => !available);
-    const providers = [...new Set(usable.map(({ provider }) => provider))];
-    const first = [["", getDefaultModel() ? fill(texts.modelDefaultIs, getDefaultModel()) : texts.modelDefault]];
-    if (current && !models.some(({ id }) => id === current)) first.push([current, current]);
+    const availableModels = models.filter(({ available }) => available);
+    const unavailableModels = models.filter(({ available }) => !available);
+    const providers = [...new Set(availableModels.map(({ provider }) => provider))];
+    const defaults = [["", getDefaultModel() ? fill(texts.modelDefaultIs, getDefaultModel()) : texts.modelDefault]];
+    if (current && !models.some(({ id }) => id === current)) defaults.push([current, current]);
     const groups = providers.map((provider) => ({
       label: provider,
-      options: usable.filter((each) => each.provider === provider).map(({ id, name }) => [id, name]),
+      options: availableModels.filter((candidate) => candidate.provider === provider).map(({ id, name }) => [id, name]),
     }));
-    if (others.length) groups.push({ label: texts.modelNoKey, disabled: true, options: others.map(({ id }) => [id, id]) });
-    return [{ options: first }, ...groups];
+    if (unavailableModels.length) {
+      groups.push({ label: texts.modelNoKey, disabled: true, options: unavailableModels.map(({ id }) => [id, id]) });
+    }
+    return [{ options: defaults }, ...groups];
   }
 
-  const find = (id) => models.find((each) => each.id === id);
-  const chosen = () => find(app.sessions.shown().model || getDefaultModel());
-  return { find, chosen };
+  const find = (id) => models.find((candidate) => candidate.id === id);
+  const getSelected = () => find(app.sessions.getCurrent().model || getDefaultModel());
+  return { find, getSelected };
 }
 
-const drawnChoices = new WeakMap(); // field → its current choices
+const renderedChoices = new WeakMap(); // field → its current choices
 
-/** Set the choices of a field, unless they are unchanged: that would close an open dropdown. */
+/** Set the choices of a field if they changed. Replacing them would close an open dropdown. */
 function fillSelect(select, groups) {
-  const wanted = JSON.stringify(groups);
-  if (drawnChoices.get(select) === wanted) return;
-  drawnChoices.set(select, wanted);
+  const serialized = JSON.stringify(groups);
+  if (renderedChoices.get(select) === serialized) return;
+  renderedChoices.set(select, serialized);
   select.replaceChildren(...groups.flatMap(({ label, disabled, options }) => {
     const createdOptions = options.map(([value, text]) => new Option(text, value));
     if (!label) return createdOptions;

@@ -1,11 +1,11 @@
-/** Converts the events of a run to steps with times: accepted, started, first output, tools, end. No drawing, no requests. */
+/** Converts the events of a run to steps with times: accepted, started, first output, tools, end. No rendering, no requests. */
 
-const DECIDED = { approved: "approved", denied: "denied", expired: "expired", void: "voided" };
+const STEP_BY_STATUS = { approved: "approved", denied: "denied", expired: "expired", void: "voided" };
 
 export class RunSteps {
   constructor(runId) {
     this.runId = runId;
-    this.appliedEvents = []; // the events that created the steps
+    this.appliedEvents = []; // events that added or changed steps
     this.#clear();
   }
 
@@ -39,50 +39,59 @@ export class RunSteps {
     const { seq, stream, ts, data } = event;
     if (seq <= this.seq) return false;
     this.seq = seq;
-    const before = this.steps.length;
-    const state = this.state;
-    let ended = false;
+    const previousCount = this.steps.length;
+    const previousState = this.state;
+    let hasEnded = false;
     if (stream === "lifecycle") this.#applyPhase(data, ts);
     else if (stream === "thinking") this.#addFirst(`thinking:${data.messageId}`, "thinking", ts);
     else if (stream === "assistant" && data.delta) this.#addFirst(`words:${data.messageId}`, "words", ts);
-    else if (stream === "tool") ended = this.#applyTool(data, ts);
-    else if (stream === "compaction" && data.phase !== "end") this.#step("compaction", ts);
-    const hasChanged = ended || this.steps.length > before || this.state !== state;
+    else if (stream === "tool") hasEnded = this.#applyTool(data, ts);
+    else if (stream === "compaction" && data.phase !== "end") this.#addStep("compaction", ts);
+    const hasChanged = hasEnded || this.steps.length > previousCount || this.state !== previousState;
     if (hasChanged) this.appliedEvents.push(event);
     return hasChanged;
   }
 
-  #step(name, at, more = {}) {
-    const step = { name, at, ...more };
+  #addStep(name, at, details = {}) {
+    const step = { name, at, ...details };
     this.steps.push(step);
     return step;
   }
 
-  /** There are hundreds of deltas; only the first of each message is a step. */
+  /** Add a step for the first delta of a message; there may be hundreds more. */
   #addFirst(id, name, ts) {
     if (this.seenMessages.has(id)) return;
     this.seenMessages.add(id);
-    this.#step(name, ts);
+    this.#addStep(name, ts);
   }
 
   #applyPhase(data, ts) {
-    const going = { accepted: "queued", start: "running", resume: "running", rescued: "running", waiting: "waiting" }[data.phase];
-    if (going) this.state = going;
+    const activeState = {
+      accepted: "queued",
+      start: "running",
+      resume: "running",
+      rescued: "running",
+      waiting: "waiting",
+    }[data.phase];
+    if (activeState) this.state = activeState;
     const name = { accepted: "accepted", start: "started", resume: "resumed", rescued: "rescued", retry: "retry" }[data.phase];
-    if (name) this.#step(name, ts, data.phase === "retry" ? { detail: data.kind } : {});
-    else if (data.phase === "waiting") this.#step("waiting", ts, { detail: data.reason });
+    if (name) this.#addStep(name, ts, data.phase === "retry" ? { detail: data.kind } : {});
+    else if (data.phase === "waiting") this.#addStep("waiting", ts, { detail: data.reason });
     else if (data.phase === "end" || data.phase === "error") {
       this.state = data.phase === "error" ? "failed" : data.aborted ? "stopped" : "done";
-      this.#step(this.state, ts, this.state === "failed" ? { bad: true, detail: data.error } : {});
+      this.#addStep(this.state, ts, this.state === "failed" ? { bad: true, detail: data.error } : {});
     }
   }
 
   #applyTool({ phase, name, toolCallId, isError, approval }, ts) {
-    if (phase === "waiting") this.#step("asked", ts, { detail: name });
-    if (phase === "decided") this.#step(DECIDED[approval?.status] ?? "decided", ts, { detail: approval?.by, bad: approval?.status === "denied" });
-    if (phase === "start") this.tools.set(toolCallId, this.#step("tool", ts, { tool: name }));
+    if (phase === "waiting") this.#addStep("asked", ts, { detail: name });
+    if (phase === "decided") {
+      const { status, by } = approval ?? {};
+      this.#addStep(STEP_BY_STATUS[status] ?? "decided", ts, { detail: by, bad: status === "denied" });
+    }
+    if (phase === "start") this.tools.set(toolCallId, this.#addStep("tool", ts, { tool: name }));
     if (phase !== "result") return false;
-    const step = this.tools.get(toolCallId) ?? this.#step("tool", ts, { tool: name }); // denied calls never start
+    const step = this.tools.get(toolCallId) ?? this.#addStep("tool", ts, { tool: name }); // denied calls never start
     Object.assign(step, { until: ts, bad: Boolean(isError) });
     return true;
   }

@@ -20,22 +20,22 @@ export function startSubagents(app) {
   app.on("pane", ({ name, open }) => name === "details" && open && refreshSoon());
   app.on("connection", ({ name }) => name === "ready" && refreshSoon());
   app.on("event", ({ name, payload }) => {
-    const begunOrEnded = ["accepted", "start", "waiting", "end", "error"].includes(payload.data?.phase);
-    if (name === "sessions.changed" || (begunOrEnded && isSubagentKey(payload.sessionKey))) refreshSoon();
+    const changesStatus = ["accepted", "start", "waiting", "end", "error"].includes(payload.data?.phase);
+    if (name === "sessions.changed" || (changesStatus && isSubagentKey(payload.sessionKey))) refreshSoon();
   });
 
   const isSubagentKey = (key) => /:subagent:/.test(key ?? "");
 
   function refreshSoon() {
     clearTimeout(timer);
-    timer = setTimeout(draw, DEBOUNCE_MS);
+    timer = setTimeout(render, DEBOUNCE_MS);
   }
 
-  async function draw() {
+  async function render() {
     if (!app.details.isOpen() || !gateway.ready) return;
-    const number = ++lastRequest;
-    const items = await renderChildren(app.sessions.shown().key, 1).catch(() => null);
-    if (number !== lastRequest || !items) return;
+    const requestNumber = ++lastRequest;
+    const items = await renderChildren(app.sessions.getCurrent().key, 1).catch(() => null);
+    if (requestNumber !== lastRequest || !items) return;
     root.replaceChildren(...items);
     section.hidden = !items.length;
   }

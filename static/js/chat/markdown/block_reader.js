@@ -1,5 +1,5 @@
 /**
- * Splits a growing markdown text into closed blocks, which no longer change, and the open one. Pure.
+ * Splits a growing markdown text into closed blocks, which no longer change, and the open one. Has no side effects.
  *
  * A block closes at a blank line outside a fence, at a closing fence, and where a block of another kind begins. A list closes only
  * at a blank line that is not followed by an item or an indented line.
@@ -10,7 +10,7 @@ const FENCE_IN_ITEM = /^\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)?(`{3,}|~{3,})/;
 const ITEM = /^ {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)/;
 const INTERRUPTING_ITEM = /^ {0,3}(?:[-*+]|1[.)])\s+\S/; // items that can follow a paragraph without a blank line
 const HEADING = /^ {0,3}(#{1,6})(?:[ \t]|$)/;
-const MATH = { $$: /\$\$\s*$/, "\\[": /\\\]\s*$/ }; // how the first line begins → how the last one ends
+const MATH = { $$: /\$\$\s*$/, "\\[": /\\\]\s*$/ }; // start of the first line → end of the last line
 
 export class BlockReader {
   constructor() {
@@ -58,9 +58,8 @@ export class BlockReader {
       this.#close(closed);
     }
     const kind = kindOf(line);
-    if (this.kind && (kind === "code" || kind === "heading" || kind === "maths" || (kind === "list" && INTERRUPTING_ITEM.test(line)))) {
-      this.#close(closed);
-    }
+    const interrupts = ["code", "heading", "maths"].includes(kind) || (kind === "list" && INTERRUPTING_ITEM.test(line));
+    if (this.kind && interrupts) this.#close(closed);
     this.kind ??= kind;
     this.#add(line);
     if (this.kind === "code") this.fence = closingFence(FENCE.exec(line)[2]);
@@ -96,8 +95,8 @@ export class BlockReader {
   }
 
   #fenceInItem(line) {
-    const mark = FENCE_IN_ITEM.exec(line)?.[1];
-    if (mark) this.fence = closingFence(mark);
+    const marker = FENCE_IN_ITEM.exec(line)?.[1];
+    if (marker) this.fence = closingFence(marker);
   }
 
   #close(closed) {
@@ -115,10 +114,10 @@ function kindOf(line) {
   const start = line.trimStart();
   if (start.startsWith(">")) return "quote";
   if (start.startsWith("|")) return "table";
-  const closing = MATH[start.slice(0, 2)];
-  return closing && !closing.test(start.slice(2)) ? "maths" : "text";
+  const mathEnd = MATH[start.slice(0, 2)];
+  return mathEnd && !mathEnd.test(start.slice(2)) ? "maths" : "text";
 }
 
-function closingFence(mark) {
-  return new RegExp(`^\\s*${mark[0]}{${mark.length},}\\s*$`);
+function closingFence(marker) {
+  return new RegExp(`^\\s*${marker[0]}{${marker.length},}\\s*$`);
 }

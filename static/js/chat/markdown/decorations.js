@@ -30,10 +30,10 @@ export function decorate(root, texts) {
     table.replaceWith(box);
     box.append(table);
   }
-  // Below the headings of the page and the message.
+  // Two levels lower, below the headings of the page and the message.
   for (const heading of root.querySelectorAll("h1, h2, h3, h4")) heading.setAttribute("aria-level", Number(heading.tagName[1]) + 2);
   for (const box of root.querySelectorAll("input[type=checkbox]")) box.setAttribute("aria-label", texts.task);
-  for (const maths of root.querySelectorAll(".math")) renderMath(maths);
+  for (const formula of root.querySelectorAll(".math")) renderMath(formula);
 }
 
 /** Handle clicks on the buttons of all code blocks. */
@@ -62,14 +62,14 @@ export async function copyText(app, text) {
 }
 
 function copyWithExecCommand(text) {
-  const holder = document.createElement("textarea");
-  const before = document.activeElement;
-  holder.className = "hidden";
-  holder.value = text;
-  document.body.append(holder);
-  holder.select();
-  const done = document.execCommand("copy");
-  holder.remove();
-  before?.focus();
-  return done;
+  const textarea = document.createElement("textarea");
+  const previousFocus = document.activeElement;
+  textarea.className = "hidden";
+  textarea.value = text;
+  document.body.append(textarea);
+  textarea.select();
+  const copied = document.execCommand("copy");
+  textarea.remove();
+  previousFocus?.focus();
+  return copied;
 }

@@ -8,12 +8,15 @@
 import { ACCENTS, FENCES, FUNCTIONS, INTEGRALS, LARGE, LETTERS, LIMITS, OPERATORS, SPACES, VARIANTS } from "./math_symbols.js";
 
 const TOKEN = /\\(?:[A-Za-z]+|[^])|\s+|\d+(?:\.\d+)?|[^]/gu;
-const MAX_CHARACTERS = 4000; // characters
+const MAX_CHARACTERS = 4000;
 const DELIMITERS = [["$$", "$$"], ["\\[", "\\]"], ["\\(", "\\)"], ["$", "$"]];
-const SIZES = new Set(["displaystyle", "textstyle", "limits", "nolimits", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl", "biggr", "nonumber"]);
-const TEXTS = new Set(["text", "mathrm", "textrm", "textbf", "textit", "operatorname", "mathsf", "mathtt", "mbox"]);
+const IGNORED_COMMANDS = new Set([
+  "displaystyle", "textstyle", "limits", "nolimits", "nonumber",
+  "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl", "biggr",
+]);
+const TEXT_COMMANDS = new Set(["text", "mathrm", "textrm", "textbf", "textit", "operatorname", "mathsf", "mathtt", "mbox"]);
 
-/** Replace the source in an element of class `math` by the formula, if supported. */
+/** Replace the TeX source in an element of class `math` with the formula, if it is supported. */
 export function renderMath(element) {
   const source = element.textContent.trim();
   try {
@@ -33,54 +36,54 @@ export function renderMath(element) {
 class Parser {
   constructor(source, display) {
     this.tokens = source.match(TOKEN) ?? [];
-    this.at = 0;
+    this.position = 0;
     this.display = display;
   }
 
   parse() {
-    const rows = this.#rows(() => this.at >= this.tokens.length);
-    return rows.length === 1 && rows[0].length === 1 ? [rows[0][0]] : [table(rows)];
+    const rows = this.#parseRows(() => this.position >= this.tokens.length);
+    return rows.length === 1 && rows[0].length === 1 ? [rows[0][0]] : [createTable(rows)];
   }
 
   #peek() {
-    while (/^\s+$/.test(this.tokens[this.at] ?? "")) this.at++;
-    return this.tokens[this.at];
+    while (/^\s+$/.test(this.tokens[this.position] ?? "")) this.position++;
+    return this.tokens[this.position];
   }
 
   #next() {
     this.#peek();
-    if (this.at >= this.tokens.length) throw new Error("unexpected end of formula");
-    return this.tokens[this.at++];
+    if (this.position >= this.tokens.length) throw new Error("unexpected end of formula");
+    return this.tokens[this.position++];
   }
 
   /** Parse cells separated by & and rows separated by \\ until `isEnd()`. */
-  #rows(isEnd) {
+  #parseRows(isEnd) {
     const rows = [[]];
     for (;;) {
-      rows.at(-1).push(createNode("mrow", this.#until(() => isEnd() || ["&", "\\\\"].includes(this.#peek()))));
+      rows.at(-1).push(createNode("mrow", this.#parseUntil(() => isEnd() || ["&", "\\\\"].includes(this.#peek()))));
       if (isEnd()) return rows;
       if (this.#next() === "\\\\") rows.push([]);
       this.#peek();
     }
   }
 
-  #until(isEnd) {
+  #parseUntil(isEnd) {
     const parts = [];
-    while (this.#peek() !== undefined && !isEnd()) parts.push(this.#scripted());
+    while (this.#peek() !== undefined && !isEnd()) parts.push(this.#parseScripted());
     if (this.#peek() === undefined && !isEnd()) throw new Error("unclosed group");
     return parts;
   }
 
   /** Parse one item with its superscript and subscript. */
-  #scripted() {
+  #parseScripted() {
     const limits = this.#takesLimits(this.#peek());
-    const base = this.#one();
+    const base = this.#parseItem();
     let below = null;
     let above = null;
     for (let script = this.#peek(); script === "^" || script === "_" || script === "'"; script = this.#peek()) {
-      this.at++;
-      if (script === "_") below = this.#one();
-      else if (script === "^") above = this.#one();
+      this.position++;
+      if (script === "_") below = this.#parseItem();
+      else if (script === "^") above = this.#parseItem();
       else above = createNode("mo", ["′"]);
     }
     if (!below && !above) return base;
@@ -94,103 +97,105 @@ class Parser {
     return token?.startsWith("\\") && ((this.display && Object.hasOwn(LARGE, name)) || LIMITS.has(name) || name === "overbrace");
   }
 
-  #one() {
+  #parseItem() {
     const token = this.#next();
-    if (token === "{") return this.#group("}");
-    if (token.startsWith("\\")) return this.#command(token.slice(1));
+    if (token === "{") return this.#parseGroup("}");
+    if (token.startsWith("\\")) return this.#parseCommand(token.slice(1));
     if (/^\d/.test(token)) return createNode("mn", [token]);
     if (/^\p{L}$/u.test(token)) return createNode("mi", [token]);
     if (["}", "&", "^", "_", "#", "%"].includes(token)) throw new Error(`unexpected ${token}`);
     return token === "~" ? createNode("mtext", ["\u00a0"]) : createOperator(token === "-" ? "−" : token);
   }
 
-  #group(end) {
-    const parts = this.#until(() => this.#peek() === end);
-    this.at++;
+  #parseGroup(end) {
+    const parts = this.#parseUntil(() => this.#peek() === end);
+    this.position++;
     return parts.length === 1 ? parts[0] : createNode("mrow", parts);
   }
 
-  #command(name) {
+  #parseCommand(name) {
     if (Object.hasOwn(LETTERS, name)) return createNode("mi", [LETTERS[name]]);
     if (Object.hasOwn(OPERATORS, name)) return createOperator(OPERATORS[name]);
     if (Object.hasOwn(INTEGRALS, name)) return createNode("mo", [INTEGRALS[name]]);
     if (Object.hasOwn(LARGE, name)) return createNode("mo", [LARGE[name]]);
     if (FUNCTIONS.has(name) || LIMITS.has(name)) return createNode("mi", [name]);
-    if (Object.hasOwn(SPACES, name)) return space(SPACES[name]);
-    if (Object.hasOwn(ACCENTS, name)) return this.#accent(ACCENTS[name]);
-    if (Object.hasOwn(VARIANTS, name)) return this.#variant(VARIANTS[name]);
-    if (TEXTS.has(name)) return createNode(name === "operatorname" ? "mi" : "mtext", [this.#raw()]);
-    if (SIZES.has(name)) return this.#peek() === undefined ? createNode("mrow", []) : this.#one();
-    if (["mathbf", "boldsymbol", "bm", "mathit"].includes(name)) return this.#one();
-    if (/^[dt]?frac$/.test(name)) return createNode("mfrac", [this.#one(), this.#one()]);
-    if (name === "binom") return this.#binomial();
-    if (name === "sqrt") return this.#root();
-    if (name === "left") return this.#fenced();
-    if (name === "begin") return this.#environment();
+    if (Object.hasOwn(SPACES, name)) return createSpace(SPACES[name]);
+    if (Object.hasOwn(ACCENTS, name)) return this.#parseAccent(ACCENTS[name]);
+    if (Object.hasOwn(VARIANTS, name)) return this.#parseVariant(VARIANTS[name]);
+    if (TEXT_COMMANDS.has(name)) return createNode(name === "operatorname" ? "mi" : "mtext", [this.#readRaw()]);
+    if (IGNORED_COMMANDS.has(name)) return this.#peek() === undefined ? createNode("mrow", []) : this.#parseItem();
+    if (["mathbf", "boldsymbol", "bm", "mathit"].includes(name)) return this.#parseItem();
+    if (/^[dt]?frac$/.test(name)) return createNode("mfrac", [this.#parseItem(), this.#parseItem()]);
+    if (name === "binom") return this.#parseBinomial();
+    if (name === "sqrt") return this.#parseRoot();
+    if (name === "left") return this.#parseFenced();
+    if (name === "begin") return this.#parseEnvironment();
     if ("{}$%&#_|".includes(name)) return createOperator(name === "|" ? "‖" : name);
     throw new Error(`unknown: ${name}`);
   }
 
-  #accent(accent) {
-    const over = createNode("mover", [this.#one(), createNode("mo", [accent])]);
+  #parseAccent(accent) {
+    const over = createNode("mover", [this.#parseItem(), createNode("mo", [accent])]);
     over.setAttribute("accent", "true");
     return over;
   }
 
-  #variant(letters) {
-    return createNode("mi", [[...this.#raw()].map((letter) => letters[letter] ?? letter).join("")]);
+  #parseVariant(letters) {
+    return createNode("mi", [[...this.#readRaw()].map((letter) => letters[letter] ?? letter).join("")]);
   }
 
-  #binomial() {
-    const both = createNode("mfrac", [this.#one(), this.#one()]);
+  #parseBinomial() {
+    const both = createNode("mfrac", [this.#parseItem(), this.#parseItem()]);
     both.setAttribute("linethickness", "0");
-    return fence("(", [both], ")");
+    return createFence("(", [both], ")");
   }
 
-  #root() {
-    if (this.#peek() !== "[") return createNode("msqrt", [this.#one()]);
-    this.at++;
-    const index = this.#group("]");
-    return createNode("mroot", [this.#one(), index]);
+  #parseRoot() {
+    if (this.#peek() !== "[") return createNode("msqrt", [this.#parseItem()]);
+    this.position++;
+    const index = this.#parseGroup("]");
+    return createNode("mroot", [this.#parseItem(), index]);
   }
 
-  #fenced() {
-    const open = this.#delimiter();
-    const inside = this.#until(() => this.#peek() === "\\right");
-    this.at++;
-    return fence(open, inside, this.#delimiter());
+  #parseFenced() {
+    const open = this.#parseDelimiter();
+    const inside = this.#parseUntil(() => this.#peek() === "\\right");
+    this.position++;
+    return createFence(open, inside, this.#parseDelimiter());
   }
 
-  #delimiter() {
+  #parseDelimiter() {
     const token = this.#next();
     if (token === ".") return "";
     return token.startsWith("\\") ? (OPERATORS[token.slice(1)] ?? (token === "\\|" ? "‖" : token.slice(1))) : token;
   }
 
-  #environment() {
-    const name = this.#raw();
-    if (name === "array" && this.#peek() === "{") this.#raw(); // column alignment, ignored
-    const rows = this.#rows(() => this.#peek() === "\\end");
-    this.at++;
-    if (this.#raw() !== name) throw new Error("mismatched end");
-    if (!/^(?:p|b|B|v|V|small)?matrix$|^(?:cases|aligned|align\*?|gathered|array|equation\*?|split)$/.test(name)) throw new Error(name);
+  #parseEnvironment() {
+    const name = this.#readRaw();
+    if (name === "array" && this.#peek() === "{") this.#readRaw(); // column alignment, ignored
+    const rows = this.#parseRows(() => this.#peek() === "\\end");
+    this.position++;
+    if (this.#readRaw() !== name) throw new Error("mismatched end");
+    if (!/^(?:p|b|B|v|V|small)?matrix$|^(?:cases|aligned|align\*?|gathered|array|equation\*?|split)$/.test(name)) {
+      throw new Error(name);
+    }
     const full = rows.filter((row, index) => index < rows.length - 1 || row.some((cell) => cell.hasChildNodes()));
-    const element = table(full, /align|split/.test(name) ? "right left" : name === "cases" ? "left" : "");
+    const element = createTable(full, /align|split/.test(name) ? "right left" : name === "cases" ? "left" : "");
     const [open, close] = FENCES[name] ?? "  ";
-    return open === " " ? element : fence(open, [element], close.trim());
+    return open === " " ? element : createFence(open, [element], close.trim());
   }
 
-  /** The content of braces, unparsed. */
-  #raw() {
-    if (this.#next() !== "{") return this.tokens[this.at - 1];
-    const start = this.at;
-    while (this.at < this.tokens.length && this.tokens[this.at] !== "}") this.at++;
-    return this.tokens.slice(start, this.at++).join("");
+  /** Read the content of braces without parsing it. */
+  #readRaw() {
+    if (this.#next() !== "{") return this.tokens[this.position - 1];
+    const start = this.position;
+    while (this.position < this.tokens.length && this.tokens[this.position] !== "}") this.position++;
+    return this.tokens.slice(start, this.position++).join("");
   }
 }
 
 /** Surround `inside` with delimiters of the same height. */
-function fence(open, inside, close) {
+function createFence(open, inside, close) {
   const side = (text) => (text ? [createNode("mo", [text])] : []);
   return createNode("mrow", [...side(open), ...inside, ...side(close)]);
 }
@@ -202,14 +207,18 @@ function createOperator(text) {
   return element;
 }
 
-function table(rows, columns = "") {
+function createTable(rows, columns = "") {
   const element = createNode("mtable", rows.map((row) => createNode("mtr", row.map((cell) => createNode("mtd", [cell])))));
   const sides = columns.split(" ");
-  if (columns) for (const row of element.children) [...row.children].forEach((cell, n) => cell.classList.add(sides[n % sides.length]));
+  if (columns) {
+    for (const row of element.children) {
+      [...row.children].forEach((cell, column) => cell.classList.add(sides[column % sides.length]));
+    }
+  }
   return element;
 }
 
-function space(width) {
+function createSpace(width) {
   const element = createNode("mspace", []);
   element.setAttribute("width", width);
   return element;

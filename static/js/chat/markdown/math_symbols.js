@@ -29,10 +29,17 @@ export const FUNCTIONS = new Set(
 );
 export const LIMITS = new Set("lim max min sup inf limsup liminf argmax argmin det gcd".split(" "));
 
-export const ACCENTS = pairs("bar=¯ overline=¯ hat=^ widehat=^ vec=→ tilde=~ widetilde=~ dot=˙ ddot=¨ overrightarrow=→ overbrace=⏞");
-export const SPACES = { ",": "0.17em", ":": "0.22em", ">": "0.22em", ";": "0.28em", " ": "0.3em", "!": "-0.17em", quad: "1em", qquad: "2em" };
+export const ACCENTS = pairs(
+  "bar=¯ overline=¯ hat=^ widehat=^ vec=→ tilde=~ widetilde=~ dot=˙ ddot=¨ overrightarrow=→ overbrace=⏞",
+);
+export const SPACES = {
+  ",": "0.17em", ":": "0.22em", ">": "0.22em", ";": "0.28em", " ": "0.3em", "!": "-0.17em", quad: "1em", qquad: "2em",
+};
 export const VARIANTS = {
   mathbb: { C: "ℂ", H: "ℍ", N: "ℕ", P: "ℙ", Q: "ℚ", R: "ℝ", Z: "ℤ", E: "𝔼", F: "𝔽", K: "𝕂", 1: "𝟙" },
-  mathcal: { B: "ℬ", E: "ℰ", F: "ℱ", H: "ℋ", I: "ℐ", L: "ℒ", M: "ℳ", R: "ℛ", A: "𝒜", C: "𝒞", D: "𝒟", G: "𝒢", N: "𝒩", O: "𝒪", P: "𝒫", S: "𝒮", T: "𝒯", X: "𝒳" },
+  mathcal: {
+    B: "ℬ", E: "ℰ", F: "ℱ", H: "ℋ", I: "ℐ", L: "ℒ", M: "ℳ", R: "ℛ",
+    A: "𝒜", C: "𝒞", D: "𝒟", G: "𝒢", N: "𝒩", O: "𝒪", P: "𝒫", S: "𝒮", T: "𝒯", X: "𝒳",
+  },
 };
 export const FENCES = { pmatrix: "()", bmatrix: "[]", Bmatrix: "{}", vmatrix: "||", Vmatrix: "‖‖", cases: "{ " };

@@ -1,5 +1,5 @@
 /**
- * Renders markdown on the server, which escapes, highlights and sanitizes it. The only source of HTML in the chat.
+ * Renders markdown on the server, which escapes, highlights and sanitizes it. This is the only source of HTML in the chat.
  *
  * Blocks are sent in order, one request at a time, batched while a request is running; equal texts are rendered once. Without a
  * response, a block stays plain text.
@@ -7,7 +7,7 @@
 
 const MAX_BLOCKS = 64; // the server's limit per request
 const MAX_BYTES = 250_000; // the server's limit is 256 KB
-const MAX_RESULTS = 600; // cached
+const MAX_RESULTS = 600; // in the cache
 
 export class Renderer {
   constructor(gateway) {

@@ -1,15 +1,15 @@
 /**
  * The text of a message, streamed or complete.
  *
- * The server renders each closed block once; the open block is plain text, which cannot inject markup. When a block closes, its HTML
- * replaces the text in place, so nothing else moves.
+ * The server renders each closed block once; the open block is plain text, which cannot inject markup. When a block closes, its
+ * HTML replaces the text in place, so nothing else moves.
  */
 
 import { nextFrame } from "../../shared/timing.js";
 import { BlockReader } from "./block_reader.js";
 import { createCodeFrame, decorate } from "./decorations.js";
 
-const REFERENCES = /^ {0,3}\[[^\]\n]+\]:\s/m; // a definition at the end of a text can change links at its beginning
+const REFERENCES = /^ {0,3}\[[^\]\n]+\]:\s/m; // link definitions: one at the end of a text can change links at its beginning
 const BULLET = /^(\s*)[-*+] /gm;
 
 export class StreamedText {
@@ -23,8 +23,8 @@ export class StreamedText {
     this.text = "";
     this.length = 0; // in characters as the server counts them: an emoji is one, not two
     this.reader = new BlockReader();
-    this.closed = []; // closed blocks without an element
-    this.last = null; // the element of the open block
+    this.closed = []; // closed blocks that are not displayed yet
+    this.openElement = null; // the element of the open block
     this.version = {}; // replaced on every reset, so that results of earlier requests are ignored
     this.root.replaceChildren();
   }
@@ -32,9 +32,9 @@ export class StreamedText {
   /** Write `text` at `offset`. Appending, by far the most common case, only processes the new text. */
   write(offset, text) {
     if (offset !== this.length) {
-      const kept = [...this.text].slice(0, offset).join("");
+      const prefix = [...this.text].slice(0, offset).join("");
       this.#reset();
-      this.#add(kept);
+      this.#add(prefix);
     }
     this.#add(text);
     nextFrame(this.paint);
@@ -42,45 +42,45 @@ export class StreamedText {
 
   /** Set the complete text, with its HTML if it comes from the history. */
   settle(text, html = null) {
-    if (html !== null) return this.#rendered(text, html);
-    const whole = REFERENCES.test(text);
-    if (text !== this.text || whole) {
+    if (html !== null) return this.#showRendered(text, html);
+    const asOneBlock = REFERENCES.test(text);
+    if (text !== this.text || asOneBlock) {
       this.#reset();
-      this.#add(text, whole);
+      this.#add(text, asOneBlock);
     }
     this.closed.push(...this.reader.finish());
     this.paint();
   }
 
-  #rendered(text, html) {
+  #showRendered(text, html) {
     this.#reset();
     this.text = text;
     this.root.innerHTML = html;
     decorate(this.root, this.texts);
   }
 
-  #add(text, whole = false) {
+  #add(text, asOneBlock = false) {
     this.text += text;
     this.length += [...text].length;
-    if (whole) this.closed.push(text);
+    if (asOneBlock) this.closed.push(text);
     else this.closed.push(...this.reader.feed(text));
   }
 
-  /** Update the page. Only writes: reading sizes here would force a layout. */
+  /** Update the page. Does not read sizes, which would force a layout. */
   paint() {
-    for (const block of this.closed.splice(0)) this.#close(block);
+    for (const block of this.closed.splice(0)) this.#closeBlock(block);
     const open = this.reader.open;
     if (!open) return this.#removeOpen();
-    if (this.last?.dataset.kind !== open.kind) this.#removeOpen();
-    this.last ??= this.#showOpen(open);
+    if (this.openElement?.dataset.kind !== open.kind) this.#removeOpen();
+    this.openElement ??= this.#showOpen(open);
     if (open.kind === "code") return this.#growCode(open);
     const shown = formatPlain(open);
-    updateText(this.last.firstChild, shown);
+    updateText(this.openElement.firstChild, shown);
   }
 
   #removeOpen() {
-    this.last?.remove();
-    this.last = null;
+    this.openElement?.remove();
+    this.openElement = null;
   }
 
   #showOpen({ kind, text, info }) {
@@ -95,31 +95,31 @@ export class StreamedText {
 
   /** Long code grows in chunks, so that a new line does not lay out all lines before it. */
   #growCode({ text, info }) {
-    const code = this.last.querySelector("code");
-    const shown = (this.last.shown ??= { length: 0, lines: 0 });
-    const label = this.last.querySelector(".language");
+    const code = this.openElement.querySelector("code");
+    const progress = (this.openElement.shown ??= { length: 0, lines: 0 });
+    const label = this.openElement.querySelector(".language");
     if (label.textContent !== info) label.textContent = info;
-    if (text.length < shown.length) code.replaceChildren(), Object.assign(shown, { length: 0, lines: 0 });
-    const added = text.slice(shown.length);
+    if (text.length < progress.length) code.replaceChildren(), Object.assign(progress, { length: 0, lines: 0 });
+    const added = text.slice(progress.length);
     if (!added) return;
-    if (!code.lastChild || (shown.lines > 100 && text[shown.length - 1] === "\n")) {
+    if (!code.lastChild || (progress.lines > 100 && text[progress.length - 1] === "\n")) {
       code.append(document.createElement("span"));
       code.lastChild.append(document.createTextNode(""));
-      shown.lines = 0;
+      progress.lines = 0;
     }
     code.lastChild.firstChild.appendData(added);
-    shown.length = text.length;
-    shown.lines += added.split("\n").length - 1;
+    progress.length = text.length;
+    progress.lines += added.split("\n").length - 1;
   }
 
-  async #close(block) {
+  async #closeBlock(block) {
     const reader = new BlockReader();
     reader.feed(block.trimEnd());
     const open = reader.open;
-    const isSameKind = this.last && this.last.dataset.kind === open.kind;
+    const isSameKind = this.openElement && this.openElement.dataset.kind === open.kind;
     if (!isSameKind) this.#removeOpen();
-    const element = this.last ?? this.#showOpen(open);
-    this.last = null;
+    const element = this.openElement ?? this.#showOpen(open);
+    this.openElement = null;
     if (open.kind !== "code") updateText(element.firstChild, formatPlain(open));
     else this.#finishCode(element, open);
     const { version } = this;

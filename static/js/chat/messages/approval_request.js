@@ -12,7 +12,8 @@ import { fill } from "../../shared/texts.js";
 import { everySecond } from "../../shared/timing.js";
 
 const RETRY_MS = 5000;
-const WIDE = matchMedia("(min-width: 40rem)"); // on narrow screens the command and buttons fill the screen, so details are collapsed
+// On narrow screens the command and buttons fill the screen, so details are collapsed.
+const wideScreen = matchMedia("(min-width: 40rem)");
 
 export class ApprovalRequestView {
   constructor({ texts, container }) {
@@ -25,7 +26,7 @@ export class ApprovalRequestView {
     this.approval = { ...this.approval, ...approval };
     this.container.hidden = false;
     if (this.approval.status === "pending") return this.#load();
-    this.#stop();
+    this.#stopCountdown();
     this.container.replaceChildren(renderDecision(this.approval, this.texts));
   }
 
@@ -54,25 +55,26 @@ export class ApprovalRequestView {
   async #showResponse(response, id) {
     if (response?.headers.has("HX-Refresh")) return location.reload(); // signed out
     const text = response?.headers.get("Content-Type")?.startsWith("text/html") ? await response.text() : "";
-    const received = new DOMParser().parseFromString(text, "text/html").querySelector(".question");
-    if (id !== this.approval.id || (this.approval.status !== "pending" && received?.dataset.status === "pending")) return; // outdated response
-    if (!received) return this.#retryLater();
-    const focused = this.container.contains(document.activeElement);
-    const card = document.adoptNode(received);
-    const folded = card.querySelector(".facts-fold");
-    if (folded) folded.open = this.container.querySelector(".facts-fold")?.open ?? WIDE.matches;
+    const newCard = new DOMParser().parseFromString(text, "text/html").querySelector(".question");
+    // Ignore an outdated response.
+    if (id !== this.approval.id || (this.approval.status !== "pending" && newCard?.dataset.status === "pending")) return;
+    if (!newCard) return this.#retryLater();
+    const hadFocus = this.container.contains(document.activeElement);
+    const card = document.adoptNode(newCard);
+    const details = card.querySelector(".facts-fold");
+    if (details) details.open = this.container.querySelector(".facts-fold")?.open ?? wideScreen.matches;
     this.container.replaceChildren(card);
     this.approval.status = card.dataset.status;
     holdUntilRead(card);
     updateCountdowns(this.container, this.texts);
-    this.stop ??= everySecond(() => updateCountdowns(this.container, this.texts));
-    if (focused) {
+    this.stopCountdown ??= everySecond(() => updateCountdowns(this.container, this.texts));
+    if (hadFocus) {
       card.tabIndex = -1;
       card.focus({ preventScroll: true });
     }
   }
 
-  /** No usable response: retry later. */
+  /** Retry later, because there was no usable response. */
   #retryLater() {
     if (!this.container.firstChild) this.container.append(createLine(this.texts.approvalLost));
     setTimeout(() => this.approval.status === "pending" && this.container.isConnected && this.#load(), RETRY_MS);
@@ -83,9 +85,9 @@ export class ApprovalRequestView {
     return Boolean(this.container.querySelector("input[name=reason]")?.value);
   }
 
-  #stop() {
-    this.stop?.();
-    this.stop = null;
+  #stopCountdown() {
+    this.stopCountdown?.();
+    this.stopCountdown = null;
   }
 }
 
@@ -93,7 +95,9 @@ function renderDecision({ status, decision, by, reason, decidedAt, granted }, te
   const action = by ? texts[`did${decision.replace(/(?:^|-)(\w)/g, (_, letter) => letter.toUpperCase())}`] : "";
   const element = createLine("");
   const summary = document.createElement("strong");
-  summary.textContent = action ? [fill(action, by), describeDecisionExtent(decision, granted, texts)].filter(Boolean).join(" ") : (texts[`ended${status[0].toUpperCase()}${status.slice(1)}`] ?? status);
+  summary.textContent = action
+    ? [fill(action, by), describeDecisionExtent(decision, granted, texts)].filter(Boolean).join(" ")
+    : (texts[`ended${status[0].toUpperCase()}${status.slice(1)}`] ?? status);
   element.classList.add("ended", { denied: "bad", expired: "warn", void: "warn" }[status] ?? "good");
   element.append(summary);
   if (decidedAt) element.append(" ", createTimeElement(decidedAt));

@@ -1,9 +1,9 @@
 /**
  * Loads the rest of a long session: older messages on scrolling up, the messages around a linked one, and newer ones from there.
- * While newer messages are missing, live events are not shown; they come with the last page.
+ * While newer messages are missing, live events are not shown; the last page contains their messages.
  */
 
-import { PAGE } from "../../shared/feed.js";
+import { PAGE_SIZE } from "../../shared/feed.js";
 import { describeError } from "../../shared/texts.js";
 
 const PREFETCH_PIXELS = 1500; // distance from the edge at which the next page is loaded
@@ -11,34 +11,36 @@ const PREFETCH_PIXELS = 1500; // distance from the edge at which the next page i
 export class HistoryPages {
   /** @param {{app, transcript, scroll, log: Element, top: Element, bottom: Element}} parts */
   constructor({ app, transcript, scroll, log, top, bottom }) {
-    Object.assign(this, { app, transcript, scroll, top, bottom, older: null, newer: null, loading: false, joining: false });
-    this.watch = new IntersectionObserver(
+    Object.assign(this, { app, transcript, scroll, top, bottom, older: null, newer: null, loading: false, isJoining: false });
+    this.edgeObserver = new IntersectionObserver(
       (entries) => {
         for (const { target, isIntersecting } of entries) if (isIntersecting) this.#load(target === top ? "older" : "newer");
       },
       { root: log, rootMargin: `${PREFETCH_PIXELS}px 0px` },
     );
-    for (const edge of [top, bottom]) edge.querySelector("button").addEventListener("click", () => this.#load(edge === top ? "older" : "newer"));
+    for (const edge of [top, bottom]) {
+      edge.querySelector("button").addEventListener("click", () => this.#load(edge === top ? "older" : "newer"));
+    }
   }
 
-  /** Newer messages than those shown are stored, so live events cannot be appended. */
-  get behind() {
+  /** Whether newer messages are stored but not loaded. If so, live events can't be appended. */
+  get hasNewer() {
     return this.newer !== null;
   }
 
-  begin({ nextCursor = null, newerCursor = null } = {}) {
+  reset({ nextCursor = null, newerCursor = null } = {}) {
     this.older = nextCursor;
     this.newer = newerCursor;
-    this.#draw();
+    this.#render();
   }
 
-  /** Whether this newest page continues the messages shown. */
-  joins({ messages, nextCursor }) {
-    return this.joining && (!nextCursor || messages.some(({ messageId }) => messageId && this.transcript.find(messageId)));
+  /** Whether this page, the newest one, continues the displayed messages. */
+  continues({ messages, nextCursor }) {
+    return this.isJoining && (!nextCursor || messages.some(({ messageId }) => messageId && this.transcript.find(messageId)));
   }
 
-  /** Show the page around a message instead of the newest one. False if there is no such message. */
-  async around(messageId) {
+  /** Show the page around a message instead of the newest one. Returns false if there is no such message. */
+  async loadAround(messageId) {
     const { sessionKey } = this.app.feed;
     const page = await this.#request({ around: messageId }).catch((error) => {
       if (error.code === "NOT_FOUND") return { messages: [] };
@@ -47,50 +49,56 @@ export class HistoryPages {
     if (sessionKey !== this.app.feed.sessionKey || !page.messages.some((message) => message.messageId === messageId)) return false;
     this.transcript.clear();
     this.transcript.add(page.messages);
-    this.begin(page);
+    this.reset(page);
     return true;
   }
 
-  async #load(which) {
-    const from = this[which];
-    if (from === null || this.loading) return;
+  async #load(direction) {
+    const cursor = this[direction];
+    if (cursor === null || this.loading) return;
     this.loading = true;
     const { feed } = this.app;
     try {
-      const page = await this.#request(which === "older" ? { before: from } : { after: from });
-      if (feed !== this.app.feed || from !== this[which]) return;
-      if (which === "older") this.scroll.preservePosition(() => this.transcript.prepend(page.messages));
+      const page = await this.#request(direction === "older" ? { before: cursor } : { after: cursor });
+      if (feed !== this.app.feed || cursor !== this[direction]) return;
+      if (direction === "older") this.scroll.preservePosition(() => this.transcript.prepend(page.messages));
       else this.transcript.add(page.messages);
-      this[which] = (which === "older" ? page.nextCursor : page.newerCursor) ?? null;
-      if (which === "newer" && !this.behind) await this.#join(feed);
+      this[direction] = (direction === "older" ? page.nextCursor : page.newerCursor) ?? null;
+      if (direction === "newer" && !this.hasNewer) await this.#join(feed);
     } catch (error) {
       if (error.code !== "DISCONNECTED") this.app.showProblem(describeError(error, this.app.texts));
     } finally {
       this.loading = false;
-      this.#draw();
+      this.#render();
     }
   }
 
-  /** Everything stored is shown: follow live events again. */
+  /** All stored messages are loaded: follow live events again. */
   async #join(feed) {
-    this.joining = true;
+    this.isJoining = true;
     try {
       await feed.reload();
     } finally {
-      this.joining = false;
+      this.isJoining = false;
     }
   }
 
   #request(position) {
-    return this.app.gateway.request("chat.history", { sessionKey: this.app.feed.sessionKey, limit: PAGE, html: true, notices: true, ...position });
+    return this.app.gateway.request("chat.history", {
+      sessionKey: this.app.feed.sessionKey,
+      limit: PAGE_SIZE,
+      html: true,
+      notices: true,
+      ...position,
+    });
   }
 
   /** Observing again reports whether the edge is still near, since a page may be short. */
-  #draw() {
-    for (const [edge, from] of [[this.top, this.older], [this.bottom, this.newer]]) {
-      edge.hidden = from === null;
-      this.watch.unobserve(edge);
-      if (from !== null) this.watch.observe(edge);
+  #render() {
+    for (const [edge, cursor] of [[this.top, this.older], [this.bottom, this.newer]]) {
+      edge.hidden = cursor === null;
+      this.edgeObserver.unobserve(edge);
+      if (cursor !== null) this.edgeObserver.observe(edge);
     }
   }
 }

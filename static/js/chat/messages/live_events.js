@@ -17,7 +17,7 @@ export function applyEvent(transcript, payload) {
 export function showActiveRun(transcript, { runId, messageId, text, thinking, status, waitingFor, operation }) {
   const { texts } = transcript;
   transcript.startRun(runId, texts.working).acknowledged = true;
-  if (status === "waiting") lifecycle(transcript, { runId, data: { phase: "waiting", reason: waitingFor ?? texts.somebody } });
+  if (status === "waiting") applyLifecycle(transcript, { runId, data: { phase: "waiting", reason: waitingFor ?? texts.somebody } });
   else transcript.setState(runId, "working", operation ? texts.summarising : texts.working);
   if (!messageId || !(text || thinking)) return;
   const message = transcript.getMessage(runId, messageId);
@@ -26,9 +26,15 @@ export function showActiveRun(transcript, { runId, messageId, text, thinking, st
   if (text) message.write(0, text);
 }
 
-const STREAMS = { lifecycle, assistant, thinking, tool, compaction };
+const STREAMS = {
+  lifecycle: applyLifecycle,
+  assistant: applyAssistant,
+  thinking: applyThinking,
+  tool: applyTool,
+  compaction: applyCompaction,
+};
 
-function lifecycle(transcript, { runId, data, ts }) {
+function applyLifecycle(transcript, { runId, data, ts }) {
   const { texts } = transcript;
   transcript.waiting.delete(runId);
   switch (data.phase) {
@@ -56,11 +62,14 @@ function lifecycle(transcript, { runId, data, ts }) {
       transcript.getRun(runId).last?.update({ durationMs: data.endedAt && data.startedAt ? data.endedAt - data.startedAt : null });
       return transcript.finish(runId, ts, (run) => (data.aborted ? run.showStopped() : run.showEnd()));
     case "error":
-      return transcript.finish(runId, ts, (run) => run.showEnd(fill(texts.failed, describeFailure(data.error, data.kind, texts)), { bad: true, kind: data.kind }));
+      return transcript.finish(runId, ts, (run) => run.showEnd(
+        fill(texts.failed, describeFailure(data.error, data.kind, texts)),
+        { bad: true, kind: data.kind },
+      ));
   }
 }
 
-function assistant(transcript, { runId, data, ts }) {
+function applyAssistant(transcript, { runId, data, ts }) {
   if (data.reset) return transcript.discardMessage(data.messageId);
   const message = transcript.getMessage(runId, data.messageId);
   if (data.final) {
@@ -74,22 +83,24 @@ function assistant(transcript, { runId, data, ts }) {
 }
 
 /** The history is being summarized, during a run or in a run for that purpose. */
-function compaction(transcript, { runId, data, ts }) {
+function applyCompaction(transcript, { runId, data, ts }) {
   const { texts } = transcript;
   if (data.phase === "start") return transcript.setState(runId, "working", texts.summarising);
   transcript.setState(runId, "working", texts.working);
   if (data.completed) addNotice(transcript, { ...data, runId, notice: "compaction", timestamp: ts });
-  else if (data.reason === "nothing_to_compact") addNotice(transcript, { runId, notice: "nothing", text: texts.nothingToSummarise, timestamp: ts });
+  else if (data.reason === "nothing_to_compact") {
+    addNotice(transcript, { runId, notice: "nothing", text: texts.nothingToSummarise, timestamp: ts });
+  }
 }
 
-function thinking(transcript, { runId, data, ts }) {
+function applyThinking(transcript, { runId, data, ts }) {
   const message = transcript.getMessage(runId, data.messageId);
   if (message.final) return;
   message.begin(data.attempt);
   message.thinking.write(data.offset, data.delta, ts);
 }
 
-function tool(transcript, { runId, data, ts }) {
+function applyTool(transcript, { runId, data, ts }) {
   const card = transcript.getCard(runId, data.toolCallId, data.name, data.args);
   if (data.phase === "start") {
     transcript.getRun(runId).messages.forEach((message) => message.thinking.end(ts));
@@ -103,5 +114,12 @@ function tool(transcript, { runId, data, ts }) {
   if (data.phase === "update") card.update(data.partialResult);
   if (data.phase !== "result") return;
   const { content, details } = data.result ?? {};
-  card.finish({ content, isError: data.isError, decision: getDecision({ meta: data.meta, details }), isMissingRule: isMissingRule(details), details, ts });
+  card.finish({
+    content,
+    isError: data.isError,
+    decision: getDecision({ meta: data.meta, details }),
+    isMissingRule: isMissingRule(details),
+    details,
+    ts,
+  });
 }

@@ -7,7 +7,7 @@ import { StreamedText } from "../markdown/streamed_text.js";
 import { renderFile, renderFiles } from "./message_files.js";
 import { Thinking } from "./thinking.js";
 
-const FOLD_ABOVE = { characters: 2500, lines: 25 }; // longer user messages are collapsed
+const FOLD_LIMITS = { characters: 2500, lines: 25 }; // longer user messages are collapsed
 const CODE_FENCE = /^ {0,3}(```|~~~)/m;
 
 /** Base class. `page` is {texts, renderer, username, urlFor(messageId)}. */
@@ -20,10 +20,10 @@ class Message {
     this.facts = {};
   }
 
-  /** Set facts that have become known. */
+  /** Add known facts, such as the time, model and usage, to the footer. */
   update({ messageId, timestamp, model, usage, durationMs, position }) {
-    const known = Object.entries({ timestamp, model, usage, durationMs, position }).filter(([, value]) => value !== undefined && value !== null);
-    Object.assign(this.facts, Object.fromEntries(known));
+    const newFacts = Object.entries({ timestamp, model, usage, durationMs, position });
+    Object.assign(this.facts, Object.fromEntries(newFacts.filter(([, value]) => value !== undefined && value !== null)));
     if (messageId) {
       this.messageId = messageId;
       this.element.dataset.messageId = messageId;
@@ -34,17 +34,17 @@ class Message {
   #showFacts() {
     const { timestamp, model, usage, durationMs } = this.facts;
     const { texts, urlFor } = this.page;
-    const when = this.part(".when");
+    const link = this.part(".when");
     if (timestamp) {
-      const time = when.querySelector("time");
+      const time = link.querySelector("time");
       time.textContent = formatTime(timestamp);
       time.dateTime = new Date(timestamp).toISOString();
-      when.title = formatFullTime(timestamp);
+      link.title = formatFullTime(timestamp);
     }
-    if (this.messageId) when.href = urlFor(this.messageId);
-    when.hidden = !timestamp;
-    const line = [model, formatTokens(usage, texts), formatCost(usage), durationMs && formatDuration(durationMs, texts)];
-    setText(this.part(".facts"), line.filter(Boolean).join(" · "));
+    if (this.messageId) link.href = urlFor(this.messageId);
+    link.hidden = !timestamp;
+    const parts = [model, formatTokens(usage, texts), formatCost(usage), durationMs && formatDuration(durationMs, texts)];
+    setText(this.part(".facts"), parts.filter(Boolean).join(" · "));
   }
 }
 
@@ -74,7 +74,7 @@ export class UserMessage extends Message {
   show({ content, attachments = [], truncated = false }) {
     const { texts } = this.page;
     this.text = getText(content);
-    this.truncated = truncated; // the history only has the beginning of long queued messages
+    this.truncated = truncated; // the history has only the beginning of long queued messages
     const stored = getBlocks(content).filter(({ attachmentId }) => attachmentId);
     this.attachments = [...stored.map((block) => ({ ...block, id: block.attachmentId })), ...attachments];
     const box = this.part(".text");
@@ -82,7 +82,8 @@ export class UserMessage extends Message {
     if (CODE_FENCE.test(this.text)) (this.answer ??= new StreamedText(box, this.page)).settle(this.text, getHtml(content));
     else box.textContent = this.text;
     box.hidden = !this.text;
-    this.#fold(this.text.length > FOLD_ABOVE.characters || this.text.split("\n", FOLD_ABOVE.lines + 1).length > FOLD_ABOVE.lines);
+    const { characters, lines } = FOLD_LIMITS;
+    this.#fold(this.text.length > characters || this.text.split("\n", lines + 1).length > lines);
     this.part(".files").replaceChildren(...renderFiles(content, texts), ...attachments.map((file) => renderFile(file, texts)));
   }
 
@@ -130,19 +131,19 @@ export class AgentMessage extends Message {
   /** The message is complete, as stored in the transcript. */
   settle(message) {
     const { content } = message;
-    const thoughts = getBlocks(content).filter(({ thinking }) => thinking);
-    const took = thoughts.reduce((sum, { durationMs }) => sum + (durationMs ?? 0), 0);
+    const thinkingBlocks = getBlocks(content).filter(({ thinking }) => thinking);
+    const thinkingMs = thinkingBlocks.reduce((sum, { durationMs }) => sum + (durationMs ?? 0), 0);
     this.final = true;
     this.element.classList.remove("streaming");
     this.answer.settle(getText(content), getHtml(content));
-    this.thinking.settle(thoughts.map(({ thinking }) => thinking).join(""), took || null);
+    this.thinking.settle(thinkingBlocks.map(({ thinking }) => thinking).join(""), thinkingMs || null);
     this.part(".files").replaceChildren(...renderFiles(content, this.page.texts));
     this.update(message);
     this.#hideIfEmpty(getBlocks(content).some(({ attachmentId }) => attachmentId));
   }
 
   /** The run ended before the message was complete. */
-  breakOff(ts) {
+  interrupt(ts) {
     if (this.final) return;
     this.thinking.end(ts);
     this.element.classList.remove("streaming");

@@ -26,7 +26,7 @@ export function startMessageActions(app, root) {
     return copyText(app, findMessage(element, run).text);
   }
 
-  /** Later messages are removed too, which the editor says first. */
+  /** Retry a message. If later messages would be removed too, open the editor, which warns about it. */
   function retry(element, run) {
     if (run.userMessage.messageId && run.box.nextElementSibling) return edit(element, run);
     if (isBusy()) return;
@@ -37,7 +37,7 @@ export function startMessageActions(app, root) {
   function edit(element, run) {
     if (isBusy()) return;
     const { text, attachments } = run.userMessage;
-    editMessage(run.userMessage.element, text, (changed) => resend(run, changed, attachments));
+    editMessage(run.userMessage.element, text, (newText) => resend(run, newText, attachments));
   }
 
   async function fork(element) {
@@ -63,7 +63,7 @@ export function startMessageActions(app, root) {
     request.catch((error) => app.showProblem(fill(texts.notDone, describeError(error, texts))));
   }
 
-  /** Edits wait for running work, whose answer belongs to the current text. */
+  /** Whether a run is unfinished. Messages can't be edited before it ends, because its answer belongs to the current text. */
   function isBusy() {
     if (app.sessionView.transcript.unfinished.size) app.showToast(texts.stopFirst);
     return app.sessionView.transcript.unfinished.size > 0;
@@ -73,7 +73,7 @@ export function startMessageActions(app, root) {
     return app.sessionView.transcript.messages.get(element.dataset.messageId) ?? run.userMessage;
   }
 
-  /** The run with the user's message; for messages without a run, the last one before it. */
+  /** For a run without a user message, return the last run before it that has one. */
   function findPromptRun(run) {
     const runs = [...app.sessionView.transcript.runs.values()].filter(({ userMessage }) => userMessage);
     return runs.findLast(({ box }) => box.compareDocumentPosition(run.box) & Node.DOCUMENT_POSITION_FOLLOWING) ?? run;

@@ -10,7 +10,7 @@ export function editMessage(element, text, onDone) {
   field.value = text;
   element.classList.add("edited");
   element.append(form);
-  grow();
+  resize();
   field.focus();
 
   function close() {
@@ -19,17 +19,17 @@ export function editMessage(element, text, onDone) {
     element.querySelector('[data-act="edit"]').focus();
   }
 
-  function grow() {
+  function resize() {
     field.rows = Math.min(14, field.value.split("\n").length);
   }
 
   function submit() {
-    const changed = field.value.trim();
+    const newText = field.value.trim();
     close();
-    if (changed) onDone(changed);
+    if (newText) onDone(newText);
   }
 
-  field.addEventListener("input", grow);
+  field.addEventListener("input", resize);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     submit();

@@ -3,7 +3,7 @@
 import { cloneTemplate, getBlocks } from "../../shared/elements.js";
 import { formatSize } from "../../shared/formats.js";
 
-const SHOWN = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /** Render the images and files of a content. */
 export function renderFiles(content, texts) {
@@ -14,10 +14,10 @@ export function renderFiles(content, texts) {
 
 /** @param {{id: string, name?: string, mimeType?: string, size?: number}} file */
 export function renderFile({ id, name, mimeType, size: bytes }, texts) {
-  const picture = SHOWN.includes(mimeType);
-  const link = cloneTemplate(picture ? "attached-image" : "attached-file");
+  const isImage = IMAGE_TYPES.includes(mimeType);
+  const link = cloneTemplate(isImage ? "attached-image" : "attached-file");
   link.href = `/attachments/${encodeURIComponent(id)}/`;
-  if (picture) {
+  if (isImage) {
     const image = link.querySelector("img");
     image.src = link.href;
     image.alt = name || texts.image;

@@ -1,4 +1,4 @@
-/** What is shown instead of or above the messages: welcome, loading, error, connection banner. */
+/** Welcome, loading and error views shown instead of the messages, and the connection banner above them. */
 
 import { fill } from "../../shared/texts.js";
 
@@ -12,45 +12,45 @@ export function startPlaceholders(app) {
   let bannerTimer = null;
   let countdown = null;
 
-  /** One of welcome, loading, trouble; null if there are messages. */
+  /** Show welcome, loading or trouble; hide all of them with null. */
   function show(name) {
-    for (const [each, part] of Object.entries(parts)) part.hidden = each !== name;
+    for (const [partName, part] of Object.entries(parts)) part.hidden = partName !== name;
     byId("log").setAttribute("aria-busy", String(name === "loading"));
     if (name !== "welcome") return;
-    const first = app.feed.sessionKey === app.mainKey;
-    parts.welcome.classList.toggle("first", first);
+    const isMainSession = app.feed.sessionKey === app.mainKey;
+    parts.welcome.classList.toggle("first", isMainSession);
   }
 
   /** @param {{title: string, text: string, actions: [string, Function][]}} error with the actions offered */
   function showError({ title, text, actions = [] }) {
     parts.trouble.querySelector("h2").textContent = title;
     parts.trouble.querySelector("p").textContent = text;
-    parts.trouble.querySelector(".actions").replaceChildren(...actions.map(([label, act]) => createButton(label, act)));
+    parts.trouble.querySelector(".actions").replaceChildren(...actions.map(([label, onClick]) => createButton(label, onClick)));
     show("trouble");
     app.announce(`${title} ${text}`);
   }
 
-  /** A banner above the messages, hidden without text. */
-  function showBanner(text, label = "", act = null) {
+  /** Show a banner above the messages; hide it if the text is empty. */
+  function showBanner(text, label = "", onClick = null) {
     banner.hidden = !text;
     banner.querySelector(".text").textContent = text;
-    banner.querySelector(".act").replaceChildren(...(act ? [createButton(label, act)] : []));
+    banner.querySelector(".act").replaceChildren(...(onClick ? [createButton(label, onClick)] : []));
   }
 
-  function createButton(label, act) {
+  function createButton(label, onClick) {
     const element = document.createElement("button");
     element.type = "button";
     element.textContent = label;
-    element.addEventListener("click", act);
+    element.addEventListener("click", onClick);
     return element;
   }
 
   /** Show that the page is catching up, if it takes noticeably long. */
-  async function whileCatchingUp(work) {
+  async function whileCatchingUp(promise) {
     clearTimeout(bannerTimer);
     bannerTimer = setTimeout(() => parts.loading.hidden && showBanner(texts.catchingUp), BANNER_DELAY_MS);
     try {
-      return await work;
+      return await promise;
     } finally {
       clearTimeout(bannerTimer);
       if (gateway.ready) showBanner("");
@@ -76,7 +76,7 @@ export function startPlaceholders(app) {
     const example = target.closest("[data-prompt]");
     if (!example) return;
     app.send({ message: example.dataset.prompt });
-    app.focusField(); // its button disappears with the welcome
+    app.focusField(); // the focused button disappears with the welcome view
   });
 
   return {

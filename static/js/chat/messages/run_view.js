@@ -1,4 +1,4 @@
-/** One run: the user's message, answers, tool calls, and a line with its state or how it ended. */
+/** One run: the user's message, answers, tool calls, and a footer with its state or how it ended. */
 
 import { cloneTemplate, setText } from "../../shared/elements.js";
 import { describeHint } from "../../shared/run_reasons.js";
@@ -8,29 +8,29 @@ export class RunView {
     Object.assign(this, { runId, texts });
     this.box = cloneTemplate("run");
     this.ending = this.box.querySelector(".ending");
-    this.userMessage = null; // the person's message
+    this.userMessage = null; // UserMessage
     this.acknowledged = false; // the server has reported this run
     this.isOperation = false; // maintenance such as compaction, which cannot be retried
     this.messages = [];
     this.cards = [];
   }
 
-  /** Append an element above the last line. */
+  /** Append an element above the footer. */
   add(element) {
     this.ending.before(element);
   }
 
-  /** Show the state: queued, working, waiting. */
+  /** Show the state: queued, working or waiting. */
   setState(state, text) {
-    this.#draw(state, text, "", false);
+    this.#render(state, text, "", false);
   }
 
-  /** Show how it ended; no text on success. */
+  /** Show how the run ended; without text on success. */
   showEnd(text = "", { bad = false, kind = "" } = {}) {
-    this.#draw(bad ? "failed" : "ended", text, bad ? describeHint(kind, this.texts) : "", Boolean(text) && !this.isOperation);
+    this.#render(bad ? "failed" : "ended", text, bad ? describeHint(kind, this.texts) : "", Boolean(text) && !this.isOperation);
   }
 
-  /** It was stopped, with or without output. */
+  /** Show that the run was stopped, with or without output. */
   showStopped() {
     const hasOutput = this.cards.length || this.messages.some(({ text }) => text);
     this.showEnd(hasOutput ? this.texts.aborted : this.texts.abortedUnanswered);
@@ -38,8 +38,8 @@ export class RunView {
 
   /** The run has ended: finish its messages and cards. */
   settle(ts) {
-    this.messages.forEach((message) => message.breakOff(ts));
-    this.cards.forEach((card) => card.cutOff());
+    this.messages.forEach((message) => message.interrupt(ts));
+    this.cards.forEach((card) => card.interrupt());
   }
 
   /** The last message with text shows the facts about the run. */
@@ -47,12 +47,12 @@ export class RunView {
     return this.messages.findLast(({ text }) => text) ?? this.messages.at(-1);
   }
 
-  #draw(state, text, advice, again) {
+  #render(state, text, hint, canRetry) {
     this.ending.dataset.state = state;
     const note = this.ending.querySelector(".note");
     if (note.textContent !== text) note.textContent = text;
     note.classList.toggle("bad", state === "failed");
-    setText(this.ending.querySelector(".hint"), advice);
-    this.ending.querySelector("button").hidden = !again;
+    setText(this.ending.querySelector(".hint"), hint);
+    this.ending.querySelector("button").hidden = !canRetry;
   }
 }

@@ -1,12 +1,12 @@
 /**
- * Scrolling: follow the end of the transcript while output grows, unless the user has scrolled up.
+ * Follows the end of the transcript while output grows, unless the user has scrolled up.
  *
  * Sizes are observed after layout instead of read, so following forces no extra layout.
  */
 
 import { fill } from "../../shared/texts.js";
 
-const NEAR = 48; // pixels from the end that count as the end
+const END_MARGIN_PIXELS = 48; // this close to the end counts as the end
 
 export class ScrollPosition {
   /** @param {{log: Element, content: Element, end: Element, button: Element, texts: object}} parts */
@@ -15,13 +15,16 @@ export class ScrollPosition {
     this.following = true;
     this.atEnd = true;
     this.unread = 0;
-    const sizes = new ResizeObserver(() => this.following && this.toEnd());
-    sizes.observe(log);
-    sizes.observe(content);
-    new IntersectionObserver(([entry]) => this.#setAtEnd(entry.isIntersecting), { root: log, rootMargin: `0px 0px ${NEAR}px 0px` }).observe(end);
-    log.addEventListener("wheel", ({ deltaY }) => deltaY < 0 && this.#leave(), { passive: true });
-    log.addEventListener("touchmove", () => this.#leave(), { passive: true });
-    log.addEventListener("keydown", ({ key }) => ["ArrowUp", "PageUp", "Home"].includes(key) && this.#leave());
+    const resizeObserver = new ResizeObserver(() => this.following && this.toEnd());
+    resizeObserver.observe(log);
+    resizeObserver.observe(content);
+    new IntersectionObserver(([entry]) => this.#setAtEnd(entry.isIntersecting), {
+      root: log,
+      rootMargin: `0px 0px ${END_MARGIN_PIXELS}px 0px`,
+    }).observe(end);
+    log.addEventListener("wheel", ({ deltaY }) => deltaY < 0 && this.#unfollow(), { passive: true });
+    log.addEventListener("touchmove", () => this.#unfollow(), { passive: true });
+    log.addEventListener("keydown", ({ key }) => ["ArrowUp", "PageUp", "Home"].includes(key) && this.#unfollow());
     log.addEventListener("scroll", () => this.#handleScroll(), { passive: true });
   }
 
@@ -34,28 +37,28 @@ export class ScrollPosition {
 
   /** Stop following because the view moves elsewhere. */
   stopFollowing() {
-    this.#leave();
+    this.#unfollow();
   }
 
-  /** Count a new message. */
+  /** Count a new message as unread, unless the end is being followed. */
   addUnread() {
     if (!this.following) this.#setUnread(this.unread + 1);
   }
 
-  /** Insert content above without moving what the user reads. */
+  /** Insert content above without moving the visible part. */
   preservePosition(change) {
     const { log } = this;
-    const below = log.scrollHeight - log.scrollTop;
+    const distanceFromEnd = log.scrollHeight - log.scrollTop;
     log.style.overflowAnchor = "none"; // otherwise the browser would adjust the position too
     change();
-    log.scrollTop = log.scrollHeight - below;
+    log.scrollTop = log.scrollHeight - distanceFromEnd;
     requestAnimationFrame(() => log.style.removeProperty("overflow-anchor"));
   }
 
-  #leave() {
+  #unfollow() {
     // A transcript that fits the screen cannot be scrolled.
     if (this.log.scrollHeight > this.log.clientHeight) this.following = false;
-    this.#draw();
+    this.#render();
   }
 
   #handleScroll() {
@@ -69,15 +72,15 @@ export class ScrollPosition {
   #setAtEnd(atEnd) {
     this.atEnd = atEnd;
     if (!atEnd) this.following = false;
-    this.#draw();
+    this.#render();
   }
 
   #setUnread(unread) {
     this.unread = unread;
-    this.#draw();
+    this.#render();
   }
 
-  #draw() {
+  #render() {
     const { button, texts, unread } = this;
     button.hidden = this.following || this.atEnd;
     const text = unread ? fill(unread === 1 ? texts.oneNew : texts.manyNew, unread) : texts.jump;

@@ -4,7 +4,7 @@ import { SessionFeed } from "../../shared/feed.js";
 import { describeError, fill } from "../../shared/texts.js";
 import { startCodeButtons } from "../markdown/decorations.js";
 import { Renderer } from "../markdown/renderer.js";
-import { getAgentId, isForeign } from "../sessions/row.js";
+import { getAgentId, isSharedWithMe } from "../sessions/row.js";
 import { HistoryPages } from "./history_pages.js";
 import { applyEvent } from "./live_events.js";
 import { startMessageActions } from "./message_actions.js";
@@ -23,14 +23,18 @@ export function startSessionView(app) {
   const root = byId("messages");
   const renderer = new Renderer(gateway);
   const urlFor = (messageId) => app.urlFor(app.feed.sessionKey, messageId);
-  const allowRequestsUrl = () => app.allowRequestsUrl && `${app.allowRequestsUrl}?${new URLSearchParams({ let: getAgentId({ key: app.feed.sessionKey }) })}#let-ask`;
-  const transcript = new Transcript({ root, page: { texts, renderer, username: app.username, urlFor, explainUrl: app.explainUrl, allowRequestsUrl } });
+  const allowRequestsUrl = () => app.allowRequestsUrl
+    && `${app.allowRequestsUrl}?${new URLSearchParams({ let: getAgentId({ key: app.feed.sessionKey }) })}#let-ask`;
+  const transcript = new Transcript({
+    root,
+    page: { texts, renderer, username: app.username, urlFor, explainUrl: app.explainUrl, allowRequestsUrl },
+  });
   const scroll = new ScrollPosition({ log, content: root, end: byId("end"), button: byId("jump"), texts });
   const pages = new HistoryPages({ app, transcript, scroll, log, top: byId("older"), bottom: byId("newer") });
   const placeholders = startPlaceholders(app);
   let accessTimer = null; // while the account cannot read
   let targetId = null; // the message named in the URL, until it is shown
-  let isGone = false; // not shared with this user, or no longer
+  let isGone = false; // the session is not, or no longer, shared with this user
 
   app.sessionView = { transcript, sync, showPending, removePending, reload, rewinding: false };
   transcript.onAnswer = (text) => app.announce(fill(texts.answer, text));
@@ -38,7 +42,7 @@ export function startSessionView(app) {
   transcript.onNewMessage = () => scroll.addUnread();
   startCodeButtons(app, root);
   startMessageActions(app, root);
-  byId("jump").addEventListener("click", () => (pages.behind ? reload() : scroll.toEnd()));
+  byId("jump").addEventListener("click", () => (pages.hasNewer ? reload() : scroll.toEnd()));
 
   app.on("session", ({ key, messageId }) => open(key, messageId));
   app.on("connection", ({ name }) => {
@@ -55,18 +59,18 @@ export function startSessionView(app) {
     isGone = gone;
   });
   app.on("event", ({ name, payload }) => {
-    if (payload.cursor) attempt(() => app.feed.take(payload));
+    if (payload.cursor) reportErrors(() => app.feed.take(payload));
     if (name === "sessions.changed") handleSessionChange(payload);
     if (name.startsWith("exec.approval.")) transcript.tools.forEach((card) => card.approval?.refresh(payload.id));
   });
 
   function open(sessionKey, messageId) {
     targetId = messageId;
-    if (app.feed?.sessionKey === sessionKey) return attempt(reveal);
+    if (app.feed?.sessionKey === sessionKey) return reportErrors(revealTarget);
     app.feed?.close();
     isGone = false;
     transcript.clear();
-    pages.begin();
+    pages.reset();
     placeholders.show("loading");
     app.feed = new SessionFeed({ gateway, sessionKey, onHistory: showHistory, onEvent: showEvent });
     if (gateway.ready) sync();
@@ -75,52 +79,54 @@ export function startSessionView(app) {
   function showHistory(history) {
     const { sessionKey } = history;
     // The user's own session opened by its shared link: use its key, under which events arrive.
-    if (isForeign(app.feed.sessionKey) && !isForeign(sessionKey)) return location.replace(app.urlFor(sessionKey, targetId));
-    const joins = pages.joins(history);
-    if (!joins) transcript.clear();
+    if (isSharedWithMe(app.feed.sessionKey) && !isSharedWithMe(sessionKey)) {
+      return location.replace(app.urlFor(sessionKey, targetId));
+    }
+    const continues = pages.continues(history);
+    if (!continues) transcript.clear();
     transcript.show(history);
-    if (!joins) pages.begin(history);
+    if (!continues) pages.reset(history);
     app.emit("history", history);
     placeholders.show(transcript.isEmpty ? "welcome" : null);
     app.sessionView.rewinding = false;
-    if (targetId) attempt(reveal);
-    else if (!joins) scroll.toEnd();
+    if (targetId) reportErrors(revealTarget);
+    else if (!continues) scroll.toEnd();
   }
 
   function showEvent(payload) {
     if (payload.change === "rewind") return handleRewind(payload);
-    if (pages.behind) return scroll.addUnread(); // it is stored and comes with its page
+    if (pages.hasNewer) return scroll.addUnread(); // the message is stored and will be loaded with its page
     if (transcript.isEmpty) placeholders.show(null);
     applyEvent(transcript, payload);
   }
 
-  /** Another window replaced a message. This window updates its own changes immediately. */
+  /** A message was replaced. Replacements made in this window are already shown. */
   function handleRewind({ keepThrough }) {
-    const ours = app.sessionView.rewinding;
+    const isLocal = app.sessionView.rewinding;
     app.sessionView.rewinding = false;
-    if (!ours && !transcript.truncateAfter(keepThrough)) reload();
+    if (!isLocal && !transcript.truncateAfter(keepThrough)) reload();
   }
 
   /** Show a message that is being sent. */
   function showPending(runId, { message, attachments }, note) {
-    if (pages.behind) reload();
+    if (pages.hasNewer) reload();
     placeholders.show(null);
     transcript.showUserMessage(runId, { content: message, attachments, timestamp: Date.now() }, note);
     scroll.toEnd();
   }
 
-  /** Remove a message that never became a run. False if it did. */
+  /** Remove a message that never became a run. Returns false if it did. */
   function removePending(runId) {
-    const taken = transcript.removeUnsent(runId);
-    if (taken && transcript.isEmpty && app.feed.loaded) placeholders.show("welcome");
-    return taken;
+    const removed = transcript.removeUnsent(runId);
+    if (removed && transcript.isEmpty && app.feed.loaded) placeholders.show("welcome");
+    return removed;
   }
 
   /** Scroll to the message named in the URL. */
-  async function reveal() {
+  async function revealTarget() {
     if (!targetId || !app.feed.loaded) return;
     const messageId = targetId;
-    if (!transcript.find(messageId) && !(await pages.around(messageId))) {
+    if (!transcript.find(messageId) && !(await pages.loadAround(messageId))) {
       targetId = null;
       return app.showProblem(texts.noSuchMessage);
     }
@@ -141,11 +147,12 @@ export function startSessionView(app) {
     if (reason !== "deleted") return;
     app.feed.sessionId = null; // a new session under this key is a different one
     transcript.clear();
-    pages.begin();
-    const restore = () => attempt(() => gateway.request("sessions.restore", { sessionId }).then(reload));
-    const home = [texts.toMain, () => app.open(app.mainKey)];
-    if (isForeign(sessionKey)) placeholders.showError({ title: texts.deleted, text: texts.deletedByOwner, actions: [home] });
-    else placeholders.showError({ title: texts.deleted, text: texts.deletedText, actions: [[texts.restore, restore], home] });
+    pages.reset();
+    const restore = () => reportErrors(() => gateway.request("sessions.restore", { sessionId }).then(reload));
+    const openMain = [texts.toMain, () => app.open(app.mainKey)];
+    const title = texts.deleted;
+    if (isSharedWithMe(sessionKey)) placeholders.showError({ title, text: texts.deletedByOwner, actions: [openMain] });
+    else placeholders.showError({ title, text: texts.deletedText, actions: [[texts.restore, restore], openMain] });
   }
 
   /** The owner stopped sharing the session, or never shared it. */
@@ -153,23 +160,27 @@ export function startSessionView(app) {
     if (placeholders.isErrorShown) return; // deleted
     app.feed.loaded = false;
     transcript.clear();
-    pages.begin();
-    placeholders.showError({ title: texts.unshared, text: texts.unsharedText, actions: [[texts.toMain, () => app.open(app.mainKey)]] });
-  }
-
-  function reload() {
-    pages.begin();
-    attempt(() => app.feed.reload());
-  }
-
-  function sync() {
-    attempt(async () => {
-      await placeholders.whileCatchingUp(app.feed.sync());
-      if (accessTimer) gateway.renew(); // it can read now: reconnect to get the new scopes
+    pages.reset();
+    placeholders.showError({
+      title: texts.unshared,
+      text: texts.unsharedText,
+      actions: [[texts.toMain, () => app.open(app.mainKey)]],
     });
   }
 
-  /** The account has no access. The server sends no event when that changes, so poll. */
+  function reload() {
+    pages.reset();
+    reportErrors(() => app.feed.reload());
+  }
+
+  function sync() {
+    reportErrors(async () => {
+      await placeholders.whileCatchingUp(app.feed.sync());
+      if (accessTimer) gateway.renew(); // access was granted: reconnect to get the new scopes
+    });
+  }
+
+  /** The account has no access. The server sends no event when access is granted, so poll. */
   function waitForAccess() {
     placeholders.show(null);
     app.showProblem(texts.mayNotChat);
@@ -177,17 +188,21 @@ export function startSessionView(app) {
     accessTimer = setTimeout(() => gateway.ready && sync(), ACCESS_CHECK_MS);
   }
 
-  /** Disconnects are ignored: reconnecting starts over. */
-  async function attempt(step) {
+  /** Run an operation and show its errors. Disconnects are ignored, because reconnecting starts over. */
+  async function reportErrors(operation) {
     try {
-      await step();
+      await operation();
     } catch (error) {
       if (error.code === "DISCONNECTED") return;
       if (error.details?.code === "MISSING_SCOPE") return waitForAccess();
-      if (error.code === "NOT_FOUND" && isForeign(app.feed.sessionKey)) return app.members.load();
+      if (error.code === "NOT_FOUND" && isSharedWithMe(app.feed.sessionKey)) return app.members.load();
       const text = fill(texts.notLoaded, describeError(error, texts));
       if (app.feed.loaded) app.showProblem(text);
-      else placeholders.showError({ title: texts.noConversation, text, actions: [[texts.retryNow, reload], [texts.toMain, () => app.open(app.mainKey)]] });
+      else placeholders.showError({
+        title: texts.noConversation,
+        text,
+        actions: [[texts.retryNow, reload], [texts.toMain, () => app.open(app.mainKey)]],
+      });
       if (error.retryable) setTimeout(() => gateway.ready && sync(), error.retryAfterMs ?? RETRY_MS);
     }
   }

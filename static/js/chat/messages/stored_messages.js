@@ -8,8 +8,10 @@ import { StreamedText } from "../markdown/streamed_text.js";
 import { UserMessage } from "./message.js";
 import { getDecision } from "./tool_card.js";
 
-const REASONS_WITHOUT_MODEL = ["injected", "invoked"]; // complete answers without a model: injected text, and tools invoked by a user
-const STOP_REASONS = ["rpc", "stop", "session-reset", "session-delete", "share-ended"]; // why a run was stopped; any other reason is a failure
+// Complete answers without a model: injected text, and tools invoked by a user.
+const REASONS_WITHOUT_MODEL = ["injected", "invoked"];
+// Reasons of stopped runs; all others are failures.
+const STOP_REASONS = ["rpc", "stop", "session-reset", "session-delete", "share-ended"];
 
 export function addStored(transcript, message) {
   if (message.command) return addCommandEnd(transcript, message);
@@ -18,46 +20,57 @@ export function addStored(transcript, message) {
   ROLES[message.role]?.(transcript, { ...message, runId });
 }
 
-/** A line about the session itself, such as a reset or a compaction. */
-export function addNotice(transcript, { runId, notice, text, content, summarised, errorKind, messageId, model, timestamp, prompt, sender }) {
+/** Add a line about the session itself, such as a reset or a compaction. */
+export function addNotice(transcript, message) {
   const { texts } = transcript;
+  const { runId, notice, text, content, summarised, errorKind, messageId, model, timestamp, prompt, sender } = message;
   // For a message stopped before its run started, only this notice is stored.
-  if (prompt) user(transcript, { runId, content: prompt, timestamp, sender });
+  if (prompt) addUserMessage(transcript, { runId, content: prompt, timestamp, sender });
   if (notice === "aborted" && runId) return transcript.getRun(runId).showStopped();
   if (notice === "failed" && runId) {
-    return transcript.getRun(runId).showEnd(fill(texts.failed, describeFailure(text, errorKind, texts)), { bad: true, kind: errorKind ?? "" });
+    return transcript.getRun(runId).showEnd(
+      fill(texts.failed, describeFailure(text, errorKind, texts)),
+      { bad: true, kind: errorKind ?? "" },
+    );
   }
   if (messageId && transcript.find(messageId)) return;
-  const line = cloneTemplate(notice === "compaction" && text ? "notice-more" : "notice");
+  const element = cloneTemplate(notice === "compaction" && text ? "notice-more" : "notice");
   const compacted = summarised ? fill(texts.wasCompactedCount, formatCount(summarised)) : texts.wasCompacted;
-  const lineTexts = { reset: texts.wasReset, compaction: compacted, fallback: model ? fill(texts.fellBackTo, model) : texts.fellBack };
-  if (!(lineTexts[notice] ?? text)) return;
-  setText(line.querySelector(".text"), lineTexts[notice] ?? text);
-  if (line.matches("details")) showSummary(transcript, line.querySelector(".more"), text, content);
-  if (timestamp) line.title = new Date(timestamp).toLocaleString(document.documentElement.lang || undefined);
-  if (messageId) line.dataset.messageId = messageId;
-  transcript.addToRun(runId, line);
+  const textsByNotice = {
+    reset: texts.wasReset,
+    compaction: compacted,
+    fallback: model ? fill(texts.fellBackTo, model) : texts.fellBack,
+  };
+  if (!(textsByNotice[notice] ?? text)) return;
+  setText(element.querySelector(".text"), textsByNotice[notice] ?? text);
+  if (element.matches("details")) showSummary(transcript, element.querySelector(".more"), text, content);
+  if (timestamp) element.title = new Date(timestamp).toLocaleString(document.documentElement.lang || undefined);
+  if (messageId) element.dataset.messageId = messageId;
+  transcript.addToRun(runId, element);
 }
 
-/** The summary the agent continues with, rendered like its answers. */
+/** Render the summary the agent continues with, like its answers. */
 function showSummary(transcript, root, text, content) {
   const html = getBlocks(content).map((block) => block.html);
-  new StreamedText(root, transcript.page).settle(text, html.length && html.every((each) => typeof each === "string") ? html.join("") : null);
+  new StreamedText(root, transcript.page).settle(
+    text,
+    html.length && html.every((blockHtml) => typeof blockHtml === "string") ? html.join("") : null,
+  );
 }
 
-const ROLES = { user, assistant, toolResult, notice: addNotice };
+const ROLES = { user: addUserMessage, assistant: addAgentMessage, toolResult: addToolResult, notice: addNotice };
 
-function user(transcript, message) {
+function addUserMessage(transcript, message) {
   const run = transcript.getRun(message.runId);
   if (run.userMessage) return run.userMessage.update(message);
-  const shown = new UserMessage(transcript.page);
-  shown.show(message);
-  shown.update(message);
-  run.userMessage = shown;
-  transcript.addToRun(message.runId, shown.element);
+  const userMessage = new UserMessage(transcript.page);
+  userMessage.show(message);
+  userMessage.update(message);
+  run.userMessage = userMessage;
+  transcript.addToRun(message.runId, userMessage.element);
 }
 
-function assistant(transcript, message) {
+function addAgentMessage(transcript, message) {
   const { runId, messageId, content } = message;
   transcript.getMessage(runId, messageId).settle(message);
   for (const block of getBlocks(content)) {
@@ -68,7 +81,7 @@ function assistant(transcript, message) {
   if (isUnfinished(message)) showRunEnd(transcript, runId, message.stopReason);
 }
 
-function toolResult(transcript, message) {
+function addToolResult(transcript, message) {
   const card = transcript.getCard(message.runId, message.toolCallId, message.toolName, null);
   if (message.messageId) card.element.dataset.messageId = message.messageId;
   card.finish({ ...message, decision: getDecision(message), isMissingRule: message.letAsk });
@@ -76,7 +89,7 @@ function toolResult(transcript, message) {
   if (end) card.showCommandEnd(end);
 }
 
-/** Shown on the card of the tool call, now or when its older page is loaded. */
+/** Show the end of a background command on its tool card, now or when the card is loaded with an older page. */
 function addCommandEnd(transcript, { toolCallId, command }) {
   transcript.commandEnds.set(toolCallId, command);
   transcript.tools.get(toolCallId)?.showCommandEnd(command);
@@ -87,7 +100,7 @@ function isUnfinished({ stopReason, model, usage }) {
   return Boolean(stopReason) && !REASONS_WITHOUT_MODEL.includes(stopReason) && !model && !usage;
 }
 
-/** Show the end of the run as it was shown live, as far as it is stored. */
+/** Show how the run ended, as far as it is stored. */
 function showRunEnd(transcript, runId, reason) {
   const { texts } = transcript;
   if (STOP_REASONS.includes(reason)) transcript.getRun(runId).showStopped();

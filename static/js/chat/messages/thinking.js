@@ -1,4 +1,4 @@
-/** The model's thinking: collapsed, with a timer while it lasts and its duration afterwards. */
+/** The model's thinking: collapsed, with a running timer and then its duration. */
 
 import { setText } from "../../shared/elements.js";
 import { formatDuration, formatElapsed } from "../../shared/formats.js";
@@ -32,7 +32,7 @@ export class Thinking {
     nextFrame(this.paint);
   }
 
-  /** Thinking ended at `ts`, when an answer or a tool call began. */
+  /** Thinking ended at `ts`, when an answer or a tool call started. */
   end(ts) {
     if (!this.stopClock) return;
     this.#stopClock();
@@ -40,12 +40,12 @@ export class Thinking {
   }
 
   settle(text, durationMs = null) {
-    const took = durationMs ?? this.took ?? null;
+    const duration = durationMs ?? this.duration ?? null;
     this.#stopClock();
     this.text = text;
     this.length = [...text].length;
     this.paint();
-    this.#showDuration(took);
+    this.#showDuration(duration);
   }
 
   paint() {
@@ -56,10 +56,10 @@ export class Thinking {
 
   #startClock(ts) {
     this.startedAt = ts;
-    const from = Date.now();
+    const localStart = Date.now();
     setText(this.label, this.texts.thinking);
     this.root.classList.add("going-on");
-    const tick = () => setText(this.time, formatElapsed(Date.now() - from, this.texts));
+    const tick = () => setText(this.time, formatElapsed(Date.now() - localStart, this.texts));
     this.stopClock = everySecond(tick);
   }
 
@@ -70,7 +70,7 @@ export class Thinking {
   }
 
   #showDuration(ms) {
-    this.took = ms;
+    this.duration = ms;
     setText(this.label, ms === null ? this.texts.thinking : this.texts.thoughtFor);
     setText(this.time, ms === null ? "" : formatDuration(ms, this.texts));
   }

@@ -8,14 +8,18 @@ import { describeDecision, describeDecisionDetails, isDecidedByPeople } from "..
 import { ApprovalRequestView } from "./approval_request.js";
 import { renderFiles } from "./message_files.js";
 
-const MAX_LINES = 24; // of a result that is not collapsed
+const MAX_LINES = 24; // longer results are collapsed
 const MAX_CHARACTERS = 3000;
-const OPEN = ["running", "waiting"];
-const ENDS = { killed: "Killed", timed_out: "TimedOut", lost: "Lost" };
-const SUMMARY_ARGUMENTS = ["command", "path", "file", "pattern", "query", "url", "name"]; // arguments that summarize a call, in this order
+const UNFINISHED = ["running", "waiting"];
+const END_NAMES = { killed: "Killed", timed_out: "TimedOut", lost: "Lost" };
+// Arguments that summarize a call, in this order.
+const SUMMARY_ARGUMENTS = ["command", "path", "file", "pattern", "query", "url", "name"];
 
 export class ToolCard {
-  /** URLs, empty without permission: `explainUrl` explains the decision; at `allowRequestsUrl` the agent can be allowed to request commands. */
+  /**
+   * URLs, empty without permission: `explainUrl` explains the decision, `allowRequestsUrl` is the page where the agent can be
+   * allowed to request commands.
+   */
   constructor({ texts, name, explainUrl = "", allowRequestsUrl = "" }) {
     Object.assign(this, { texts, explainUrl, allowRequestsUrl });
     this.element = cloneTemplate("tool-card");
@@ -24,7 +28,7 @@ export class ToolCard {
     this.output = "";
     this.paint = this.paint.bind(this);
     this.part(".show-all").addEventListener("click", () => this.#showAll());
-    this.#status("running", texts.toolRunning);
+    this.#setStatus("running", texts.toolRunning);
   }
 
   showArguments(args) {
@@ -38,18 +42,19 @@ export class ToolCard {
   showApproval(approval) {
     this.approval ??= new ApprovalRequestView({ texts: this.texts, container: this.part(".approval") });
     this.approval.show(approval);
-    this.#drawDecision();
-    if (approval.status === "pending" && OPEN.includes(this.element.dataset.status)) this.#status("waiting", this.texts.toolWaiting);
-    else if (this.element.dataset.status === "waiting") this.#status("running", this.texts.toolDecided);
+    this.#renderDecision();
+    const { status } = this.element.dataset;
+    if (approval.status === "pending" && UNFINISHED.includes(status)) this.#setStatus("waiting", this.texts.toolWaiting);
+    else if (status === "waiting") this.#setStatus("running", this.texts.toolDecided);
   }
 
   /** The call starts now (`ts` by the server's clock). */
   start(ts) {
-    if (!OPEN.includes(this.element.dataset.status) || this.stopClock) return;
-    this.#status("running", this.texts.toolRunning);
-    this.began = ts;
-    const from = Date.now();
-    this.stopClock = everySecond(() => setText(this.part(".duration"), formatElapsed(Date.now() - from, this.texts)));
+    if (!UNFINISHED.includes(this.element.dataset.status) || this.stopClock) return;
+    this.#setStatus("running", this.texts.toolRunning);
+    this.startedAt = ts;
+    const localStart = Date.now();
+    this.stopClock = everySecond(() => setText(this.part(".duration"), formatElapsed(Date.now() - localStart, this.texts)));
   }
 
   /** Show the output so far. */
@@ -60,64 +65,71 @@ export class ToolCard {
   }
 
   paint() {
-    const live = this.element.classList.contains("live");
-    const shown = live ? lastLines(this.output) : this.all ? this.output : firstLines(this.output);
-    this.part(".result pre").textContent = shown;
+    const isLive = this.element.classList.contains("live");
+    const visible = isLive ? lastLines(this.output) : this.all ? this.output : firstLines(this.output);
+    this.part(".result pre").textContent = visible;
     this.part(".result").hidden = !this.output;
-    const folded = !live && shown.length < this.output.length;
-    setText(this.part(".show-all"), folded ? fill(this.texts.showAll, this.output.split("\n").length) : "");
+    const isFolded = !isLive && visible.length < this.output.length;
+    setText(this.part(".show-all"), isFolded ? fill(this.texts.showAll, this.output.split("\n").length) : "");
   }
 
-  /** @param {{content, isError, decision, durationMs?, ts?, isMissingRule?}} result `decision` is {allowed, layer?, admission?, why?}; `isMissingRule`: denied for lack of an exec rule */
+  /**
+   * @param {{content, isError, decision, durationMs?, ts?, details?, isMissingRule?}} result
+   *   `decision` is {allowed, layer?, admission?, why?}; `isMissingRule`: denied because no exec rule applies
+   */
   finish({ content, isError, decision, durationMs = null, ts = null, details = null, isMissingRule = false }) {
     const { texts } = this;
     this.#stopClock();
     this.element.classList.remove("live");
-    const refused = !decision.allowed;
-    this.#status(refused ? "refused" : isError ? "failed" : "done", refused ? "" : isError ? texts.toolFailed : texts.toolDone);
-    const took = durationMs ?? (this.began && ts ? ts - this.began : null);
-    setText(this.part(".duration"), took === null || refused ? "" : formatDuration(took, texts));
+    const isDenied = !decision.allowed;
+    this.#setStatus(
+      isDenied ? "refused" : isError ? "failed" : "done",
+      isDenied ? "" : isError ? texts.toolFailed : texts.toolDone,
+    );
+    const duration = durationMs ?? (this.startedAt && ts ? ts - this.startedAt : null);
+    setText(this.part(".duration"), duration === null || isDenied ? "" : formatDuration(duration, texts));
     this.output = getText(content);
     this.decision = decision;
-    this.#drawDecision();
-    this.part(".let-ask").hidden = !(refused && this.allowRequestsUrl && isMissingRule);
+    this.#renderDecision();
+    this.part(".let-ask").hidden = !(isDenied && this.allowRequestsUrl && isMissingRule);
     if (this.allowRequestsUrl) this.part(".let-ask a").href = this.allowRequestsUrl;
     this.part(".explain").hidden = !this.explainUrl;
     if (this.explainUrl) this.part(".explain a").href = this.explainUrl;
     this.part(".files").replaceChildren(...renderFiles(content, texts));
-    if (details?.status === "running" && !refused) this.#status("background", texts.toolInBackground);
+    if (details?.status === "running" && !isDenied) this.#setStatus("background", texts.toolInBackground);
     this.paint();
   }
 
   /** A command running in the background has ended. @param {{status, exitCode, durationMs}} end */
   showCommandEnd({ status, exitCode, durationMs }) {
     const { texts } = this;
-    const how = status === "exited" ? fill(texts.commandExited, exitCode) : texts[`command${ENDS[status]}`];
-    this.#status(exitCode === 0 ? "done" : "failed", how);
+    const endText = status === "exited" ? fill(texts.commandExited, exitCode) : texts[`command${END_NAMES[status]}`];
+    this.#setStatus(exitCode === 0 ? "done" : "failed", endText);
     setText(this.part(".duration"), formatDuration(durationMs, texts));
   }
 
   /** The run has ended: a call without a result was interrupted. */
-  cutOff() {
-    if (!OPEN.includes(this.element.dataset.status)) return;
+  interrupt() {
+    if (!UNFINISHED.includes(this.element.dataset.status)) return;
     this.#stopClock();
     this.element.classList.remove("live");
-    this.#status("failed", this.texts.toolStopped);
+    this.#setStatus("failed", this.texts.toolStopped);
     this.paint();
   }
 
-  /** Who decided: a person, a grant, the exec rules or a policy layer. For commands, the layers are in the details. */
-  #drawDecision() {
+  /** Show who decided: a person, a grant, the exec rules or a policy layer. For commands, the layers are in the details. */
+  #renderDecision() {
     const { decision, texts } = this;
     if (!decision) return;
     const approval = this.approval?.approval;
     this.element.dataset.by = decision.admission?.by ?? "";
     setText(this.part(".verdict"), describeDecision({ ...decision, approval }, texts));
     setText(this.part(".layers"), describeDecisionDetails({ ...decision, approval }, texts));
-    setText(this.part(".why"), decision.allowed || isDecidedByPeople(false, approval) ? "" : this.output || decision.why); // a person's reason is shown with their decision
+    // A person's reason is shown with their decision.
+    setText(this.part(".why"), decision.allowed || isDecidedByPeople(false, approval) ? "" : this.output || decision.why);
   }
 
-  #status(status, text) {
+  #setStatus(status, text) {
     this.element.dataset.status = status;
     setText(this.part(".status"), text);
   }
@@ -134,30 +146,30 @@ export class ToolCard {
   }
 }
 
-/** How a call was decided, from a live event or a stored result. */
+/** Get the decision about a call from a live event or a stored result. */
 export function getDecision({ verdict, meta, details }) {
   if (verdict) return verdict;
-  const refused = meta?.verdict === "refused" || details?.code === "tool_not_allowed";
-  return { allowed: !refused, layer: meta?.layer ?? details?.layer, admission: meta?.admission };
+  const isDenied = meta?.verdict === "refused" || details?.code === "tool_not_allowed";
+  return { allowed: !isDenied, layer: meta?.layer ?? details?.layer, admission: meta?.admission };
 }
 
-/** A command was denied because no exec rule applies. tools_app/approvals/supervise.py defines the code. */
+/** Whether a command was denied because no exec rule applies. tools_app/approvals/supervise.py defines the code. */
 export function isMissingRule(details) {
   return details?.code === "exec_no_rule";
 }
 
 function summarize(args) {
-  const name = SUMMARY_ARGUMENTS.find((each) => typeof args[each] === "string" && args[each]);
+  const name = SUMMARY_ARGUMENTS.find((argument) => typeof args[argument] === "string" && args[argument]);
   return name ? args[name].split("\n", 1)[0].slice(0, 160) : "";
 }
 
 /** Strings with their line breaks, everything else as JSON. */
 function renderArgument(name, value) {
-  const term = document.createElement("dt");
-  const text = document.createElement("dd");
-  term.textContent = name;
-  text.textContent = typeof value === "string" ? value : JSON.stringify(value, null, 2);
-  return [term, text];
+  const nameElement = document.createElement("dt");
+  const valueElement = document.createElement("dd");
+  nameElement.textContent = name;
+  valueElement.textContent = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return [nameElement, valueElement];
 }
 
 function firstLines(text) {

@@ -11,9 +11,20 @@ import { addStored } from "./stored_messages.js";
 import { ToolCard } from "./tool_card.js";
 
 export class Transcript {
-  /** `page` is {texts, renderer, username, urlFor, explainUrl, allowRequestsUrl}. Assign onRuns({unfinished, waiting}), onAnswer(text), onApprovalRequested(tool) and onNewMessage() to listen. */
+  /**
+   * `page` is {texts, renderer, username, urlFor, explainUrl, allowRequestsUrl}. To listen, assign onRuns({unfinished, waiting}),
+   * onAnswer(text), onApprovalRequested(tool) and onNewMessage().
+   */
   constructor({ root, page }) {
-    Object.assign(this, { root, page, texts: page.texts, onRuns: () => {}, onAnswer: () => {}, onApprovalRequested: () => {}, onNewMessage: () => {} });
+    Object.assign(this, {
+      root,
+      page,
+      texts: page.texts,
+      onRuns: () => {},
+      onAnswer: () => {},
+      onApprovalRequested: () => {},
+      onNewMessage: () => {},
+    });
     this.clear();
   }
 
@@ -25,7 +36,7 @@ export class Transcript {
     this.messages = new Map(); // message ID → AgentMessage
     this.tools = new Map(); // call ID → ToolCard
     this.commandEnds = new Map(); // call ID → how its background command ended
-    this.older = null; // set while older messages are being prepended
+    this.prepending = null; // state while older messages are being prepended
     this.#notifyRuns();
   }
 
@@ -54,11 +65,11 @@ export class Transcript {
 
   /** Add older messages above all others. If a run spans two pages, they go to its top. */
   prepend(messages) {
-    this.older = { top: new DocumentFragment(), runs: new Map(), made: new Set() };
+    this.prepending = { top: new DocumentFragment(), runs: new Map(), createdRuns: new Set() };
     this.add(messages);
-    for (const [run, part] of this.older.runs) run.box.prepend(part);
-    this.root.prepend(this.older.top);
-    this.older = null;
+    for (const [run, part] of this.prepending.runs) run.box.prepend(part);
+    this.root.prepend(this.prepending.top);
+    this.prepending = null;
     this.#settleEnded();
   }
 
@@ -80,7 +91,7 @@ export class Transcript {
     this.setState(runId, "queued", this.texts.queued);
   }
 
-  /** A queued run without a message, which will summarize the history. */
+  /** Add a queued run without a message, which will summarize the history. */
   addOperation(runId) {
     const run = this.getRun(runId);
     run.userMessage?.element.remove(); // the command was shown as a message while being sent
@@ -99,7 +110,7 @@ export class Transcript {
     if (run && !run.acknowledged) run.setState("queued", note);
   }
 
-  /** Remove a message that never became a run. False if it did: its events report how it ended. */
+  /** Remove a message that never became a run. Returns false if it did: the run's events report how it ended. */
   removeUnsent(runId) {
     const run = this.runs.get(runId);
     if (!run || run.acknowledged) return false;
@@ -114,12 +125,15 @@ export class Transcript {
     this.#markEnded(runId);
   }
 
-  /** Remove everything after a message, or everything, except messages being sent. False if the message is not shown. */
+  /**
+   * Remove everything after a message, or everything if `messageId` is null, except messages being sent. Returns false if the
+   * message is not displayed.
+   */
   truncateAfter(messageId) {
-    const last = messageId ? this.find(messageId) : null;
-    if (messageId && !last) return false;
-    const box = last?.closest(".run") ?? last;
-    for (let next = last?.nextElementSibling; last !== box && next; next = last.nextElementSibling) {
+    const lastElement = messageId ? this.find(messageId) : null;
+    if (messageId && !lastElement) return false;
+    const box = lastElement?.closest(".run") ?? lastElement;
+    for (let next = lastElement?.nextElementSibling; lastElement !== box && next; next = lastElement.nextElementSibling) {
       if (next.matches(".ending")) break;
       next.remove();
     }
@@ -128,7 +142,7 @@ export class Transcript {
       const after = !box || box.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING;
       if (after && !unsent.has(element)) element.remove();
     }
-    this.#dropDetached();
+    this.#forgetDetached();
     return true;
   }
 
@@ -137,7 +151,7 @@ export class Transcript {
     const box = this.runs.get(runId)?.box;
     while (box?.nextElementSibling) box.nextElementSibling.remove();
     box?.remove();
-    this.#dropDetached();
+    this.#forgetDetached();
   }
 
   find(messageId) {
@@ -157,7 +171,12 @@ export class Transcript {
     let card = this.tools.get(callId);
     if (!card) {
       const { explainUrl, allowRequestsUrl } = this.page;
-      card = new ToolCard({ texts: this.texts, name, allowRequestsUrl: allowRequestsUrl?.(), explainUrl: explainUrl && `${explainUrl}?${new URLSearchParams({ run: runId, call: callId })}` });
+      card = new ToolCard({
+        texts: this.texts,
+        name,
+        allowRequestsUrl: allowRequestsUrl?.(),
+        explainUrl: explainUrl && `${explainUrl}?${new URLSearchParams({ run: runId, call: callId })}`,
+      });
       this.tools.set(callId, card);
       this.getRun(runId).cards.push(card);
       this.addToRun(runId, card.element);
@@ -185,30 +204,30 @@ export class Transcript {
       run = new RunView(runId, this.texts);
       run.box.dataset.runId = runId;
       this.runs.set(runId, run);
-      (this.older?.top ?? this.root).append(run.box);
-      this.older?.made.add(run);
+      (this.prepending?.top ?? this.root).append(run.box);
+      this.prepending?.createdRuns.add(run);
     }
     return run;
   }
 
   /**
-   * An ID for messages without a run, such as those of a forked session: each user message starts a group that includes what follows.
-   * The same message always gets the same ID.
+   * Return a run ID for messages without a run, such as those of a forked session. Each user message starts a group that includes
+   * the messages after it. The same message always gets the same ID.
    */
   getLooseRunId({ role, messageId }) {
-    const known = messageId && this.find(messageId)?.closest(".run")?.dataset.runId;
-    if (known) return known;
-    const last = (this.older?.top ?? this.root).lastElementChild;
-    if (role !== "user" && last?.dataset.runId?.startsWith("loose-")) return last.dataset.runId;
+    const existingRunId = messageId && this.find(messageId)?.closest(".run")?.dataset.runId;
+    if (existingRunId) return existingRunId;
+    const lastElement = (this.prepending?.top ?? this.root).lastElementChild;
+    if (role !== "user" && lastElement?.dataset.runId?.startsWith("loose-")) return lastElement.dataset.runId;
     return `loose-${messageId}`;
   }
 
   /** Add an element to its run, even if other messages were queued since. */
   addToRun(runId, element) {
     const run = this.getRun(runId);
-    if (!this.older || this.older.made.has(run)) return run.add(element);
-    if (!this.older.runs.has(run)) this.older.runs.set(run, new DocumentFragment());
-    this.older.runs.get(run).append(element);
+    if (!this.prepending || this.prepending.createdRuns.has(run)) return run.add(element);
+    if (!this.prepending.runs.has(run)) this.prepending.runs.set(run, new DocumentFragment());
+    this.prepending.runs.get(run).append(element);
   }
 
   startRun(runId, note) {
@@ -226,7 +245,7 @@ export class Transcript {
     this.#notifyRuns();
   }
 
-  /** `showEnd` writes to the run's last line how it ended. */
+  /** Finish a run. `showEnd(run)` shows how it ended. */
   finish(runId, ts, showEnd) {
     const run = this.getRun(runId);
     run.settle(ts);
@@ -247,8 +266,8 @@ export class Transcript {
     this.onRuns({ unfinished: this.unfinished.size, waiting: this.waiting.size > 0 });
   }
 
-  /** Forget removed elements. */
-  #dropDetached() {
+  /** Forget messages, tool cards and runs whose elements were removed. */
+  #forgetDetached() {
     for (const [id, { element }] of this.messages) if (!element.isConnected) this.messages.delete(id);
     for (const [id, { element }] of this.tools) if (!element.isConnected) this.tools.delete(id);
     for (const [id, { box }] of this.runs) {

@@ -1,8 +1,8 @@
 /**
  * The session list: grouped, with the current session marked, kept in sync with other windows and agents.
  *
- * Provides `app.sessions`: rows(), find(key), shown(), getTitle(row), agents, step(by), and the actions of actions.js. Emits "sessions" on
- * changes.
+ * Provides `app.sessions`: rows(), find(key), getCurrent(), getTitle(row), agents, step(by), and the actions of actions.js.
+ * Emits "sessions" on changes.
  */
 
 import { cloneTemplate, setText } from "../../shared/elements.js";
@@ -12,44 +12,58 @@ import { startAgentMenu } from "./agent_menu.js";
 import { getDateGroup } from "./dates.js";
 import { startSessionMenu } from "./menu.js";
 import { startReadMarks } from "./read_marks.js";
-import { getAgentId, getTitle, isForeign, isSubagent, SessionRow } from "./row.js";
+import { getAgentId, getTitle, isSharedWithMe, isSubagent, SessionRow } from "./row.js";
 import { startSearch } from "./search.js";
 import { startSessionShortcuts } from "./shortcuts.js";
 import { SessionStore } from "./store.js";
 
 const GROUPS = ["pinned", "today", "yesterday", "week", "older", "archived"];
 const DEBOUNCE_MS = 150; // a starting run causes several changes
-const STATUS = { accepted: "queued", start: "running", resume: "running", rescued: "running", waiting: "waiting", end: null, error: null };
+const STATUS = {
+  accepted: "queued",
+  start: "running",
+  resume: "running",
+  rescued: "running",
+  waiting: "waiting",
+  end: null,
+  error: null,
+};
 
 export function startSessionList(app) {
   const { gateway, texts } = app;
   const byId = (id) => document.getElementById(id);
   const root = byId("session-list");
-  const more = byId("more-sessions");
-  const current = new SessionStore({ gateway, onChange: drawSoon });
-  const archive = new SessionStore({ gateway, archived: true, onChange: drawSoon });
+  const moreButton = byId("more-sessions");
+  const current = new SessionStore({ gateway, onChange: renderSoon });
+  const archive = new SessionStore({ gateway, archived: true, onChange: renderSoon });
   const rowViews = new Map(); // key → SessionRow
   const groups = new Map(GROUPS.map((name) => [name, createGroup(name)]));
-  let shownKey = null;
+  let currentKey = null;
   let activeKey = null; // the row that Tab focuses
-  let inArchive = false;
+  let isArchiveShown = false;
   let timer = null;
-  let isDrawQueued = false;
+  let isRenderQueued = false;
 
-  const store = () => (inArchive ? archive : current);
+  const getStore = () => (isArchiveShown ? archive : current);
   const find = (key) => current.find(key) ?? archive.find(key);
   app.sessions = {
     agents: [],
     find,
     rows: () => current.ordered().filter(isListed),
-    shown: () => find(shownKey) ?? { key: shownKey },
+    getCurrent: () => find(currentKey) ?? { key: currentKey },
     getTitle: (row) => getTitle(row, texts),
     defaults: () => current.defaults,
     step,
     refresh: () => refreshSoon(),
-    expectRead: (key, request) => (current.find(key) ? current.expect(key, { unread: false }, request) : request).catch(() => {}),
+    markRead(key, request) {
+      const work = current.find(key) ? current.applyOptimistically(key, { unread: false }, request) : request;
+      return work.catch(() => {});
+    },
   };
-  const actions = Object.assign(app.sessions, createSessionActions(app, { current, archive, rowOf, leaveArchive: () => showArchive(false) }));
+  const actions = Object.assign(
+    app.sessions,
+    createSessionActions(app, { current, archive, getRowView, leaveArchive: () => showArchive(false) }),
+  );
   startAgentMenu(app);
   startSessionMenu(app, { root, actions });
   startSessionShortcuts(app, { root, actions, activate });
@@ -57,39 +71,43 @@ export function startSessionList(app) {
   startReadMarks(app);
 
   app.on("session", ({ key }) => {
-    shownKey = activeKey = key;
-    drawSoon();
-    locate();
+    currentKey = activeKey = key;
+    renderSoon();
+    lookUpCurrent();
   });
-  app.on("connection", ({ name }) => name === "ready" && refresh().then(locate));
+  app.on("connection", ({ name }) => name === "ready" && refresh().then(lookUpCurrent));
   app.on("event", ({ name, payload }) => handleEvent(name, payload));
-  document.addEventListener("visibilitychange", drawSoon); // read state and date groups may have changed
+  document.addEventListener("visibilitychange", renderSoon); // read state and date groups may have changed
   byId("show-archive").addEventListener("click", () => showArchive(true));
   byId("leave-archive").addEventListener("click", () => showArchive(false));
-  more.addEventListener("click", loadMore);
-  const nearEnd = new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && loadMore(), {
+  moreButton.addEventListener("click", loadMore);
+  const endObserver = new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && loadMore(), {
     root: byId("sessions").querySelector(".scroller"),
     rootMargin: "600px",
   });
-  nearEnd.observe(more);
+  endObserver.observe(moreButton);
 
   /** Run events update the status immediately; order and previews are requested. */
   function handleEvent(name, payload) {
     const { sessionKey: key, data, stream, reason } = payload;
     if (name === "sessions.changed") {
-      if (reason === "deleted") [current, archive].forEach((each) => each.find(key)?.sessionId === payload.sessionId && each.remove(key));
-      markTouched(payload);
+      if (reason === "deleted") {
+        [current, archive].forEach((store) => store.find(key)?.sessionId === payload.sessionId && store.remove(key));
+      }
+      markChanged(payload);
     } else if (name === "session") {
-      markTouched(payload);
+      markChanged(payload);
     } else if (name === "agent" && stream === "lifecycle" && data.phase in STATUS) {
       const ended = STATUS[data.phase] === null;
-      markTouched(payload, { status: STATUS[data.phase], waitingFor: data.reason ?? null, ...(ended && { unread: true }) });
+      markChanged(payload, { status: STATUS[data.phase], waitingFor: data.reason ?? null, ...(ended && { unread: true }) });
     }
   }
 
   /** Keys are only unique per owner: events about a session of another owner with the same key change nothing. */
-  function markTouched({ sessionKey, sessionId }, changes) {
-    for (const each of [current, archive]) each.markChanged(sessionKey, each.find(sessionKey)?.sessionId === sessionId ? changes : {});
+  function markChanged({ sessionKey, sessionId }, changes) {
+    for (const store of [current, archive]) {
+      store.markChanged(sessionKey, store.find(sessionKey)?.sessionId === sessionId ? changes : {});
+    }
     refreshSoon();
   }
 
@@ -99,15 +117,15 @@ export function startSessionList(app) {
   }
 
   async function refresh() {
-    const known = find(shownKey);
-    await reportListErrors(Promise.all([current.refresh(), archive.loaded || inArchive ? archive.refresh() : null]));
-    if (known && !find(shownKey)) locate(); // archived in another window
+    const wasListed = find(currentKey);
+    await reportListErrors(Promise.all([current.refresh(), archive.loaded || isArchiveShown ? archive.refresh() : null]));
+    if (wasListed && !find(currentKey)) lookUpCurrent(); // archived in another window
   }
 
   async function loadMore() {
-    await reportListErrors(store().more());
-    nearEnd.unobserve(more); // observing again reports whether the end is still near
-    nearEnd.observe(more);
+    await reportListErrors(getStore().loadMore());
+    endObserver.unobserve(moreButton); // observing again reports whether the end is still near
+    endObserver.observe(moreButton);
   }
 
   /** Connection errors are shown elsewhere, and reconnecting retries. */
@@ -116,96 +134,102 @@ export function startSessionList(app) {
       await request;
       setText(byId("list-note"), "");
     } catch (error) {
-      if (error.code !== "DISCONNECTED" && error.details?.code !== "MISSING_SCOPE") setText(byId("list-note"), fill(texts.listFailed, describeError(error, texts)));
+      if (error.code !== "DISCONNECTED" && error.details?.code !== "MISSING_SCOPE") {
+        setText(byId("list-note"), fill(texts.listFailed, describeError(error, texts)));
+      }
     }
   }
 
-  /** The URL may name a session beyond the loaded ones, or an archived one. */
-  async function locate() {
-    const key = shownKey;
+  /** Load the session named in the URL if it is archived or beyond the loaded pages. */
+  async function lookUpCurrent() {
+    const key = currentKey;
     if (!current.loaded || find(key) || !gateway.ready) return;
     if (!current.complete) await reportListErrors(current.lookUp(key));
-    if (!find(key) && key === shownKey && !actions.isNew(key)) await reportListErrors(archive.lookUp(key));
+    if (!find(key) && key === currentKey && !actions.isNew(key)) await reportListErrors(archive.lookUp(key));
   }
 
   function showArchive(open) {
-    if (open === inArchive) return;
-    inArchive = open;
+    if (open === isArchiveShown) return;
+    isArchiveShown = open;
     byId("archive-head").hidden = !open;
     byId("show-archive").hidden = open;
-    drawSoon();
+    renderSoon();
     if (open) reportListErrors(archive.refresh());
     byId(open ? "leave-archive" : "show-archive").focus();
   }
 
   function activate(key) {
     activeKey = key;
-    drawSoon();
+    renderSoon();
   }
 
-  /** Open the next session of the list, or with -1 the previous one. */
-  function step(by) {
-    const keys = listed().map(({ key }) => key);
-    const next = keys[keys.indexOf(shownKey) + by];
+  /** Open the next (1) or previous (-1) session of the list. */
+  function step(offset) {
+    const keys = getListedRows().map(({ key }) => key);
+    const next = keys[keys.indexOf(currentKey) + offset];
     if (next) app.open(next);
   }
 
-  /** The row of a session, switching to the archive if needed. */
-  function rowOf(key) {
+  /** Get the row of a session, switching to the archive if needed. */
+  function getRowView(key) {
     showArchive(!current.find(key) && Boolean(archive.find(key)));
-    draw();
+    render();
     return rowViews.get(key);
   }
 
-  /** Draw once for all changes in the same task. */
-  function drawSoon() {
-    if (isDrawQueued) return;
-    isDrawQueued = true;
+  /** Render once for all changes in the same task. */
+  function renderSoon() {
+    if (isRenderQueued) return;
+    isRenderQueued = true;
     queueMicrotask(() => {
-      isDrawQueued = false;
-      draw();
+      isRenderQueued = false;
+      render();
       app.emit("sessions");
     });
   }
 
-  /** The rows to list. A session without messages is not on the server yet. */
-  function listed() {
-    const rows = store().ordered().filter(isListed);
-    const unwritten = !inArchive && current.loaded && shownKey && !isForeign(shownKey) && !find(shownKey);
-    return unwritten ? [...rows.filter(({ pinned }) => pinned), { key: shownKey }, ...rows.filter(({ pinned }) => !pinned)] : rows;
+  /** The rows to list, including a new session, which is not on the server before its first message. */
+  function getListedRows() {
+    const rows = getStore().ordered().filter(isListed);
+    const isUnsaved = !isArchiveShown && current.loaded && currentKey && !isSharedWithMe(currentKey) && !find(currentKey);
+    return isUnsaved
+      ? [...rows.filter(({ pinned }) => pinned), { key: currentKey }, ...rows.filter(({ pinned }) => !pinned)]
+      : rows;
   }
 
   /** Subagent sessions are listed with their parent (chat/details/subagents.js). */
   function isListed({ key }) {
-    return !isSubagent(key) || key === shownKey;
+    return !isSubagent(key) || key === currentKey;
   }
 
-  function draw() {
-    const rows = listed();
-    const members = new Map(GROUPS.map((name) => [name, []]));
+  function render() {
+    const rows = getListedRows();
+    const elementsByGroup = new Map(GROUPS.map((name) => [name, []]));
     if (!rows.some(({ key }) => key === activeKey)) activeKey = rows[0]?.key ?? null;
-    for (const row of rows) members.get(getGroup(row)).push(updateRow(row));
+    for (const row of rows) elementsByGroup.get(getGroup(row)).push(updateRow(row));
     const keys = new Set(rows.map(({ key }) => key));
     for (const key of rowViews.keys()) if (!keys.has(key)) removeRow(key);
-    for (const [name, elements] of members) reorder(groups.get(name), elements);
-    const { loaded, complete } = store();
+    for (const [name, elements] of elementsByGroup) reorder(groups.get(name), elements);
+    const { loaded, complete } = getStore();
     byId("list-skeleton").hidden = loaded;
-    more.hidden = !loaded || complete;
-    if (inArchive && loaded) setText(byId("list-note"), rows.length ? "" : texts.noArchived);
+    moreButton.hidden = !loaded || complete;
+    if (isArchiveShown && loaded) setText(byId("list-note"), rows.length ? "" : texts.noArchived);
     else if (byId("list-note").textContent === texts.noArchived) setText(byId("list-note"), "");
-    if (current.loaded) app.setTitle(getTitle(app.sessions.shown(), texts));
+    if (current.loaded) app.setTitle(getTitle(app.sessions.getCurrent(), texts));
   }
 
   function getGroup({ pinned, updatedAt }) {
-    if (inArchive) return "archived";
+    if (isArchiveShown) return "archived";
     return pinned ? "pinned" : updatedAt ? getDateGroup(updatedAt) : "today";
   }
 
   function updateRow(row) {
     if (!rowViews.has(row.key)) rowViews.set(row.key, new SessionRow(app, row.key));
     const view = rowViews.get(row.key);
-    const agent = app.sessions.agents.length > 1 ? app.sessions.agents.find(({ id }) => id === getAgentId(row) && id !== "main") : null;
-    view.show(row, { current: row.key === shownKey, active: row.key === activeKey, agentName: agent?.name ?? "" });
+    const agent = app.sessions.agents.length > 1
+      ? app.sessions.agents.find(({ id }) => id === getAgentId(row) && id !== "main")
+      : null;
+    view.show(row, { current: row.key === currentKey, active: row.key === activeKey, agentName: agent?.name ?? "" });
     return view.element;
   }
 
@@ -213,10 +237,10 @@ export function startSessionList(app) {
     const { element } = rowViews.get(key);
     const focused = element.contains(document.activeElement);
     const rows = [...root.querySelectorAll("li")]; // across groups: the only row of a group has neighbors too
-    const neighbour = rows[rows.indexOf(element) + 1] ?? rows[rows.indexOf(element) - 1];
+    const neighbor = rows[rows.indexOf(element) + 1] ?? rows[rows.indexOf(element) - 1];
     element.remove();
     rowViews.delete(key);
-    if (focused) (neighbour ?? root).querySelector("a")?.focus();
+    if (focused) (neighbor ?? root).querySelector("a")?.focus();
   }
 
   function createGroup(name) {
@@ -229,15 +253,15 @@ export function startSessionList(app) {
   }
 }
 
-/** Reorder the children, moving only those that are out of place. */
+/** Put the elements in this order, moving only those that are out of place. */
 function reorder(section, elements) {
   const list = section.querySelector("ul");
   section.hidden = !elements.length;
   elements.forEach((element, index) => {
-    const there = list.children[index];
-    if (there === element) return;
+    const existing = list.children[index];
+    if (existing === element) return;
     const focused = element.contains(document.activeElement) ? document.activeElement : null;
-    list.insertBefore(element, there ?? null);
+    list.insertBefore(element, existing ?? null);
     focused?.focus({ preventScroll: true }); // moving an element removes its focus
   });
 }

@@ -1,7 +1,7 @@
 /** The menu of a session row: one shared menu, opened by the row's button. */
 
 import { createPopupMenu } from "../popup_menu.js";
-import { isForeign, isMain } from "./row.js";
+import { isMain, isSharedWithMe } from "./row.js";
 
 export function startSessionMenu(app, { root, actions }) {
   const { texts } = app;
@@ -18,7 +18,7 @@ export function startSessionMenu(app, { root, actions }) {
     const isStored = Boolean(row.id ?? row.sessionId ?? app.sessions.find(key));
     item("pin").querySelector(".text").textContent = row.pinned ? texts.unpin : texts.pin;
     item("archive").querySelector(".text").textContent = row.archived ? texts.unarchive : texts.archive;
-    const isMine = !isForeign(key);
+    const isMine = !isSharedWithMe(key);
     // A session without messages has no actions; the main session can only be reset.
     for (const action of ["pin", "archive", "fork"]) item(action).hidden = !isStored || !app.writable;
     item("rename").hidden = !isStored || !isMine || !app.writable;

@@ -1,4 +1,4 @@
-/** Reports the current session as read, so that no list of this account marks it as new. */
+/** Reports the current session as read, so that no window of this account shows it as unread. */
 
 const DEBOUNCE_MS = 300; // the end of an answer triggers several updates
 
@@ -7,10 +7,10 @@ export function startReadMarks(app) {
   let timer = null;
 
   app.on("history", markRead);
-  app.on("sessions", () => app.sessions.shown().unread && markReadSoon());
+  app.on("sessions", () => app.sessions.getCurrent().unread && markReadSoon());
   app.on("event", ({ payload: { sessionKey, data, change } }) => {
-    const isNews = data?.phase === "end" || data?.phase === "error" || change === "injected";
-    if (isNews && sessionKey === app.feed.sessionKey) markReadSoon();
+    const hasNewContent = data?.phase === "end" || data?.phase === "error" || change === "injected";
+    if (hasNewContent && sessionKey === app.feed.sessionKey) markReadSoon();
   });
   document.addEventListener("visibilitychange", markReadSoon);
 
@@ -23,6 +23,6 @@ export function startReadMarks(app) {
   function markRead() {
     const { loaded, sessionId, sessionKey } = app.feed;
     if (document.visibilityState !== "visible" || !loaded || !sessionId || !app.writable || !gateway.ready) return;
-    app.sessions.expectRead(sessionKey, gateway.request("sessions.read", { key: sessionKey }));
+    app.sessions.markRead(sessionKey, gateway.request("sessions.read", { key: sessionKey }));
   }
 }

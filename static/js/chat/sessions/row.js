@@ -1,19 +1,22 @@
-/** One row of the session list: title, preview and status. Redrawn only on changes. */
+/** One row of the session list: title, preview and status. Rendered only if something changed. */
 
 import { cloneTemplate, setText } from "../../shared/elements.js";
 import { fill } from "../../shared/texts.js";
 import { formatDate, formatFullTime } from "./dates.js";
 
-const MARKUP = /\*\*|`+/g; // the preview is one line of plain text
+const MARKUP = /\*\*|`+/g; // removed from the preview, which is plain text
 
-/** Keys of the user's own sessions are agent:<agent>:<rest>; <rest> is "main" for the agent's main session. Those of other owners are session:<id>. */
-export const isForeign = (key) => key.startsWith("session:");
+/**
+ * Keys of the user's own sessions are agent:<agent>:<rest>; <rest> is "main" for the agent's main session. Keys of sessions that
+ * others share with the user are session:<id>.
+ */
+export const isSharedWithMe = (key) => key.startsWith("session:");
 export const isMain = (key) => /^agent:[^:]+:main$/.test(key);
 export const isSubagent = (key) => /^agent:[^:]+:subagent:/.test(key);
-export const getAgentId = ({ key, agentId }) => agentId ?? (isForeign(key) ? "" : key.split(":")[1]);
+export const getAgentId = ({ key, agentId }) => agentId ?? (isSharedWithMe(key) ? "" : key.split(":")[1]);
 
 export function getTitle({ key, displayName, derivedTitle }, texts) {
-  return displayName || derivedTitle || (isMain(key) ? texts.main : isForeign(key) ? texts.unnamedForeign : texts.unnamed);
+  return displayName || derivedTitle || (isMain(key) ? texts.main : isSharedWithMe(key) ? texts.unnamedForeign : texts.unnamed);
 }
 
 /** The status of a session as [name, text], or null. */
@@ -38,7 +41,7 @@ export class SessionRow {
     this.link.href = app.urlFor(key);
     this.name.id = `session-name-${++lastNameId}`;
     this.button.setAttribute("aria-describedby", this.name.id);
-    this.drawnState = "";
+    this.renderedState = "";
   }
 
   /** @param {{current: boolean, active: boolean, agentName: string}} state `active`: the row that Tab focuses */
@@ -46,45 +49,47 @@ export class SessionRow {
     const { texts } = this.app;
     const mark = getStatusMark(current && document.visibilityState === "visible" ? { ...row, unread: false } : row, texts);
     const title = getTitle(row, texts);
-    const from = isForeign(row.key) && row.owner ? fill(texts.from, row.owner.actor.label) : "";
-    const when = row.updatedAt ? formatDate(row.updatedAt) : "";
-    const drawnState = JSON.stringify([title, from, row.lastMessagePreview, mark, when, row.pinned, row.forkedFrom, current, active, agentName]);
-    if (drawnState === this.drawnState) return;
-    this.drawnState = drawnState;
-    const part = (name) => this.element.querySelector(name);
+    const ownerText = isSharedWithMe(row.key) && row.owner ? fill(texts.from, row.owner.actor.label) : "";
+    const date = row.updatedAt ? formatDate(row.updatedAt) : "";
+    const { lastMessagePreview, pinned, forkedFrom } = row;
+    const state = [title, ownerText, lastMessagePreview, mark, date, pinned, forkedFrom, current, active, agentName];
+    const renderedState = JSON.stringify(state);
+    if (renderedState === this.renderedState) return;
+    this.renderedState = renderedState;
+    const find = (name) => this.element.querySelector(name);
     if (current) this.link.setAttribute("aria-current", "page");
     else this.link.removeAttribute("aria-current");
     this.link.tabIndex = this.button.tabIndex = active ? 0 : -1;
     this.link.title = title;
     setText(this.name, title);
-    setText(part(".agent"), agentName);
-    setText(part(".from"), from);
-    setText(part(".preview"), row.lastMessagePreview?.replace(MARKUP, ""));
-    part(".pin").toggleAttribute("hidden", !row.pinned);
-    part(".forked").toggleAttribute("hidden", !row.forkedFrom);
-    setText(part("time"), mark ? "" : when); // only one of the two fits
-    if (row.updatedAt) part("time").title = formatFullTime(row.updatedAt);
-    part(".mark").hidden = !mark;
+    setText(find(".agent"), agentName);
+    setText(find(".from"), ownerText);
+    setText(find(".preview"), row.lastMessagePreview?.replace(MARKUP, ""));
+    find(".pin").toggleAttribute("hidden", !row.pinned);
+    find(".forked").toggleAttribute("hidden", !row.forkedFrom);
+    setText(find("time"), mark ? "" : date); // only one of the two fits
+    if (row.updatedAt) find("time").title = formatFullTime(row.updatedAt);
+    find(".mark").hidden = !mark;
     this.element.dataset.mark = mark?.[0] ?? "";
-    part(".mark .text").textContent = mark?.[1] ?? "";
+    find(".mark .text").textContent = mark?.[1] ?? "";
   }
 
-  /** Replace the title by a field. Calls `save(title)` if it was changed. */
+  /** Replace the title with a text field. Calls `save(title)` if it was changed. */
   rename(title, save) {
     if (this.element.querySelector(".rename")) return;
     const form = cloneTemplate("rename-form");
     const field = form.querySelector("input");
     field.value = title;
-    let done = false;
-    const finish = (keep) => {
-      if (done) return;
-      done = true;
-      const focused = form.contains(document.activeElement);
+    let isDone = false;
+    const finish = (shouldSave) => {
+      if (isDone) return;
+      isDone = true;
+      const hadFocus = form.contains(document.activeElement);
       form.remove();
       this.element.classList.remove("renaming");
-      if (focused) this.link.focus();
-      const wanted = field.value.trim();
-      if (keep && wanted && wanted !== title) save(wanted);
+      if (hadFocus) this.link.focus();
+      const newTitle = field.value.trim();
+      if (shouldSave && newTitle && newTitle !== title) save(newTitle);
     };
     form.addEventListener("submit", (event) => {
       event.preventDefault();

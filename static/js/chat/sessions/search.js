@@ -14,7 +14,7 @@ export function startSearch(app) {
   const field = byId("search-words");
   const list = byId("found-list");
   let timer = null;
-  let lastRequest = 0; // number of the last request: responses to earlier ones are ignored
+  let lastRequest = 0; // responses to earlier requests are ignored
 
   /** Focus the field, with a query if given. */
   app.sessions.search = (text = null) => {
@@ -61,16 +61,16 @@ export function startSearch(app) {
 
   async function search() {
     const query = field.value.trim();
-    const number = ++lastRequest;
+    const requestNumber = ++lastRequest;
     byId("found").hidden = !query;
     byId("listed").hidden = Boolean(query);
     if (!query) return clear();
     if (!list.children.length) setText(byId("found-note"), texts.searching);
     try {
       const { titles = [], results } = await gateway.request("sessions.search", { query, limit: MAX_RESULTS, own: true });
-      if (number === lastRequest) show(query, [...titles, ...results]);
+      if (requestNumber === lastRequest) renderResults(query, [...titles, ...results]);
     } catch (error) {
-      if (number !== lastRequest) return;
+      if (requestNumber !== lastRequest) return;
       clear();
       setText(byId("found-note"), fill(texts.searchFailed, describeError(error, texts)));
     }
@@ -81,11 +81,11 @@ export function startSearch(app) {
     delete list.dataset.query;
   }
 
-  function show(query, results) {
+  function renderResults(query, results) {
     list.dataset.query = query;
     list.replaceChildren(...results.map(createResult));
-    const many = results.length === MAX_RESULTS ? texts.foundMost : texts.foundMany;
-    const summary = results.length === 0 ? texts.foundNothing : results.length === 1 ? texts.foundOne : fill(many, results.length);
+    const manyText = results.length === MAX_RESULTS ? texts.foundMost : texts.foundMany;
+    const summary = { 0: texts.foundNothing, 1: texts.foundOne }[results.length] ?? fill(manyText, results.length);
     setText(byId("found-note"), summary);
     app.announce(summary);
   }
@@ -95,23 +95,23 @@ export function startSearch(app) {
     element.querySelector("a").href = app.urlFor(sessionKey, messageId);
     const name = element.querySelector(".name");
     const text = element.querySelector(".snippet");
-    const when = element.querySelector("time");
-    when.title = formatFullTime(timestamp);
+    const time = element.querySelector("time");
+    time.title = formatFullTime(timestamp);
     if (messageId) {
       name.textContent = getTitle({ key: sessionKey, displayName: title }, texts);
       text.append(...highlight(snippet, matches));
-      const by = role !== "user" ? texts.byAgent : sender === app.username ? texts.byYou : sender;
-      when.textContent = [by, formatDate(timestamp)].filter(Boolean).join(" · ");
+      const author = role !== "user" ? texts.byAgent : sender === app.username ? texts.byYou : sender;
+      time.textContent = [author, formatDate(timestamp)].filter(Boolean).join(" · ");
     } else {
       name.append(...highlight(snippet, matches)); // the title matched
       text.hidden = true;
-      when.textContent = formatDate(timestamp);
+      time.textContent = formatDate(timestamp);
     }
     return element;
   }
 }
 
-/** Text with the given ranges in <mark>, as nodes and never as HTML. */
+/** Return text with the given ranges in <mark>, as nodes and never as HTML. */
 export function highlight(text, ranges) {
   const parts = [];
   let from = 0;

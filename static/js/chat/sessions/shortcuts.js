@@ -1,4 +1,4 @@
-/** Keyboard use of the list: one Tab stop, arrow keys within, F2 and Delete on a row; Alt with an arrow key anywhere. */
+/** Keyboard shortcuts of the session list: arrow keys, F2 and Delete on a row; Alt with an arrow key switches sessions anywhere. */
 
 export function startSessionShortcuts(app, { root, actions, activate }) {
   root.addEventListener("focusin", ({ target }) => {
@@ -9,8 +9,8 @@ export function startSessionShortcuts(app, { root, actions, activate }) {
   root.addEventListener("keydown", (event) => {
     const row = event.target.closest("li");
     if (!row || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    const move = MOVES[event.key];
-    if (move) move(row);
+    const action = KEY_ACTIONS[event.key];
+    if (action) action(row);
     else if (event.key === "F2") actions.rename(row.dataset.key);
     else if (event.key === "Delete") actions.delete(row.dataset.key);
     else if (event.key === "ContextMenu") row.querySelector(".more").click();
@@ -19,10 +19,10 @@ export function startSessionShortcuts(app, { root, actions, activate }) {
   });
 
   const links = () => [...root.querySelectorAll("li > a")];
-  const go = (row, by) => links()[links().indexOf(row.querySelector("a")) + by]?.focus();
-  const MOVES = {
-    ArrowDown: (row) => go(row, 1),
-    ArrowUp: (row) => go(row, -1),
+  const focusRow = (row, offset) => links()[links().indexOf(row.querySelector("a")) + offset]?.focus();
+  const KEY_ACTIONS = {
+    ArrowDown: (row) => focusRow(row, 1),
+    ArrowUp: (row) => focusRow(row, -1),
     Home: () => links()[0].focus(),
     End: () => links().at(-1).focus(),
     ArrowRight: (row) => row.querySelector(".more").focus(),
@@ -41,11 +41,11 @@ export function startSessionShortcuts(app, { root, actions, activate }) {
   document.getElementById("main").addEventListener(
     "click",
     (event) => {
-      const open = ["sessions", "details"].filter((name) => document.getElementById(name).classList.contains("open"));
-      if (!narrow.matches || !open.length) return;
+      const openPanes = ["sessions", "details"].filter((name) => document.getElementById(name).classList.contains("open"));
+      if (!narrow.matches || !openPanes.length) return;
       event.preventDefault();
       event.stopPropagation();
-      for (const name of open) app.togglePane(name, false);
+      for (const name of openPanes) app.togglePane(name, false);
     },
     true,
   );
