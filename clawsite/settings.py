@@ -44,7 +44,6 @@ INSTALLED_APPS = [
     "agents",
     "clawsite.connectors",
     "clawsite.gateway",
-    "clawsite.cli",
 ]
 
 MIDDLEWARE = [

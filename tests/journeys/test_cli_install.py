@@ -57,7 +57,7 @@ def test_each_command_explains_itself_with_examples(env, name) -> None:
 
 def test_djangos_commands_are_there_too(env) -> None:
     outcome = claw("help", "--commands", env=env)
-    assert {"migrate", "createsuperuser", "serve", "doctor"} <= set(outcome.out.split())
+    assert {"migrate", "createsuperuser", *COMMANDS} <= set(outcome.out.split())
 
 
 def test_manage_py_is_the_same(env) -> None:
@@ -67,18 +67,10 @@ def test_manage_py_is_the_same(env) -> None:
     assert done.stdout == claw("doctor", "--help", env=env).out
 
 
-@pytest.mark.parametrize("name", COMMANDS.values())
-def test_each_command_is_a_django_command_too(name) -> None:
-    from django.core.management import get_commands, load_command_class
-
-    assert get_commands()[name] == "clawsite.cli"
-    assert load_command_class("clawsite.cli", name).help
-
-
 def test_an_unknown_command_is_refused(env) -> None:
     outcome = claw("sreve", env=env)
     assert outcome.code == 2
-    assert "Unknown command: 'sreve'" in outcome.err
+    assert "unknown command: 'sreve'. Did you mean serve?" in outcome.err
 
 
 @pytest.mark.parametrize("command", ["serve", "migrate", "doctor", "prepare"])
