@@ -28,13 +28,13 @@ def test_every_tool_is_explained_in_a_line_and_one_in_its_layers(env: Mapping[st
     everything = policy("explain", "--agent", "main", env=env)
     assert everything.code == 0
     lines = {line.split()[0]: line for line in everything.out.splitlines() if line}
-    assert lines["read"].split() == ["read", "kept"]
-    assert lines["subagents"].split(None, 1)[1] == "not offered  this version does not have it yet"
-    assert "of them would not be offered" in everything.out
-    assert lines["web_fetch"].split(None, 2)[1:] == ["refused", "profile: profile `coding`: no allow entry matches"]
+    assert lines["read"].split() == ["read", "allowed"]
+    assert lines["subagents"].split(None, 1)[1] == "unavailable  this version does not have it yet"
+    assert "of them are unavailable" in everything.out
+    assert lines["web_fetch"].split(None, 2)[1:] == ["denied", "profile: profile `coding`: no allow entry matches"]
     one = policy("explain", "--agent", "main", "--tool", "bash", "--subagent", env=env)
     words = "exec: allowed: no layer refuses it"
-    assert one.out.startswith(f"{words} (policy version 1, with demo/clawsite, the agent's own model)\n")
+    assert one.out.startswith(f"{words} (policy version 1, with demo/clawsite, the agent's model)\n")
     assert len(one.out.splitlines()) == 11
     assert policy("explain", "--agent", "main", "--tool", "read", env=env).out.startswith("read: allowed: no layer refuses it (")
     wrong = policy("explain", "--agent", "main", "--tool", "wriet", env=env)
@@ -49,7 +49,7 @@ def test_where_no_model_is_named_the_agents_own_decides_as_in_a_run(env: Mapping
     save_policy(scope="global", provider="openai", deny=["read"])
     told = policy("explain", "--agent", "main", "--tool", "read", env=env).out.splitlines()[0]
     why = "read: refused by layer global_provider: deny entry `read`"
-    assert told == f"{why} (policy version 2, with openai/gpt-5, the agent's own model)"
+    assert told == f"{why} (policy version 2, with openai/gpt-5, the agent's model)"
     other = policy("explain", "--agent", "main", "--tool", "read", "--provider", "demo/clawsite", env=env).out.splitlines()[0]
     assert other == "read: allowed: no layer refuses it (policy version 2, with demo/clawsite)"
 

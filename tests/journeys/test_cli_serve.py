@@ -193,7 +193,7 @@ def test_a_dead_child_is_started_again_and_clients_that_dial_meanwhile_only_wait
         before = served.children()[role].pid
         os.kill(before, signal.SIGKILL)
         served.until(lambda role=role, before=before: (child := served.children().get(role)) and child.pid != before)
-        served.until(lambda: any("starting it again" in line for line in served.err))
+        served.until(lambda: any("restarting it" in line for line in served.err))
         assert served.health()["ok"]  # dialled at once: the supervisor keeps the port open while web is away
     served.until(lambda: len(served.times_to_ready()) == 2)
     lived = (time.time() - psutil.Process(served.process.pid).create_time()) * 1000

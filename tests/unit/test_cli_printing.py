@@ -10,9 +10,9 @@ from clawsite.client.client import Event
 
 
 class Screen:
-    def __init__(self, one_place: bool = True) -> None:
+    def __init__(self, shared_output: bool = True) -> None:
         self.answer, self.notes = io.StringIO(), io.StringIO()
-        self.printer = AnswerPrinter(self.answer, self.notes, one_place=one_place)
+        self.printer = AnswerPrinter(self.answer, self.notes, shared_output=shared_output)
 
     def show(self, stream: str, **data: Any) -> None:
         self.printer.show(Event("agent:main:main", 1, 0, stream, data, "run", 1))
@@ -68,7 +68,7 @@ def test_a_call_that_waits_for_people_says_which_question_it_is_and_what_became_
 
 
 def test_notes_leave_an_answer_alone_that_goes_elsewhere() -> None:
-    screen = Screen(one_place=False)
+    screen = Screen(shared_output=False)
     screen.says("Hel")
     screen.printer.note("· connection lost; resuming")
     screen.says("lo")
@@ -76,7 +76,7 @@ def test_notes_leave_an_answer_alone_that_goes_elsewhere() -> None:
 
 
 def test_a_tool_call_ends_the_line_of_an_answer_that_goes_elsewhere_too() -> None:
-    screen = Screen(one_place=False)
+    screen = Screen(shared_output=False)
     screen.says("Let me look.")
     screen.show("tool", phase="start", name="glob", toolCallId="c", args={})
     assert screen.answer.getvalue() == "Let me look.\n"
