@@ -1,4 +1,4 @@
-"""Compiles every template, so that a typo in a rarely shown page fails `make lint` and not its first reader."""
+"""Compile every template, so that `make lint` finds syntax errors in rarely shown pages."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clawsite.settings")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 django.setup()
 
-from django.conf import settings  # noqa: E402  # after setup, which it needs
+from django.conf import settings  # noqa: E402  # after setup()
 
 failed = 0
 for folder in settings.TEMPLATES[0]["DIRS"]:

@@ -1,4 +1,4 @@
-"""Which address is answered by whom. Composition only."""
+"""URL configuration."""
 
 from django.contrib import admin
 from django.urls import path, re_path
@@ -89,9 +89,8 @@ urlpatterns = [
     path("api/protocol.json", protocol_json),
     path("api/openapi.json", openapi_json, name="openapi"),
     path("api/docs", docs, name="api-docs"),
-    re_path(
-        r"^api/(?P<path>[\s\S]+)$", handle_request, name="rest"
-    ),  # with line breaks too: a refusal is always a problem document
+    # [\s\S] also matches line breaks, so that every error here is a problem document.
+    re_path(r"^api/(?P<path>[\s\S]+)$", handle_request, name="rest"),
     path("tools/invoke", invoke_tool),
     path("hooks/<path:path>", receive_webhook),
     path("v1/models", list_models),
@@ -101,11 +100,11 @@ urlpatterns = [
     path("v1/responses/<str:response_id>", retrieve_response),
     path("responses", create_response),
     path("responses/<str:response_id>", retrieve_response),
-    path("control-ui", RedirectView.as_view(url="/")),  # where OpenClaw has its page
+    path("control-ui", RedirectView.as_view(url="/")),  # OpenClaw's address of the same page
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", metrics),
-    # The admin's own sign-in, sign-out and password form, replaced by ours.
+    # Replace the admin's sign-in, sign-out and password form.
     path("admin/login/", pages.admin_sign_in),
     path("admin/logout/", pages.sign_out),
     path("admin/password_change/", RedirectView.as_view(url="/account/#password")),

@@ -35,7 +35,7 @@ async def test_a_refused_token_is_an_error_of_the_gateway_about_auth(gateway: St
 
 
 async def test_where_nobody_listens_is_unreachable() -> None:
-    with pytest.raises(Unreachable, match="no gateway answers"):
+    with pytest.raises(Unreachable, match="no gateway responds"):
         await Connection.open(Endpoint(url="ws://127.0.0.1:1/ws"))
 
 
