@@ -49,7 +49,7 @@ class InvokeBody(BaseModel):
     @classmethod
     def _reject_dry_run(cls, value: bool) -> bool:
         if value:
-            raise PydanticCustomError("not_here", "Cannot be used: a call is made or refused; tools.effective lists the tools")
+            raise PydanticCustomError("not_here", "Not supported: a call runs or is denied; tools.effective lists the tools")
         return value
 
     @model_validator(mode="before")

@@ -151,7 +151,7 @@ async def test_a_call_is_never_a_rehearsal(call):
     assert (await call({"tool": "session_status", "dryRun": False})).status_code == 200
     rehearsed = await call({"tool": "session_status", "dryRun": True})
     assert rehearsed.status_code == 400
-    assert rehearsed.json()["error"]["message"].startswith("at /dryRun: cannot be used: a call is made or refused")
+    assert rehearsed.json()["error"]["message"].startswith("at /dryRun: not supported: a call runs or is denied")
     assert ToolCall.objects.count() == before + 1
 
 
