@@ -19,8 +19,8 @@ from typing import Any
 
 from bench.gateway.figures import Result, milliseconds
 from bench.installation import Installation
-from bench.round_table import command
-from bench.rows import running, until, with_rows
+from bench.rounds_command import run_benchmark
+from bench.django_installation import running, until, open_installation
 
 PROMISES = {"click → started": ("p50", 100.0), "list of 1,000": ("p95", 200.0), "page of 1,000": ("p95", 200.0)}
 PENDING = 1000
@@ -93,7 +93,7 @@ async def looks(installation: Installation, user: Any, token: str) -> Result:
 
 
 def measure(database: str, rounds: int) -> Result:
-    with with_rows(database) as installation:
+    with open_installation(database) as installation:
         from django.contrib.auth.models import Group
 
         from clawsite.accounts.groups import scopes_of
@@ -112,4 +112,4 @@ def measure(database: str, rounds: int) -> Result:
 
 
 if __name__ == "__main__":
-    sys.exit(command("bench.approvals_bench", __doc__, measure, PROMISES))
+    sys.exit(run_benchmark("bench.approvals_bench", __doc__, measure, PROMISES))

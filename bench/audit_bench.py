@@ -22,7 +22,7 @@ from typing import Any
 
 from bench.gateway.figures import Result, percentile
 from bench.installation import CLEARED, prepare
-from bench.report import aligned
+from bench.report import align_columns
 
 ROUNDS = 2_000
 
@@ -117,7 +117,7 @@ def table(result: Result) -> str:
     ]
     rates = [f"{name}: {result[name]['per_second']:,} a second, of {result[name]['entries']:,}" for name in ("seal", "verify")]
     grew = f"verify took {result['verify']['grew_mb']} MB more memory; {result['database']}, load average {result['load_average']}"
-    return "\n".join([aligned(lines), *rates, grew])
+    return "\n".join([align_columns(lines), *rates, grew])
 
 
 def main() -> int:

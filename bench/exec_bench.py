@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gateway.figures import Result, percentile
-from bench.report import aligned
+from bench.report import align_columns
 
 PLAIN = "plain bash"
 WARM_UP = 3
@@ -99,7 +99,10 @@ def table(result: Result) -> str:
     missing = [name for name in ("landlock", "bubblewrap") if name not in result]
     said = f"\nnot on this host: {', '.join(missing)}" if missing else ""
     who = "root" if os.geteuid() == 0 else "an ordinary account"
-    return aligned(lines) + f"\n{plain['n']} rounds as {who}; load average {result['load_average']}, {os.cpu_count()} cores{said}"
+    return (
+        align_columns(lines)
+        + f"\n{plain['n']} rounds as {who}; load average {result['load_average']}, {os.cpu_count()} cores{said}"
+    )
 
 
 def main() -> int:

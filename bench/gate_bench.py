@@ -21,7 +21,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 from bench.gateway.figures import Result, percentile
-from bench.report import aligned
+from bench.report import align_columns
 from tests.unit.exec_gate_ordinary import ORDINARY
 from tools_app.exec.environment import SEARCH_PATH
 from tools_app.exec.gate import executable_names, verdict
@@ -82,7 +82,7 @@ def table(result: Result) -> str:
     for name, words in WORDS.items():
         figures = result[name]
         lines.append((words, f"{figures['p50']:g}", f"{figures['p95']:g}", str(figures["n"])))
-    return aligned(lines) + f"\n{len(ORDINARY)} lines; load average {result['load_average']}, {os.cpu_count()} cores"
+    return align_columns(lines) + f"\n{len(ORDINARY)} lines; load average {result['load_average']}, {os.cpu_count()} cores"
 
 
 def main() -> int:

@@ -18,8 +18,8 @@ from typing import Any
 
 from bench.gateway.figures import Result, milliseconds
 from bench.installation import Installation
-from bench.round_table import command
-from bench.rows import running, until, with_rows
+from bench.rounds_command import run_benchmark
+from bench.django_installation import running, until, open_installation
 
 STOPS = ("panic.stop", "claw panic")
 PROMISES = {f"{stop}: {what}": ("max", 2000.0) for stop in STOPS for what in ("command gone", "confirmed")}
@@ -108,7 +108,7 @@ async def stops(installation: Installation, naps: Any, rounds: int) -> Result:
 
 
 def measure(database: str, rounds: int) -> Result:
-    with with_rows(database) as installation:
+    with open_installation(database) as installation:
         from tests.napping import napping
 
         found = claims()
@@ -118,4 +118,4 @@ def measure(database: str, rounds: int) -> Result:
 
 
 if __name__ == "__main__":
-    sys.exit(command("bench.panic_bench", __doc__, measure, PROMISES))
+    sys.exit(run_benchmark("bench.panic_bench", __doc__, measure, PROMISES))

@@ -28,7 +28,7 @@ from typing import Any
 from bench.gateway.figures import Result, percentile
 from bench.gateway.options import Options
 from bench.installation import CLEARED, prepare
-from bench.report import aligned
+from bench.report import align_columns
 
 TOOLS, ROWS = 60, 500
 AGENT, SERVER = "main", "acme"
@@ -197,7 +197,10 @@ def table(result: Result) -> str:
         plain = result[PLAIN[name]]["p50"] if name in PLAIN else None
         beside = ("", "") if plain is None else (f"{plain:g}", f"{plain / figures['p50']:.1f}×")
         lines.append((name, f"{figures['p50']:g}", f"{figures['p95']:g}", f"{figures['p99']:g}", verdict, *beside))
-    return aligned(lines) + f"\n{TOOLS} tools, 9 layers, {ROWS} rows; load average {result['load_average']}, {os.cpu_count()} cores"
+    return (
+        align_columns(lines)
+        + f"\n{TOOLS} tools, 9 layers, {ROWS} rows; load average {result['load_average']}, {os.cpu_count()} cores"
+    )
 
 
 async def suite(_opt: Options) -> Result:

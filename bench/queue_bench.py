@@ -24,7 +24,7 @@ from typing import Any
 from bench.gateway.figures import Result, median_of, milliseconds
 from bench.helper_process import HelperProcess
 from bench.installation import CLEARED, prepare
-from bench.report import aligned
+from bench.report import align_columns
 from tests import services
 
 ENGINES = {
@@ -173,7 +173,7 @@ def table(results: dict[str, list[Result]]) -> str:
                 f"{figures['drain_per_s'] / first:.2f}",
             )
         )
-    return aligned(lines)
+    return align_columns(lines)
 
 
 def main() -> None:

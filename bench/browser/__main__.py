@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from bench import report
-from bench.browser import words
+from bench.browser import sample_text
 from bench.browser.promises import PROMISES
 from bench.browser.suites import SUITES, Bench
 from bench.gateway.figures import Result
@@ -75,7 +75,7 @@ def table(results: dict[str, list[Result]]) -> tuple[str, list[str]]:
             failed.append(promise.words)
         limit = "" if promise.limit is None else f"≤ {promise.limit:g} {promise.unit}"
         lines.append((promise.words, limit, f"{figure} {promise.unit}", {None: "", True: "pass", False: "FAIL"}[verdict]))
-    return report.aligned(lines), failed
+    return report.align_columns(lines), failed
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ import orjson
 from bench.gateway.client import connect_params
 from bench.gateway.figures import Result
 from bench.gateway.options import Options
-from bench.gateway.watched import Watched, summary
+from bench.gateway.watch_report import WatchReport, summary
 from bench.gateway.websocket import END_OF_HEADERS, PING, PONG, client_frame, cut_frames, upgrade_request
 from bench.helper_process import HelperProcess, answer, next_question
 

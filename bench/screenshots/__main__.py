@@ -16,8 +16,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, expect
 
 from bench.installation import PROJECT
-from bench.screenshots import stage
-from bench.screenshots.stage import ASKING, KEY, Scene
+from bench.screenshots import sample_data
+from bench.screenshots.sample_data import ASKING, KEY, Scene
 from bench.site import Site, running_browser, running_site
 
 WIDE, LOW, TALL, LONG, PHONE = (1440, 900), (1440, 480), (1440, 1320), (1280, 1110), (390, 844)

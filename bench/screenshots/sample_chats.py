@@ -1,7 +1,7 @@
 """What is said in the pictures: questions, and how the model answers them. Data; nothing in it is about anybody."""
 
 from agents.llm.providers.scripted import calls, fails, says, thinks
-from bench.told_model import Reply, reply
+from bench.scripted_model import Reply, reply
 
 OUTAGES = """\
 date,service,minutes,orders_lost,cause

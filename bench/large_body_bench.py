@@ -1,6 +1,6 @@
 """What a large body does to everybody else: the lag of another socket's `health` while it is sent to `/v1/chat/completions`.
 
-    python -m bench.bodies_bench [--database postgres] [--rounds 5] [--out FILE]
+    python -m bench.large_body_bench [--database postgres] [--rounds 5] [--out FILE]
 
 nothing       nobody sends a body
 stranger      20 MB of empty lists, without a token
@@ -24,8 +24,8 @@ import orjson
 
 from bench.gateway.figures import Result, milliseconds
 from bench.installation import TOKEN, Installation
-from bench.round_table import command
-from bench.rows import running, with_rows
+from bench.rounds_command import run_benchmark
+from bench.django_installation import running, open_installation
 
 LARGE = 20 << 20
 PATH = "/v1/chat/completions"
@@ -106,9 +106,9 @@ async def rounds_of(installation: Installation, rounds: int) -> Result:
 
 
 def measure(database: str, rounds: int) -> Result:
-    with with_rows(database) as installation, running(installation):
+    with open_installation(database) as installation, running(installation):
         return asyncio.run(rounds_of(installation, rounds))
 
 
 if __name__ == "__main__":
-    sys.exit(command("bench.bodies_bench", __doc__, measure, PROMISES))
+    sys.exit(run_benchmark("bench.large_body_bench", __doc__, measure, PROMISES))

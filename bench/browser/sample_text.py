@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from agents.llm.providers.scripted import says
-from bench.told_model import Reply, reply
+from bench.scripted_model import Reply, reply
 
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
