@@ -19,7 +19,6 @@ import time
 from pathlib import Path
 
 from bench import report
-from bench.browser import sample_text
 from bench.browser.promises import PROMISES
 from bench.browser.suites import SUITES, Bench
 from bench.gateway.figures import Result

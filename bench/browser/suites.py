@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import Browser, Page, expect
 
-from bench.browser import sample_text
-from bench.browser.profile import profiled
 from bench.browser.page_metrics import OBSERVE, Frames, Thread, visible_after
+from bench.browser.profile import profiled
 from bench.gateway.figures import Result, milliseconds
 from bench.site import Site
 

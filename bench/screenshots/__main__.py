@@ -16,7 +16,6 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, expect
 
 from bench.installation import PROJECT
-from bench.screenshots import sample_data
 from bench.screenshots.sample_data import ASKING, KEY, Scene
 from bench.site import Site, running_browser, running_site
 

@@ -11,7 +11,6 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from bench.screenshots import sample_chats
 from bench.site import Site, until
 
 PAST_DAYS = 29

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bench.gateway.figures import Result, milliseconds
 from bench.gateway.options import Options
 from bench.gateway.processes import Meter
-from bench.gateway.runs import Record, Run, forget_model_log, model_log_by_tag
+from bench.gateway.runs import Record, Run, clear_model_log, model_log_by_tag
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -21,7 +21,7 @@ async def http(opt: Options) -> Result:
     from openai import AsyncOpenAI
 
     client = AsyncOpenAI(base_url=f"{opt.http_url}/v1", api_key=opt.token, max_retries=0, timeout=120)
-    await forget_model_log(opt)
+    await clear_model_log(opt)
     await _one(opt, client, stream=True)
     out: Result = {}
     for stream in (True, False):

@@ -7,7 +7,7 @@ from bench.gateway.client import Gateway, session_key
 from bench.gateway.figures import Result
 from bench.gateway.options import Options
 from bench.gateway.processes import Meter
-from bench.gateway.runs import Run, Runs, forget_model_log, has_whole_text, model_log_by_tag, overhead_of
+from bench.gateway.runs import Run, Runs, clear_model_log, has_whole_text, model_log_by_tag, overhead_of
 from bench.gateway.watchers import WatcherProcess
 
 TOKENS = 100
@@ -20,7 +20,7 @@ async def overhead(opt: Options) -> Result:
     await runs.run(session_key(opt, "warm"), "tokens=5")
     out: Result = {}
     for name in ("one_session", "fresh_sessions"):
-        await forget_model_log(opt)
+        await clear_model_log(opt)
         key, done = session_key(opt, name), []
         with Meter(opt) as meter:
             for number in range(opt.n or 50):
@@ -36,7 +36,7 @@ async def throughput(opt: Options) -> Result:
     """(d) N sessions in parallel, each its runs in sequence; on one connection or one each."""
     out: Result = {}
     for sessions in opt.levels or [1, 10, 50, 100]:
-        await forget_model_log(opt)
+        await clear_model_log(opt)
         # Some hundred runs at every level: a burst of 50 would be over in half a second.
         each = opt.n or max(1, {1: 100, 10: 30}.get(sessions, 400 // sessions))
         clients = [await Gateway(opt).connect() for _ in range(sessions if opt.own_connection else len(opt.urls))]
@@ -82,7 +82,7 @@ async def fanout(opt: Options) -> Result:
         owner = await Gateway(opt).connect()
         runs = Runs(owner, opt.method)
         await runs.run(key, "tokens=5")  # the session exists, so that watchers can subscribe to it
-        await forget_model_log(opt)
+        await clear_model_log(opt)
         watchers = WatcherProcess(opt, clients, key)
         await watchers.start()
         try:

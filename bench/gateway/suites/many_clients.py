@@ -57,10 +57,10 @@ async def storm(opt: Options) -> Result:
     try:
         first = await _cursor(owner, key)
         followed = replace(opt, launcher=None, caps=["tool-events", "session-scoped-events"])
-        await members.ask(options=asdict(followed), count=count, session=key)
+        await members.request(options=asdict(followed), count=count, session=key)
         with Meter(opt) as meter:
             watched, back = await asyncio.gather(_watched(opt, owner, runs, key), _cut_in_the_middle(members))
-        end = await members.ask(first=first + 1, cursor=await _cursor(owner, key))
+        end = await members.request(first=first + 1, cursor=await _cursor(owner, key))
     finally:
         opt.helper_pids.remove(members.pid)
         await members.close()
@@ -78,7 +78,7 @@ async def storm(opt: Options) -> Result:
 
 async def _cut_in_the_middle(members: HelperProcess) -> Result:
     await asyncio.sleep(TOKENS * DELAY_MS / 1000 / 3)
-    return await members.ask(cut=True, timeout=180)
+    return await members.request(cut=True, timeout=180)
 
 
 async def _watched(opt: Options, owner: Gateway, runs: Runs, key: str) -> Result:
