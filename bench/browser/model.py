@@ -1,4 +1,4 @@
-"""The model of the browser's measurements: see words.py."""
+"""The fake model of the browser benchmarks; sample_text.py has its answers."""
 
 from bench.browser.sample_text import reply_to
 from bench.scripted_model import main

@@ -125,7 +125,7 @@ async def main() -> None:
         respond(
             {
                 "clients_missing_events": sum(not expected <= set(client.received) for client in clients),
-                "clients_told_twice": sum(any(count > 1 for count in client.received.values()) for client in clients),
+                "clients_with_repeated_events": sum(any(count > 1 for count in client.received.values()) for client in clients),
             }
         )
     for client in clients:

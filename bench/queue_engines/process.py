@@ -46,7 +46,7 @@ async def sender(engine: Engine) -> None:
 
 
 class StartLog:
-    """Which job started when. Jobs may begin on any thread."""
+    """Records when each job started. Jobs can start on any thread."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[int, float]] = []

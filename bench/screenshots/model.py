@@ -1,4 +1,4 @@
-"""The model of the pictures: `python -m bench.screenshots.model --port 18081`. What it says is in story.py."""
+"""The fake model of the screenshots: `python -m bench.screenshots.model --port 18081`. sample_chats.py has its answers."""
 
 from bench.screenshots.sample_chats import reply_to
 from bench.scripted_model import main

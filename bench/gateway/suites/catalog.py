@@ -1,4 +1,4 @@
-"""Every suite by its name."""
+"""All suites by name."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any

@@ -1,4 +1,4 @@
-"""Many sockets that do nothing, and many that are lost at once and come back."""
+"""Suites with many clients: idle sockets, and clients that are all disconnected at the same time and reconnect."""
 
 import asyncio
 import contextlib
@@ -16,59 +16,59 @@ from bench.helper_process import HelperProcess
 
 SOCKETS = 1_000
 SETTLE_SECONDS = 5.0
-TOKENS, DELAY_MS = 120, 100  # a stream of 12 s: long enough to be cut off in, and to come back to
+TOKENS, DELAY_MS = 120, 100  # a stream of 12 s: long enough to disconnect and reconnect during it
 
 
 async def idle(opt: Options) -> Result:
-    """Memory of one open socket: (PSS with N − PSS with none) / N, over all processes of the gateway."""
+    """Measure the memory of one open socket: (PSS with N − PSS with none) / N, over all gateway processes."""
     count = opt.n or SOCKETS
-    pages = replace(opt, client_mode="webchat")  # which are listed as present; programs are not
-    warm = WatcherProcess(pages, 20, "")  # what the first ones load is no part of the thousandth
-    await warm.start()
-    await warm.close()
+    pages = replace(opt, client_mode="webchat")  # counted in presence, unlike programs
+    warm_up = WatcherProcess(pages, 20, "")  # so that what the first connections load is not counted
+    await warm_up.start()
+    await warm_up.close()
     await asyncio.sleep(SETTLE_SECONDS)
-    none = _pss(opt)
-    crowd = WatcherProcess(pages, count, "")
+    before = _pss(opt)
+    sockets = WatcherProcess(pages, count, "")
     try:
-        await crowd.start()
+        await sockets.start()
         await asyncio.sleep(SETTLE_SECONDS)
-        many = _pss(opt)
+        after = _pss(opt)
     finally:
-        await crowd.close()
+        await sockets.close()
     return {
         "sockets": count,
-        "pss_none_mb": round(none / 2**20, 1),
-        "pss_many_mb": round(many / 2**20, 1),
-        "kb_per_socket": round((many - none) / count / 1024, 1),
+        "pss_none_mb": round(before / 2**20, 1),
+        "pss_many_mb": round(after / 2**20, 1),
+        "kb_per_socket": round((after - before) / count / 1024, 1),
     }
 
 
 async def storm(opt: Options) -> Result:
-    """A stream is watched by many and by one. The many are cut off in the middle and come back; the one must not notice."""
+    """Disconnect many clients in the middle of a stream; they reconnect, and one other client must not be affected."""
     count = opt.n or SOCKETS
     key = session_key(opt, "storm")
     owner = await Gateway(opt).connect()
     runs = Runs(owner, opt.method)
-    await runs.run(key, "tokens=5")  # the session exists
-    calm = await _watched(opt, owner, runs, key)
-    members = HelperProcess("bench.gateway.storm_clients")
-    await members.start()
-    opt.helper_pids.append(members.pid)
+    await runs.run(key, "tokens=5")  # creates the session
+    calm = await _watch_run(opt, owner, runs, key)
+    clients = HelperProcess("bench.gateway.storm_clients")
+    await clients.start()
+    opt.helper_pids.append(clients.pid)
     try:
         first = await _cursor(owner, key)
         followed = replace(opt, launcher=None, caps=["tool-events", "session-scoped-events"])
-        await members.request(options=asdict(followed), count=count, session=key)
+        await clients.request(options=asdict(followed), count=count, session=key)
         with Meter(opt) as meter:
-            watched, back = await asyncio.gather(_watched(opt, owner, runs, key), _cut_in_the_middle(members))
-        end = await members.request(first=first + 1, cursor=await _cursor(owner, key))
+            watched, reconnected = await asyncio.gather(_watch_run(opt, owner, runs, key), _disconnect_in_the_middle(clients))
+        end = await clients.request(first=first + 1, cursor=await _cursor(owner, key))
     finally:
-        opt.helper_pids.remove(members.pid)
-        await members.close()
+        opt.helper_pids.remove(clients.pid)
+        await clients.close()
     await owner.close()
     return {
         "clients": count,
-        "back_ms": back["back"],
-        "dials": back["tries"],
+        "back_ms": reconnected["back"],
+        "dials": reconnected["tries"],
         **end,
         "calm": calm,
         "storm": watched,
@@ -76,25 +76,25 @@ async def storm(opt: Options) -> Result:
     }
 
 
-async def _cut_in_the_middle(members: HelperProcess) -> Result:
+async def _disconnect_in_the_middle(clients: HelperProcess) -> Result:
     await asyncio.sleep(TOKENS * DELAY_MS / 1000 / 3)
-    return await members.request(cut=True, timeout=180)
+    return await clients.request(cut=True, timeout=180)
 
 
-async def _watched(opt: Options, owner: Gateway, runs: Runs, key: str) -> Result:
-    """One run as its single other watcher sees it."""
+async def _watch_run(opt: Options, owner: Gateway, runs: Runs, key: str) -> Result:
+    """Measure one run with a single other client."""
     watcher = WatcherProcess(opt, 1, key)
     await watcher.start()
     try:
         run = await runs.run(key, f"tokens={TOKENS} stamp delay_ms={DELAY_MS}")
-        told = await watcher.report(run["id"], TOKENS)
+        report = await watcher.report(run["id"], TOKENS)
     finally:
         await watcher.close()
     return {
         "state": run.get("state"),
-        "token_lag_ms": told["agent"]["token_lag_ms"],
-        "events_lost": told["agent"]["clients_missing_text"] + told["run_seq_gaps"] + 1 - told["clients_with_end"],
-        "seq_gaps": told["seq_gaps"],
+        "token_lag_ms": report["agent"]["token_lag_ms"],
+        "events_lost": report["agent"]["clients_missing_text"] + report["run_seq_gaps"] + 1 - report["clients_with_end"],
+        "seq_gaps": report["seq_gaps"],
     }
 
 
@@ -104,8 +104,8 @@ async def _cursor(gateway: Gateway, key: str) -> int:
 
 
 def _pss(opt: Options) -> int:
-    found = 0
+    total = 0
     for process in tree(opt.pids):
         with contextlib.suppress(psutil.Error, OSError):
-            found += process.memory_full_info().pss
-    return found
+            total += process.memory_full_info().pss
+    return total
