@@ -1,6 +1,7 @@
 """Fixtures shared by all suites: a migrated file database with real transactions, people, sessions."""
 
 import asyncio
+import fcntl
 import itertools
 import os
 import threading
@@ -153,6 +154,19 @@ def stack(database):
         yield lambda **options: started.enter_context(Stack(**options))
 
 
+def _collect_static_files():
+    """All xdist workers share one directory of collected files; the first one fills it."""
+    from django.conf import settings
+    from django.core.management import call_command
+
+    from clawsite.cli.serving.readiness import static_is_current
+
+    with open(os.path.join(os.environ["CLAWSITE_TEST_HOME"], "static.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not static_is_current(settings):
+            call_command("collectstatic", interactive=False, verbosity=0)
+
+
 @pytest.fixture(scope="module")
 def live(django_db_setup, django_db_blocker):
     """One running installation for all tests of a module; each makes its own people and sessions, and leaves them there.
@@ -161,18 +175,15 @@ def live(django_db_setup, django_db_blocker):
     agent `demo` (sessions `agent:demo:…`) answers with the built-in demo model.
     """
     from django.conf import settings
-    from django.core.management import call_command
 
     from agents.models import Agent
-    from clawsite.cli.serving.readiness import static_is_current
     from clawsite.infra import db
     from tests.reset import reset_database
     from tests.stack import Stack
 
     count = 2 if settings.REDIS_URL else 1
     with django_db_blocker.unblock():
-        if not static_is_current(settings):
-            call_command("collectstatic", interactive=False, verbosity=0)
+        _collect_static_files()
         Agent.objects.get_or_create(slug="demo", defaults={"name": "Demo", "model": "demo/clawsite"})
         # Nobody dies here, and a lease of half a second runs out on a busy machine.
         with Stack(webs=count, workers=count, env={"CLAWSITE_LEASE_SECONDS": "10"}) as stack:

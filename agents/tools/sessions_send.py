@@ -1,18 +1,23 @@
 """The tool sessions_send: send a message to the agent of another session and wait a while for its answer."""
 
+import asyncio
+import contextlib
 from typing import Any
 
+from django.conf import settings
 from pydantic import Field
 
 from agents.tools import nested_runs, reachable_sessions
 from agents.tools.results import errors_as_tool_failures, mark_untrusted
-from agents.tools.run_end import wait_for_nested_run
 from clawsite.accounts.models import User
-from clawsite.infra import db
+from clawsite.infra import bus, db
+from clawsite.infra.bus import BusMessage
 from clawsite.infra.observability import tracing
+from sessions_app.events.announce import is_last_event
 from sessions_app.models import Run, Session
 from sessions_app.runs.lifecycle import AcceptedRun
 from sessions_app.runs.types import RunState
+from sessions_app.sessions import selectors
 from tools_app.core.definition import CallContext, ToolArgs, ToolEnv, ToolFailed, ToolFunction, ToolResult, tool
 from tools_app.core.results import json_result
 
@@ -90,3 +95,28 @@ def _describe_outcome(state: RunState, waited: float) -> dict[str, Any]:
     if len(state.text) > MAX_REPLY_LENGTH:
         reply["cut"] = f"the first {MAX_REPLY_LENGTH} of {len(state.text)} characters; `sessions_history` shows more"
     return reply
+
+
+async def wait_for_nested_run(user: User, run_id: str, run_pk: int, *, seconds: float, abort: asyncio.Event) -> RunState:
+    """Return the run's state once it has ended, the time is up or `abort` is set. Holds no lock while waiting."""
+    ended = asyncio.Event()
+
+    def on_message(message: BusMessage) -> None:
+        if message.get("k") == "events" and any(event["run"] == run_pk and is_last_event(event) for event in message["events"]):
+            ended.set()
+
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    unsubscribe = bus.subscribe(on_message)
+    try:
+        while True:
+            ended.clear()  # before reading the state, so that an end after it is not missed
+            state = await db.read(selectors.read_run_state, user, run_id)
+            left = deadline - loop.time()
+            if state.ended or left <= 0 or abort.is_set():
+                return state
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, settings.POLL_SECONDS)):
+                    await ended.wait()
+    finally:
+        unsubscribe()

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from clawsite.accounts.models import User
 from clawsite.infra import clock
+from clawsite.infra.audit import actor as acting
+from clawsite.infra.audit import log as audit_log
+from clawsite.infra.audit.actor import Actor
 from sessions_app.events.journal import NewEntry, NewEvent, new_message_id
 from sessions_app.models import ToolCall
-from sessions_app.runs import hot_sql, tool_call_audit
+from sessions_app.runs import hot_sql
 from sessions_app.runs.announce import announce_run
 from sessions_app.runs.hot_sql import LeaseLost, RunStep
 from sessions_app.runs.types import ClaimedRun
@@ -18,6 +22,8 @@ OUTCOME_UNKNOWN = (
     "interrupted: the worker died while this call was running, so its outcome is unknown. It was not repeated. "
     "Look at what it left before you decide whether to do it again."
 )
+
+ACTION_BY_STATUS = {ToolCall.Status.ALLOWED: "call.allowed", ToolCall.Status.REFUSED: "call.refused"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ def record_decisions(claimed: ClaimedRun, decisions: Sequence[CallDecision]) -> 
                 )
             )
     ToolCall.objects.bulk_create(fresh)
-    tool_call_audit.record_decisions(claimed, decisions)
+    _audit_decisions(claimed, decisions)
 
 
 def mark_started(claimed: ClaimedRun, call_id: str, name: str, arguments: dict[str, Any]) -> None:
@@ -96,7 +102,7 @@ def record_result(claimed: ClaimedRun, call_id: str, name: str, result: dict[str
     ]
     _append(claimed, ended, [_build_result_entry(call_id, name, result, text, is_error)])
     call.update(status=status, result=result, is_error=is_error, ended_at=clock.now())
-    tool_call_audit.record_end(claimed, call_id, name, status)
+    _audit_end(claimed, call_id, name, status)
 
 
 def record_denial(claimed: ClaimedRun, decision: CallDecision) -> None:
@@ -153,7 +159,7 @@ def _close_started(claimed: ClaimedRun, status: ToolCall.Status, words: str, cod
         events = [_build_result_event(call.call_id, call.name, result, True, _find_allowing_rule(call.verdict, call.name))]
         _append(claimed, events, [_build_result_entry(call.call_id, call.name, result, words, True)])
         ToolCall.objects.filter(pk=call.pk).update(status=status, result=result, is_error=True, ended_at=clock.now())
-        tool_call_audit.record_end(claimed, call.call_id, call.name, status)
+        _audit_end(claimed, call.call_id, call.name, status)
 
 
 def _find_allowing_rule(verdict: dict[str, Any], name: str) -> dict[str, Any]:
@@ -181,3 +187,39 @@ def _build_result_entry(call_id: str, name: str, result: dict[str, Any], text: s
 def _append(claimed: ClaimedRun, new: Sequence[NewEvent], entries: Sequence[NewEntry] = ()) -> None:
     step = RunStep(claimed.pk, claimed.session_id, claimed.lease, events=new, entries=entries, generation=claimed.generation)
     announce_run(claimed, hot_sql.commit_step(step))
+
+
+def _audit_decisions(claimed: ClaimedRun, decisions: Sequence[CallDecision]) -> None:
+    """Record all verdicts of a turn with one statement. A call that is waiting for approval has none yet."""
+    judged = [each for each in decisions if each.status in ACTION_BY_STATUS]
+    if not judged:
+        return
+    actor = _actor(claimed)
+    audit_log.record_all(
+        [_build_entry(claimed, ACTION_BY_STATUS[each.status], actor, each.call_id, each.name, _reason(each)) for each in judged]
+    )
+
+
+def _audit_end(claimed: ClaimedRun, call_id: str, name: str, status: ToolCall.Status) -> None:
+    audit_log.record_all([_build_entry(claimed, "call.ended", _actor(claimed), call_id, name, {"outcome": str(status)})])
+
+
+def _reason(decision: CallDecision) -> dict[str, Any]:
+    step = None if decision.refused_by else find_allowing_step(decision.verdict, decision.name)
+    layer = decision.refused_by or (step["layer"] if step else "")
+    return {**({"layer": layer} if layer else {}), "policy": decision.policy_version}
+
+
+def _build_entry(
+    claimed: ClaimedRun, action: str, actor: Actor, call_id: str, name: str, details: dict[str, Any]
+) -> audit_log.NewAuditEntry:
+    details = {"call": call_id, "for": claimed.owner_id, **details}
+    return audit_log.NewAuditEntry(action, actor, ("tool", name), claimed.session_id, claimed.pk, details)
+
+
+def _actor(claimed: ClaimedRun) -> Actor:
+    """Return the agent; or the person, for a direct tool call."""
+    if "invoke" not in claimed.options:
+        return acting.actor_for_agent(claimed.agent)
+    person = User.objects.filter(pk=claimed.owner_id).first()
+    return acting.actor_for_user(person) if person else Actor("person", str(claimed.owner_id))

@@ -9,7 +9,7 @@ from clawsite.accounts.models import User
 from clawsite.infra.errors import NotFound
 from sessions_app.models import Run, Session
 from sessions_app.runs import lifecycle, queue
-from sessions_app.runs.answer import find_own_run
+from sessions_app.runs.results import find_own_run
 from sessions_app.sessions import members, selectors
 
 pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]

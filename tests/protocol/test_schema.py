@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 from django.test import Client
 
-from clawsite.gateway.protocol.session_events import StreamName
+from clawsite.gateway.protocol.events.sessions import StreamName
 from clawsite.gateway.server import registry
 from clawsite.gateway.server.docs_intro import INTRODUCTION
 

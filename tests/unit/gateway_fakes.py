@@ -9,7 +9,7 @@ from clawsite.gateway.auth.authority import Credential
 from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.delivery.hub_queries import StreamedSession
 from clawsite.gateway.delivery.send_queue import SocketWriter
-from clawsite.gateway.protocol.event_frames import SessionName
+from clawsite.gateway.protocol.events.frames import SessionName
 from clawsite.gateway.protocol.frames import Client, EncodedEvent, dialect_of
 
 OWNER, MEMBER, STRANGER = 1, 2, 3

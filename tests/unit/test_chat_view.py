@@ -1,6 +1,6 @@
 """The chat view of a run: first words at once, the rest paced, everything before the last word."""
 
-from clawsite.gateway.protocol.chat_events import DELTA_INTERVAL_SECONDS, ChatEventBuilder
+from clawsite.gateway.protocol.events.chat import DELTA_INTERVAL_SECONDS, ChatEventBuilder
 from tests.unit.gateway_fakes import Log
 
 

@@ -5,13 +5,13 @@ import pytest
 from tests.unit.test_outside_text import inside
 from tools_app.core.cleaning import ResultLimits, clean_result
 from tools_app.core.definition import BadArguments, ImageBlock, TextBlock
-from tools_app.sources.mcp.arguments import make_schema_check
 from tools_app.sources.mcp.content import parse_call_result
 from tools_app.sources.mcp.listing import MAX_DESCRIPTION_LENGTH, MAX_TOOLS, build_listing, is_included
 from tools_app.sources.mcp.names import clean_label, is_server_name, make_tool_name
 from tools_app.sources.mcp.results import build_tool_result
 from tools_app.sources.mcp.schema import UnusableSchema, clean_schema
 from tools_app.sources.mcp.secrets import SecretResolver
+from tools_app.sources.mcp.tools import make_schema_check
 
 ANY = {"type": "object"}
 

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 from clawsite.api.http.permissions import RequireScope
-from clawsite.gateway.protocol.events import EVENTS
+from clawsite.gateway.protocol.event_catalog import EVENTS
 from clawsite.gateway.protocol.scopes import Scope, has_scope
 from clawsite.gateway.server import docs, registry
 from clawsite.gateway.server.rate_limits import Bucket

@@ -2,7 +2,7 @@
 
 from clawsite.gateway.delivery.hub import Hub
 from clawsite.gateway.delivery.hub_queries import replay_events
-from clawsite.gateway.protocol.event_frames import SessionName
+from clawsite.gateway.protocol.events.frames import SessionName
 from tests.unit.gateway_fakes import SESSION, Clock, FakeRows, Log, connection, payloads
 
 NAME = SessionName("generation-1", "agent:main:main")

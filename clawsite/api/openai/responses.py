@@ -40,7 +40,7 @@ from clawsite.gateway.server.runtime import Runtime
 from clawsite.infra import clock, db
 from clawsite.infra.errors import NotFound
 from sessions_app.models import Run
-from sessions_app.runs.answer import find_own_run, rebuild_answer_events
+from sessions_app.runs.results import find_own_run, rebuild_answer_events
 
 
 @csrf_exempt  # a token needs none; a cookie is checked by `caller`

@@ -36,9 +36,9 @@ from clawsite.infra.errors import ClawError, InvalidRequest, NotFound
 from clawsite.routing.inbound import Inbound, SessionAddress, receive
 from sessions_app.keys import OPENAI_CHANNEL, parse_key
 from sessions_app.models import Run
-from sessions_app.runs.answer import find_own_run, rebuild_answer_events
 from sessions_app.runs.client_tools import CLIENT_TOOLS, TOOL_RESULTS
 from sessions_app.runs.lifecycle import MAX_RUN_ID_LENGTH, AcceptedRun, request_abort
+from sessions_app.runs.results import find_own_run, rebuild_answer_events
 from sessions_app.sessions.service import find_session
 from tools_app.sources import offered
 

@@ -15,10 +15,10 @@ from clawsite.api.rest.sessions import find_visible_session
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.delivery.catch_up import LogPosition, read_missed_events
 from clawsite.gateway.protocol.approvals import add_approvals
+from clawsite.gateway.protocol.events.sessions import Message
 from clawsite.gateway.protocol.params import AttachmentParams, Id, Params
 from clawsite.gateway.protocol.runs import ActiveRun, Queued
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.protocol.session_events import Message
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import CommandRequested, Inbound, SessionAddress, StopRequested, receive

@@ -13,7 +13,7 @@ from clawsite.accounts.models import User
 from clawsite.gateway.delivery.audience import Audience
 from clawsite.gateway.protocol.approval_snapshots import build_session_event
 from clawsite.gateway.protocol.approvals import ApprovalRecord, find_record, to_request
-from clawsite.gateway.protocol.event_frames import OutgoingEvent
+from clawsite.gateway.protocol.events.frames import OutgoingEvent
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError

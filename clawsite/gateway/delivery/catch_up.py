@@ -6,9 +6,10 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
-from clawsite.gateway.protocol import event_frames, limits
+from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.approvals import MAX_OPEN, ApprovalRecord, list_open_records
-from clawsite.gateway.protocol.event_frames import SessionName
+from clawsite.gateway.protocol.events import frames as event_frames
+from clawsite.gateway.protocol.events.frames import SessionName
 from clawsite.gateway.protocol.frames import Dialect
 from clawsite.infra import db
 from sessions_app.events.epoch import epoch_of_session

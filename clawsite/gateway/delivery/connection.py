@@ -6,7 +6,7 @@ from typing import Any
 
 from clawsite.gateway.auth.authority import Authority, Role
 from clawsite.gateway.delivery.send_queue import SocketWriter
-from clawsite.gateway.protocol.event_frames import OutgoingEvent
+from clawsite.gateway.protocol.events.frames import OutgoingEvent
 from clawsite.gateway.protocol.frames import Client, Dialect
 
 

@@ -17,9 +17,9 @@ from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.delivery.hub_queries import HubQueries, replay_events
 from clawsite.gateway.delivery.message_feed import MessageFeed
 from clawsite.gateway.delivery.session_stream import EventPayload, SessionStream
-from clawsite.gateway.protocol import event_frames
-from clawsite.gateway.protocol.chat_events import ChatEventBuilder
-from clawsite.gateway.protocol.event_frames import OutgoingEvent, SessionName
+from clawsite.gateway.protocol.events import frames
+from clawsite.gateway.protocol.events.chat import ChatEventBuilder
+from clawsite.gateway.protocol.events.frames import OutgoingEvent, SessionName
 from clawsite.infra import clock
 from clawsite.infra.errors import ClawError
 from sessions_app.keys import make_shared_key
@@ -141,19 +141,19 @@ class Hub:
         stream.head = event["cursor"]
         if event["run"] is None:
             self._send_to_recipients(
-                stream, [*event_frames.to_outgoing(event, stream.name), *event_frames.to_injected_outgoing(event, stream.name)]
+                stream, [*frames.to_outgoing(event, stream.name), *frames.to_injected_outgoing(event, stream.name)]
             )
             if renamed := event["data"].get("sessionId"):  # a reset: the same session, a new generation
                 stream.name = SessionName(renamed, stream.name.key)
             return
         view = stream.views.setdefault(event["run"], ChatEventBuilder(event["runId"]))
-        chats = [event_frames.to_chat_outgoing(payload, stream.name) for payload in view.feed(event, now)]
+        chats = [frames.to_chat_outgoing(payload, stream.name) for payload in view.feed(event, now)]
         if view.ended:
             # Throttled deltas go before the end event, the final chat event after it.
-            self._send_to_recipients(stream, [*chats[:-1], *event_frames.to_outgoing(event, stream.name), *chats[-1:]])
+            self._send_to_recipients(stream, [*chats[:-1], *frames.to_outgoing(event, stream.name), *chats[-1:]])
             del stream.views[event["run"]]
             return
-        self._send_to_recipients(stream, [*event_frames.to_outgoing(event, stream.name), *chats])
+        self._send_to_recipients(stream, [*frames.to_outgoing(event, stream.name), *chats])
         if view.due is not None:
             self._flush_later(stream, view)
 
@@ -166,7 +166,7 @@ class Hub:
             view.timed = False
             if not view.ended:
                 self._send_to_recipients(
-                    stream, [event_frames.to_chat_outgoing(payload, stream.name) for payload in view.flush(self._now())]
+                    stream, [frames.to_chat_outgoing(payload, stream.name) for payload in view.flush(self._now())]
                 )
 
         self._later(max(0.0, view.due - self._now()), flush)

@@ -8,9 +8,9 @@ from uuid import UUID
 from django.db.models import Count, Max, Q
 
 from clawsite.gateway.delivery.connection import Connection
-from clawsite.gateway.protocol import event_frames
 from clawsite.gateway.protocol.errors import CloseCode
-from clawsite.gateway.protocol.event_frames import SessionName
+from clawsite.gateway.protocol.events import frames
+from clawsite.gateway.protocol.events.frames import SessionName
 from clawsite.infra import db
 from sessions_app.models import Event, Run, Session, SessionMember
 from sessions_app.sessions import selectors
@@ -146,7 +146,7 @@ async def replay_events(
                 connection.line.close(CloseCode.RESTART, "the next events are no longer stored")
                 return
             for event in events:
-                for outgoing in event_frames.to_outgoing(event, name):
+                for outgoing in frames.to_outgoing(event, name):
                     encoded = outgoing.encoded(connection.dialect)
                     if encoded is not None and connection.wants(outgoing):
                         await connection.line.room()

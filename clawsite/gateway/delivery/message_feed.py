@@ -15,7 +15,7 @@ from clawsite.gateway.delivery.hub_queries import HubQueries
 from clawsite.gateway.delivery.session_stream import EventPayload, SessionStream
 from clawsite.gateway.protocol import openclaw
 from clawsite.gateway.protocol.errors import CloseCode
-from clawsite.gateway.protocol.event_frames import OutgoingEvent
+from clawsite.gateway.protocol.events.frames import OutgoingEvent
 from clawsite.infra.errors import ClawError
 from sessions_app.keys import make_shared_key
 from sessions_app.transcript.new_messages import NewMessages

@@ -11,7 +11,7 @@ from typing import Any
 
 from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.protocol import limits
-from clawsite.gateway.protocol.event_frames import OutgoingEvent
+from clawsite.gateway.protocol.events.frames import OutgoingEvent
 from clawsite.gateway.protocol.hello import to_wire_entries
 from clawsite.gateway.protocol.scopes import Scope, has_scope
 from clawsite.infra import clock

@@ -3,8 +3,8 @@
 from typing import Any
 
 from clawsite.gateway.delivery.connection import Connection
-from clawsite.gateway.protocol.chat_events import ChatEventBuilder
-from clawsite.gateway.protocol.event_frames import SessionName
+from clawsite.gateway.protocol.events.chat import ChatEventBuilder
+from clawsite.gateway.protocol.events.frames import SessionName
 
 EventPayload = dict[str, Any]  # an event of the log, as the bus carries it
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from clawsite.accounts.models import User
 from clawsite.gateway.devices.shapes import DeviceFacts, to_device_facts, to_pair_requested
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
-from clawsite.gateway.protocol.device_events import PairRequested
+from clawsite.gateway.protocol.events.devices import PairRequested
 from clawsite.infra.errors import InvalidRequest, NotFound
 
 MAX_DEVICES = 500  # in one list

@@ -6,8 +6,8 @@ from uuid import UUID
 from typing_extensions import TypedDict
 
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
-from clawsite.gateway.protocol.device_events import NodePairRequested, NodePairResolved, PairRequested, PairResolved
-from clawsite.gateway.protocol.event_frames import OutgoingEvent
+from clawsite.gateway.protocol.events.devices import NodePairRequested, NodePairResolved, PairRequested, PairResolved
+from clawsite.gateway.protocol.events.frames import OutgoingEvent
 from clawsite.infra import clock
 
 

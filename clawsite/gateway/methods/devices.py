@@ -16,7 +16,7 @@ from clawsite.gateway.devices.selectors import find_active_tokens, find_device, 
 from clawsite.gateway.devices.shapes import DeviceFacts, to_device_facts
 from clawsite.gateway.methods.recent_password import require_recent_password
 from clawsite.gateway.models import DeviceToken
-from clawsite.gateway.protocol.device_events import PairRequested
+from clawsite.gateway.protocol.events.devices import PairRequested
 from clawsite.gateway.protocol.frames import Command
 from clawsite.gateway.protocol.params import Id, Params
 from clawsite.gateway.protocol.scopes import Scope

@@ -9,7 +9,7 @@ from agents import freezes as stops
 from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.recent_password import require_recent_password
-from clawsite.gateway.protocol.events import Stop
+from clawsite.gateway.protocol.event_catalog import Stop
 from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.health import freeze_to_wire

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from agents.selectors import list_agents
 from clawsite.gateway.methods.defaults import get_session_default_model
-from clawsite.gateway.protocol.events import Health
+from clawsite.gateway.protocol.event_catalog import Health
 from clawsite.gateway.protocol.hello import to_wire_entries
 from clawsite.gateway.protocol.params import Params
 from clawsite.gateway.protocol.scopes import Scope

@@ -14,8 +14,8 @@ from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.models import NodeInvocation
 from clawsite.gateway.nodes import invocations
 from clawsite.gateway.nodes.invocations import TIMEOUT, UNAVAILABLE
-from clawsite.gateway.protocol.device_events import InvokeRequest
-from clawsite.gateway.protocol.event_frames import OutgoingEvent
+from clawsite.gateway.protocol.events.devices import InvokeRequest
+from clawsite.gateway.protocol.events.frames import OutgoingEvent
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError
 from clawsite.infra.waits import Waiters

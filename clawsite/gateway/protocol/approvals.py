@@ -8,8 +8,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
+from clawsite.gateway.protocol.events.sessions import ApprovalFacts
 from clawsite.gateway.protocol.params import Params
-from clawsite.gateway.protocol.session_events import ApprovalFacts
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, NotFound
 from sessions_app.models import Session

@@ -4,7 +4,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from clawsite.gateway.protocol.events import Health
+from clawsite.gateway.protocol.event_catalog import Health
 from clawsite.gateway.protocol.frames import Dialect
 from sessions_app.sessions.attachments import MAX_INLINE_BYTES
 

@@ -5,7 +5,7 @@ from typing import Any, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
-from clawsite.gateway.protocol.session_events import Message, SessionMessage
+from clawsite.gateway.protocol.events.sessions import Message, SessionMessage
 
 MAX_PENDING = 20  # as many as their clients accept; `total` is the full count
 

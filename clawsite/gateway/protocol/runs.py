@@ -4,7 +4,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from clawsite.gateway.protocol.session_events import Verdict
+from clawsite.gateway.protocol.events.sessions import Verdict
 
 Status = Literal["accepted", "running", "waiting", "completed", "error", "aborted"]
 

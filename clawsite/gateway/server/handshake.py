@@ -14,9 +14,9 @@ from clawsite.gateway.auth.devices import authenticate_device
 from clawsite.gateway.auth.refusals import HandshakeRejected
 from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.delivery.send_queue import SocketWriter
-from clawsite.gateway.protocol import events, limits
+from clawsite.gateway.protocol import event_catalog, limits
 from clawsite.gateway.protocol.errors import CloseCode, error_shape
-from clawsite.gateway.protocol.events import Health
+from clawsite.gateway.protocol.event_catalog import Health
 from clawsite.gateway.protocol.frames import (
     NEWEST_PROTOCOL,
     ConnectParams,
@@ -124,7 +124,7 @@ def _build_hello(connection: Connection, runtime: Runtime, health: Health, clien
         "protocol": connection.protocol,
         "version": runtime.version,
         "server": {"version": runtime.version, "connId": connection.id, "bootId": runtime.process},
-        "features": {"methods": ["connect", *registry.list_method_names(role)], "events": events.list_event_names(role)},
+        "features": {"methods": ["connect", *registry.list_method_names(role)], "events": event_catalog.list_event_names(role)},
         "snapshot": {
             "presence": runtime.presence.entries() if connection.authority.may_read else [],
             "health": health if role == "operator" else {"ok": health.get("ok", False)},

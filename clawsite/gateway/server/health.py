@@ -8,7 +8,7 @@ from django.db.models import Count
 
 from agents.models import Agent
 from agents.selectors import list_agents
-from clawsite.gateway.protocol.events import Health, Stop
+from clawsite.gateway.protocol.event_catalog import Health, Stop
 from clawsite.infra import clock
 from sessions_app.keys import DEFAULT_AGENT
 from sessions_app.models import Freeze, Run, Session

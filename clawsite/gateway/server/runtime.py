@@ -26,8 +26,8 @@ from clawsite.gateway.devices import shapes as devices
 from clawsite.gateway.nodes.connected import ConnectedNodes
 from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.errors import CloseCode
-from clawsite.gateway.protocol.event_frames import OutgoingEvent
-from clawsite.gateway.protocol.events import Health
+from clawsite.gateway.protocol.event_catalog import Health
+from clawsite.gateway.protocol.events.frames import OutgoingEvent
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server import health
 from clawsite.gateway.server.rate_limits import RateLimits

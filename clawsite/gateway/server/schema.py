@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.errors import CODES, CloseCode
-from clawsite.gateway.protocol.events import EVENTS
+from clawsite.gateway.protocol.event_catalog import EVENTS
 from clawsite.gateway.protocol.frames import PROTOCOLS, ConnectParams, Event, Request, Response
 from clawsite.gateway.protocol.hello import HelloOk
 from clawsite.gateway.server import registry

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from clawsite.infra import db
 from clawsite.routing.tool_invocation import ToolInvocation, invoke_tool
-from sessions_app.runs.invocation_outcome import InvocationOutcome, read_invocation_outcome
+from sessions_app.runs.results import InvocationOutcome, read_invocation_outcome
 from sessions_app.sessions.run_waits import RunWaiters, wait_for_run_end
 
 TimeoutMs = Annotated[int, Field(ge=0, le=86_400_000)]  # milliseconds

@@ -64,10 +64,10 @@ def state_directory(default: Path) -> Path:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise SettingsError(
-            f"cannot create the state directory {home}: {error.strerror}. Set CLAWSITE_HOME to a directory you may write."
+            f"cannot create the state directory {home}: {error.strerror}. Set CLAWSITE_HOME to a directory you can write to."
         ) from error
     if not os.access(home, os.W_OK | os.X_OK):
-        raise SettingsError(f"cannot write in the state directory {home}. Set CLAWSITE_HOME to a directory you may write.")
+        raise SettingsError(f"cannot write in the state directory {home}. Set CLAWSITE_HOME to a directory you can write to.")
     return home
 
 

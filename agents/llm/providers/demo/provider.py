@@ -1,17 +1,18 @@
 """The built-in demo model `demo/clawsite`: needs no key and no network, so that everything can be tried at once.
 
-It streams what `demo_script` answers, word by word as a model would. It is a fixed script and says so.
+It streams the replies of `script`, word by word as a model would. It follows a fixed script and says so.
 """
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 
 from agents.llm import summary_prompt
 from agents.llm.base import Finished, ModelRequest, StreamEvent, TextDelta, ThinkingDelta, Usage
-from agents.llm.messages import AssistantMessage, ToolCallRequest, ToolResultMessage, UserMessage
-from agents.llm.providers.demo.script import next_reply
-from agents.llm.providers.demo.summary import summary_reply
+from agents.llm.messages import AssistantMessage, Message, ToolCallRequest, ToolResultMessage, UserMessage
+from agents.llm.providers.demo.phrases import choose_phrases
+from agents.llm.providers.demo.script import DemoReply, next_reply
 
 CHUNK_PATTERN = re.compile(r"[一-鿿]{1,2}|[^\s一-鿿]+\s*|\s+")  # a word with its blank, or two Chinese characters
 WORD_PATTERN = re.compile(r"[一-鿿]|[^\s一-鿿]+")
@@ -59,3 +60,23 @@ def _count_prompt_words(request: ModelRequest) -> int:
             case AssistantMessage(text=text) | ToolResultMessage(text=text):
                 texts.append(text)
     return sum(len(WORD_PATTERN.findall(text)) for text in texts)
+
+
+USER_MESSAGE = re.compile(r"^\[User\]\n(.+)$", re.MULTILINE)
+TOOL_CALL = re.compile(r"^\[Agent calls ([\w.-]+)\]", re.MULTILINE)
+LIST_ITEM = re.compile(r"^- (.+)$", re.MULTILINE)
+MAX_ITEMS, MAX_ITEM_LENGTH = 20, 120
+
+
+def summary_reply(messages: Sequence[Message]) -> DemoReply:
+    record = "\n\n".join(message.full_text for message in messages if isinstance(message, UserMessage))
+    words = choose_phrases(" ".join(USER_MESSAGE.findall(record)) or record)
+    before = record.partition(summary_prompt.PREVIOUS_SUMMARY_HEADING)[2].partition("\n[User]")[0]
+    said = [line[:MAX_ITEM_LENGTH] for line in dict.fromkeys([*LIST_ITEM.findall(before), *USER_MESSAGE.findall(record)])][
+        -MAX_ITEMS:
+    ]
+    lines = [words.summary_heading, "", *(f"- {line}" for line in said)]
+    if used := Counter(TOOL_CALL.findall(record)):
+        tools = ", ".join(f"`{name}` ({count})" for name, count in used.items())
+        lines += ["", words.summary_tools.format(tools=tools)]
+    return DemoReply("", "\n".join(lines))

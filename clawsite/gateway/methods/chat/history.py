@@ -10,11 +10,11 @@ from clawsite.gateway.delivery.catch_up import Epoch, LogPosition, Missed, list_
 from clawsite.gateway.methods.chat.rendering import render_messages
 from clawsite.gateway.protocol import openclaw
 from clawsite.gateway.protocol.approvals import add_approvals, add_enable_offers
+from clawsite.gateway.protocol.events.sessions import Message, SessionMessage
 from clawsite.gateway.protocol.openclaw import InFlightRun, PendingInputs
 from clawsite.gateway.protocol.params import Cursor, Id, IdempotencyKey
 from clawsite.gateway.protocol.runs import ActiveRun, Queued
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.protocol.session_events import Message, SessionMessage
 from clawsite.gateway.protocol.sessions import SessionRow, to_row
 from clawsite.gateway.server.registry import Call, method
 from clawsite.gateway.server.session_address import ToSession

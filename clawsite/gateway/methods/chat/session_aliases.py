@@ -10,9 +10,9 @@ from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.chat.history import HistoryParams, chat_history
 from clawsite.gateway.methods.chat.send import SendAnswer, SendParams, abort_runs, chat_send
 from clawsite.gateway.methods.sessions.lifecycle import to_answer
+from clawsite.gateway.protocol.events.sessions import Message
 from clawsite.gateway.protocol.params import AttachmentParams, Id, IdempotencyKey, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
-from clawsite.gateway.protocol.session_events import Message
 from clawsite.gateway.protocol.sessions import SessionRow
 from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, method
 from clawsite.gateway.server.session_address import ByKey, find_session

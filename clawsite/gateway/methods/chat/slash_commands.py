@@ -15,7 +15,7 @@ from clawsite.gateway.auth import limited_tokens
 from clawsite.gateway.auth.limited_tokens import LimitedTokenRule
 from clawsite.gateway.methods.sessions import create as session_making
 from clawsite.gateway.methods.sessions import lifecycle as session_methods
-from clawsite.gateway.protocol.event_frames import SessionName, to_chat_outgoing
+from clawsite.gateway.protocol.events.frames import SessionName, to_chat_outgoing
 from clawsite.gateway.protocol.params import Id, Key, Params
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, method

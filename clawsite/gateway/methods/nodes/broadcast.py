@@ -14,7 +14,7 @@ from clawsite.gateway.methods.nodes.invoke import MAX_EVENT_BYTES
 from clawsite.gateway.methods.nodes.shapes import NodeId, find_own_node, list_own_nodes
 from clawsite.gateway.models import Device
 from clawsite.gateway.nodes import results
-from clawsite.gateway.protocol.device_events import NodeBroadcast
+from clawsite.gateway.protocol.events.devices import NodeBroadcast
 from clawsite.gateway.protocol.params import IdempotencyKey, Params
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, method

@@ -15,7 +15,7 @@ from clawsite.gateway.models import Device, NodeInvocation
 from clawsite.gateway.nodes import invocations, results
 from clawsite.gateway.nodes.invocations import NOT_CONNECTED, UNAVAILABLE, InvocationRequest
 from clawsite.gateway.nodes.results import NodeResult
-from clawsite.gateway.protocol.device_events import NodeEvent
+from clawsite.gateway.protocol.events.devices import NodeEvent
 from clawsite.gateway.protocol.frames import Command
 from clawsite.gateway.protocol.params import IdempotencyKey, Params
 from clawsite.gateway.protocol.scopes import Scope

@@ -14,7 +14,7 @@ from clawsite.gateway.devices.shapes import DeviceFacts
 from clawsite.gateway.methods.devices import ApproveAnswer, ApproveParams, ByRequest, RejectAnswer, approve_pairing, reject_pairing
 from clawsite.gateway.methods.nodes.shapes import ByNode, find_managed_node
 from clawsite.gateway.methods.recent_password import require_recent_password
-from clawsite.gateway.protocol.device_events import NodePairRequested
+from clawsite.gateway.protocol.events.devices import NodePairRequested
 from clawsite.gateway.protocol.frames import Command
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, Nothing, method

@@ -22,7 +22,7 @@ from clawsite.gateway.methods.sessions.listing import ListParams, list_
 from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.approval_snapshots import ApprovalReplay, build_replay
 from clawsite.gateway.protocol.approvals import ApprovalRecord
-from clawsite.gateway.protocol.event_frames import SessionName
+from clawsite.gateway.protocol.events.frames import SessionName
 from clawsite.gateway.protocol.params import Cursor, IsoTime
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import AnswerWithFollowUp, Call, method

@@ -1,4 +1,4 @@
-"""Payload types of events about sessions and runs, and of their messages. `events.py` lists all events."""
+"""Payload types of events about sessions and runs, and of their messages. `event_catalog` lists all events."""
 
 from typing import Any, Literal, NotRequired
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from clawsite.gateway.protocol.approval_snapshots import ApprovalSnapshot
-from clawsite.gateway.protocol.device_events import (
+from clawsite.gateway.protocol.events.devices import (
     InvokeRequest,
     NodeBroadcast,
     NodeEvent,
@@ -18,7 +18,7 @@ from clawsite.gateway.protocol.device_events import (
     PairRequested,
     PairResolved,
 )
-from clawsite.gateway.protocol.session_events import (
+from clawsite.gateway.protocol.events.sessions import (
     AgentEvent,
     ChatEvent,
     SessionEvent,

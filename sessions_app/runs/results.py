@@ -1,11 +1,13 @@
-"""Rebuild the answer of an ended run from its rows, as events, for clients that ask for it later."""
+"""Read the results of an ended run from its rows: its answer as events, or the outcome of a direct tool call."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from clawsite.accounts.models import User
 from clawsite.infra.errors import NotFound
-from sessions_app.models import Run, TranscriptEntry
+from sessions_app.models import Run, ToolCall, TranscriptEntry
 from sessions_app.runs.client_tools import HANDED_OVER
+from sessions_app.runs.types import RunState
 
 
 def find_own_run(user: User, run_id: str) -> Run:
@@ -39,3 +41,24 @@ def rebuild_answer_events(run_pk: int) -> list[dict[str, Any]]:
 
 def _build_event(stream: str, data: dict[str, Any]) -> dict[str, Any]:
     return {"seq": 0, "stream": stream, "data": data}
+
+
+@dataclass(frozen=True, slots=True)
+class InvocationOutcome:
+    """`result` is the tool's output, {"content": […], "details": {…}}; on failure, `code` and `message` describe the error."""
+
+    result: dict[str, Any]
+    code: str = ""
+    message: str = ""
+    layer: str = ""  # layer that denied it
+
+
+def read_invocation_outcome(state: RunState) -> InvocationOutcome:
+    call = ToolCall.objects.filter(run=state.pk).order_by("position").first()
+    if call is None or call.result is None:
+        message = state.error or f"the call did not complete: {state.reason or state.status}"
+        return InvocationOutcome({}, "aborted" if state.status == Run.Status.ABORTED else state.reason or "failed", message)
+    if not call.is_error:
+        return InvocationOutcome(call.result)
+    message = "\n".join(block["text"] for block in call.result["content"] if block["type"] == "text")
+    return InvocationOutcome(call.result, call.result["details"].get("code", "tool_error"), message, call.refused_by)

@@ -1,4 +1,4 @@
-"""Payload types of events about devices and nodes. `events.py` lists all events."""
+"""Payload types of events about devices and nodes. `event_catalog` lists all events."""
 
 from typing import Any, Literal, NotRequired
 

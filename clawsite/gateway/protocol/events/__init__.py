@@ -1,0 +1,1 @@
+"""Event payloads and the frames that carry them."""
