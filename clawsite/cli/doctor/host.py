@@ -151,9 +151,11 @@ def check_gateway(settings: ModuleType) -> CheckResult:
     try:
         asyncio.run(_try_connect(Endpoint(url=endpoint.to_socket_url(url), token=settings.GATEWAY_TOKEN)))
     except (Unreachable, TimeoutError):
-        noted = address.read_address(settings.HOME)
-        if noted and noted != url:
-            todo = f"The gateway of this state directory listens at {noted}: unset CLAWSITE_HOST and CLAWSITE_PORT to talk to it."
+        published = address.read_address(settings.HOME)
+        if published and published != url:
+            todo = (
+                f"The gateway of this state directory listens at {published}: unset CLAWSITE_HOST and CLAWSITE_PORT to talk to it."
+            )
         else:
             todo = "Start it with `claw serve`. If it runs elsewhere, set CLAWSITE_HOME to its state directory, or use --url."
         return CheckResult("gateway", "warn", f"nothing answers at {url}", todo)
