@@ -300,13 +300,13 @@ def test_an_empty_log_has_nothing_to_anchor(tmp_path):
     assert audit_anchor.append_anchor(tmp_path / "anchors.jsonl") is None
 
 
-def test_the_command_says_that_all_is_well(ids, capsys):
+def test_verify_command_reports_an_intact_log(ids, capsys):
     main.run(["audit", "verify"])
     head = AuditHead.objects.get()
     assert f"The audit log is intact: 10 sealed entries, 0 anchors; head 10 {head.hash}" in capsys.readouterr().out
 
 
-def test_the_command_ends_with_1_on_a_finding_and_names_it(ids, capsys, tmp_path, settings):
+def test_verify_command_exits_with_1_and_lists_findings(ids, capsys, tmp_path, settings):
     file = tmp_path / "anchors.jsonl"
     main.run(["audit", "anchor", str(file)])
     settings.AUDIT_ANCHOR = str(file)  # used unless another one is named
@@ -320,7 +320,7 @@ def test_the_command_ends_with_1_on_a_finding_and_names_it(ids, capsys, tmp_path
     assert "cut        position 10, anchored at" in capsys.readouterr().out
 
 
-def test_the_command_says_in_words_what_it_cannot_read(ids, tmp_path):
+def test_verify_command_reports_unreadable_anchors(ids, tmp_path):
     with pytest.raises(CommandFailed, match="cannot read the anchors"):
         main.run(["audit", "verify", "--anchor", str(tmp_path / "none")])
     (tmp_path / "other").write_text("hello\n")
@@ -328,7 +328,7 @@ def test_the_command_says_in_words_what_it_cannot_read(ids, tmp_path):
         main.run(["audit", "verify", "--anchor", str(tmp_path / "other")])
 
 
-def test_an_export_is_json_lines_with_the_place_in_the_chain_and_is_recorded(ids, capfdbinary):
+def test_export_writes_json_lines_with_chain_positions_and_is_recorded(ids, capfdbinary):
     main.run(["audit", "export", "--since", "2020-01-01"])
     lines = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
     assert [line["id"] for line in lines[:SEALED]] == ids

@@ -198,7 +198,7 @@ class Stdin:
         self.buffer = file
 
 
-def test_the_commands_carry_a_session_to_another_account(person, tmp_path, monkeypatch, capsysbinary):
+def test_export_and_import_copy_a_session_to_another_account(person, tmp_path, monkeypatch, capsysbinary):
     ada, bob = person(name="ada"), person(name="bob")
     import_transcript(ada, "agent:main:notes", file_of(*SENT))
     path = tmp_path / "notes.jsonl"
@@ -217,7 +217,7 @@ def test_the_commands_carry_a_session_to_another_account(person, tmp_path, monke
     assert [len(copy) for copy in copies] == [6, 6]
 
 
-def test_a_line_that_cannot_be_imported_again_is_told(user, session_of, capsysbinary):
+def test_export_warns_about_lines_too_long_to_import(user, session_of, capsysbinary):
     session = session_of(user, "agent:main:main")
     session_service.inject_message(user, session, "ü" * (8 << 20))
     main.run(["export", "--user", user.username, "--session", "main"])
@@ -235,7 +235,7 @@ def test_a_line_that_cannot_be_imported_again_is_told(user, session_of, capsysbi
         (["import", "--user", "ada", "--session", "a b", "/dev/null"], "nothing was imported: line 1: "),
     ],
 )
-def test_the_commands_say_in_a_line_what_is_wrong(person, arguments, words):
+def test_export_and_import_report_errors(person, arguments, words):
     person(name="ada")
     with pytest.raises(CommandFailed, match=words):
         main.run(arguments)
@@ -243,7 +243,7 @@ def test_the_commands_say_in_a_line_what_is_wrong(person, arguments, words):
 
 
 @pytest.mark.parametrize(("place", "words"), [("", "is not a file"), ("missing/x.jsonl", "cannot write .*: No such file")])
-def test_an_export_to_nowhere_is_refused(user, session_of, tmp_path, place, words):
+def test_export_to_an_invalid_path_fails(user, session_of, tmp_path, place, words):
     session_of(user, "agent:main:main")
     with pytest.raises(CommandFailed, match=words):
         main.run(["export", "--user", user.username, "--session", "main", "-o", str(tmp_path / place)])
