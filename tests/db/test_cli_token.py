@@ -1,4 +1,4 @@
-"""`claw token`, on the database of this run."""
+"""`claw token` with the test database."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""`claw` as a person runs it: a process with arguments, an environment, two output streams and an exit code."""
+"""Run `claw` as a process with arguments and an environment, and return its output and exit code."""
 
 import os
 import subprocess

@@ -190,7 +190,7 @@ def test_invalid_database_file_is_reported_with_a_remedy(env) -> None:
 
 
 def test_serve_detects_a_replaced_older_database(prepared, tmp_path) -> None:
-    """The quick start trusts the database itself, so a restored backup is migrated again."""
+    """The fast start reads the database itself, so a restored backup is migrated again."""
     from types import SimpleNamespace
 
     from clawsite import settings

@@ -1,4 +1,4 @@
-"""`claw panic` as the owner of the host runs it: beside a running installation, and without one."""
+"""`claw panic` with and without a running server."""
 
 import pytest
 

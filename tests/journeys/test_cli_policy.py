@@ -1,4 +1,4 @@
-"""`claw policy` as an operator runs it: ask, keep as a file, compare, bring back, test, restore."""
+"""`claw policy`: explain, export, diff, import, test and restore."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from tests.stack import database_url
 
 @pytest.fixture
 def env(database: None, tmp_path: Path) -> Iterator[Mapping[str, str]]:
-    """The test database, as a process of its own sees it."""
+    """The environment of a process that uses the test database."""
     from django.conf import settings
 
     with policy_restored():

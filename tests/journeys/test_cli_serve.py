@@ -1,4 +1,4 @@
-"""`claw serve` from the first start to the last signal, with real processes on a state directory of its own."""
+"""`claw serve` from the first start to shutdown, with real processes and a temporary state directory."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ PATIENCE = 60.0
 
 
 class Served:
-    """A `claw serve` and what it has written so far."""
+    """A running `claw serve` and its output so far."""
 
     def __init__(self, home: Path, **env: str) -> None:
         self.home, self.port = home, free_port()
@@ -54,7 +54,7 @@ class Served:
             time.sleep(0.02)
 
     def times_to_ready(self) -> list[int]:
-        """Milliseconds each web process took."""
+        """Return the startup time of each web process in milliseconds."""
         return [int(line.rsplit("ms=", 1)[1]) for line in self.err if "web is ready" in line]
 
     def until_running(self) -> "Served":
@@ -62,7 +62,7 @@ class Served:
         return self
 
     def children(self) -> dict[str, psutil.Process]:
-        """By role: web, worker."""
+        """Return the child processes by role: web, worker."""
         children = {}
         for child in psutil.Process(self.process.pid).children():
             with contextlib.suppress(psutil.NoSuchProcess, IndexError):
@@ -88,7 +88,7 @@ class Served:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Served]:
-    """For the first time, on a directory that does not exist yet."""
+    """First start, in a directory that does not exist yet."""
     one = Served(tmp_path / "home").start()
     yield one.until_running()
     one.end()
@@ -96,7 +96,7 @@ def started(tmp_path: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def served(tmp_path: Path, django_db_setup: None) -> Iterator[Served]:
-    """Not for the first time: its database has been migrated, which takes half of a first start."""
+    """Start with a migrated database, which saves half of the time of a first start."""
     one = Served(tmp_path / "home")
     one.home.mkdir(mode=0o700)
     shutil.copy(new_database(), one.home / "clawsite.sqlite3")
@@ -117,7 +117,7 @@ def test_first_start_prepares_and_prints_the_sign_in_link(started: Served) -> No
     assert str(started.home) in text
     assert "Ctrl-C" in text
     assert "\x1b" not in text
-    for _ in range(300):  # the worker first tries what its sandbox holds
+    for _ in range(300):  # the worker tests its sandbox first
         if started.health()["workers"]:
             break
         time.sleep(0.1)
@@ -134,7 +134,7 @@ def test_commands_find_the_server_by_its_state_directory(served: Served) -> None
     env = environment(CLAWSITE_HOME=str(served.home))
     assert claw("call", "health", env=env).code == 0
     assert f"answers at ws://127.0.0.1:{served.port}/ws" in claw("doctor", env=env).out
-    web = start("web", "--port", str(free_port()), env=served.env)  # one more beside it
+    web = start("web", "--port", str(free_port()), env=served.env)  # a second web process
     assert web.stderr is not None
     assert any("listening at" in line for line in web.stderr)
     web.terminate()
@@ -179,7 +179,7 @@ def test_children_end_with_a_killed_supervisor_and_a_new_one_can_start(served: S
     os.kill(served.process.pid, signal.SIGKILL)
     served.process.wait(PATIENCE)
     again = Served(served.home)
-    again.env = served.env  # the same port, at once: what is left of the first one lets go of it
+    again.env = served.env  # the same port immediately: the remaining processes release it
     again.start().until_running()
     try:
         served.until(lambda: gone(children))
@@ -194,15 +194,15 @@ def test_dead_child_is_restarted_while_new_connections_wait(served: Served) -> N
         os.kill(before, signal.SIGKILL)
         served.until(lambda role=role, before=before: (child := served.children().get(role)) and child.pid != before)
         served.until(lambda: any("restarting it" in line for line in served.err))
-        assert served.health()["ok"]  # dialled at once: the supervisor keeps the port open while web is away
+        assert served.health()["ok"]  # connected immediately: the supervisor keeps the port open while web restarts
     served.until(lambda: len(served.times_to_ready()) == 2)
     lived = (time.time() - psutil.Process(served.process.pid).create_time()) * 1000
-    assert sum(served.times_to_ready()) < lived  # each counts from the start of its own process
+    assert sum(served.times_to_ready()) < lived  # each counts from the start of its process
 
 
 def test_second_signal_kills_immediately(served: Served) -> None:
     children = served.children()
-    children["worker"].suspend()  # it cannot drain, so the first signal alone would wait for it
+    children["worker"].suspend()  # it can't drain, so after the first signal alone the server would wait for it
     served.process.send_signal(signal.SIGINT)
     served.until(lambda: any("stopping" in line for line in served.err))
     served.process.send_signal(signal.SIGINT)

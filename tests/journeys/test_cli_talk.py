@@ -1,4 +1,4 @@
-"""The commands that talk to a running gateway, against a real one."""
+"""Commands that use a running gateway, with a real one."""
 
 import itertools
 import json
@@ -82,13 +82,13 @@ def test_failed_run_prints_the_reason_and_exits_with_1(run, session) -> None:
 def test_ctrl_c_stops_the_run(env, run, session) -> None:
     with start("agent", "[[tokens=5000 delay_ms=20]]", "--session", session, env=env) as talking:
         assert talking.stdout is not None
-        talking.stdout.read(10)  # it streams
+        talking.stdout.read(10)  # the answer is being streamed
         talking.send_signal(signal.SIGINT)
         _out, err = talking.communicate(timeout=60)
     assert talking.returncode == 1
     assert "· stopped" in err
     logged = run("logs", "--session", session, "--json").out.splitlines()
-    # The worker confirms an abort when it has let go; ask until it has.
+    # The worker confirms an abort when it has released the run; repeat until then.
     while not any(json.loads(line)["data"].get("phase") == "end" for line in logged):
         logged = run("logs", "--session", session, "--json").out.splitlines()
     assert json.loads(logged[-1])["data"]["aborted"] is True
@@ -224,4 +224,4 @@ def test_missing_token_is_reported_with_its_path(tmp_path) -> None:
     outcome = claw("status", env=environment(CLAWSITE_HOME=str(tmp_path)))
     assert outcome.code == 3
     assert f"no gateway token in {tmp_path}" in outcome.err
-    assert list(tmp_path.iterdir()) == []  # asking makes nothing
+    assert list(tmp_path.iterdir()) == []  # nothing is created

@@ -1,4 +1,4 @@
-"""`claw agent` in a session whose turn is taken: after a while it says what the message waits for. Nobody works here."""
+"""`claw agent` in a busy session: after a while it explains what the message waits for. No worker is running."""
 
 import asyncio
 from typing import Any
@@ -67,7 +67,7 @@ async def test_queued_message_shows_what_it_waits_for(
     session = session_of(user, KEY)
     await db.write(before, user, session, tmp_path, alone=True)
     monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", token_of(user))
-    # It runs a loop of its own, beside the one of the server.
+    # It runs its own event loop beside the server's.
     arguments = ["and now?", "--session", KEY, "--url", f"http://{address}"]
     talking = asyncio.create_task(asyncio.to_thread(run_command, cli, "agent", arguments))
     output = ""

@@ -32,7 +32,7 @@ def ben(person):
 
 @pytest.fixture
 def ask(ada, session_of, tmp_path):
-    """An open question of a parked run: `await ask("touch made")`."""
+    """Create a pending approval request: `await ask("touch made")`."""
 
     async def made(line: str = "touch made", *, why: str = "because", **rules: Any) -> Approval:
         return await db.write(_asked, ada, session_of(ada), tmp_path, line, why, rules, alone=True)
@@ -58,7 +58,7 @@ def claw_as(address, monkeypatch, capsys, token_of) -> Callable[..., Claw]:
 
         async def claw(*arguments: str) -> str:
             monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", token)
-            # It runs a loop of its own, beside the one of the server.
+            # It runs its own event loop beside the server's.
             code = await asyncio.to_thread(run_command, cli, "approvals", ["--url", f"http://{address}", *arguments])
             assert code == 0
             return str(capsys.readouterr().out)
@@ -191,7 +191,7 @@ async def test_late_decision_is_rejected_with_the_first_approver(claw_as, ben, a
 
 
 async def test_decision_applies_to_the_plan_that_was_read(claw_as, ben, ask, monkeypatch):
-    """The plan changes between reading and answering."""
+    """The plan changes between reading and deciding."""
     question = await ask()
     decision = cli._decision_params
 

@@ -1,4 +1,4 @@
-"""A gateway small enough to misbehave on purpose: it keeps one session's event log and tells it, or drops, skips, stalls."""
+"""A minimal gateway for client tests with one session's event log. It can drop connections, skip events and stall."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ class StubGateway:
         self.sockets: list[ServerConnection] = []
         self.requests: list[Frame] = []
         self.tick_ms = 15_000
-        self.refuse: Frame | None = None  # an error to answer `connect` with
+        self.refuse: Frame | None = None  # the error with which `connect` is rejected
         self.on_request: Callable[[ServerConnection, Frame], Frame | None] = lambda socket, frame: None
         self.kept_from = 1
         self.epoch = "e1"
@@ -39,13 +39,13 @@ class StubGateway:
                 await socket.send(json.dumps(frame))
 
     async def wait_for_request(self, method: str) -> Frame:
-        """The first request for that method, once it has come."""
+        """Wait for the first request with this method."""
         async with self._news:
             await self._news.wait_for(lambda: any(frame["method"] == method for frame in self.requests))
         return next(frame for frame in self.requests if frame["method"] == method)
 
     async def drop_all(self) -> None:
-        """Cut every connection, as the death of a process does."""
+        """Abort every connection, as when a process is killed."""
         for socket in self.sockets:
             socket.transport.abort()
             await socket.wait_closed()

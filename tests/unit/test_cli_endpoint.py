@@ -1,4 +1,4 @@
-"""Which gateway a command talks to: --url, then the environment, then what the gateway noted in its state directory."""
+"""How commands find the gateway: --url, then the environment, then the address file in the state directory."""
 
 import argparse
 import socket

@@ -1,4 +1,4 @@
-"""Faults of the environment are sentences that say what to do; faults of ours keep their traceback."""
+"""Environment errors are explained with a remedy; bugs keep their traceback."""
 
 import errno
 

@@ -143,7 +143,7 @@ class Log:
         self.printer.show(Event("agent:main:main", 1, 0, stream, data, "run", 1))
 
     def lines(self) -> list[str]:
-        """Without time and run."""
+        """Return the lines without time and run."""
         return [line.split(maxsplit=3)[3] for line in self.out.getvalue().splitlines()]
 
 

@@ -1,4 +1,4 @@
-"""The Python client over losses: every event once, in order, whatever happens to the sockets."""
+"""The Python client across lost connections: every event once and in order."""
 
 import asyncio
 import json

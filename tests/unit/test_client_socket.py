@@ -1,4 +1,4 @@
-"""One socket of the Python client: handshake, requests, events, and every way it can end."""
+"""One socket of the Python client: handshake, requests, events, and how it ends."""
 
 import asyncio
 import json
