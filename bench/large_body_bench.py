@@ -3,8 +3,8 @@
     python -m bench.large_body_bench [--database postgres] [--rounds 5] [--out FILE]
 
 nothing       no body is sent
-stranger      20 MB of empty lists, without a token
-too much      the same, with a token
+no token      20 MB of empty lists, without a token
+too large     the same, with a token
 images        eight images, 20 MB in total, with a token: the largest accepted body
 many values   the largest accepted number of values, in 2,000 messages
 first REST    duration of the first request to the REST API after the process listens (a single time, not a lag)
@@ -32,7 +32,7 @@ PATH = "/v1/chat/completions"
 PNG = b"\x89PNG\r\n\x1a\n"
 TIMEOUT = 200.0
 VALUES = 24  # of each of 2,000 messages
-PROMISES = {"images": ("max", 500.0), "many values": ("max", 500.0), "stranger": ("max", 100.0), "too much": ("max", 250.0)}
+PROMISES = {"images": ("max", 500.0), "many values": ("max", 500.0), "no token": ("max", 100.0), "too large": ("max", 250.0)}
 
 
 def bodies() -> dict[str, tuple[bytes, bool]]:
@@ -42,8 +42,8 @@ def bodies() -> dict[str, tuple[bytes, bool]]:
     parts = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}} for image in images]
     message = {"role": "user", "content": [{"type": "text", "text": "x"}] * (VALUES // 4)}
     return {
-        "stranger": (lists, False),
-        "too much": (lists, True),
+        "no token": (lists, False),
+        "too large": (lists, True),
         "images": (orjson.dumps({"messages": [{"role": "user", "content": parts}]}), True),
         "many values": (orjson.dumps({"messages": [message] * 1999 + [{"role": "user", "content": "hi"}]}), True),
     }
