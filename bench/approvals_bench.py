@@ -28,7 +28,7 @@ LIST_REQUESTS = 40
 
 
 async def measure_approvals(installation: Installation, user: Any, token: str, rounds: int) -> Result:
-    from clawsite.client.client import Client, Endpoint
+    from clawsite.client import Client, Endpoint
     from sessions_app.models import Run
     from sessions_app.runs import lifecycle
     from sessions_app.sessions.service import ensure_session
@@ -60,7 +60,7 @@ async def measure_lists(installation: Installation, user: Any, token: str) -> Re
     import httpx
     from django.test import Client as Browser
 
-    from clawsite.client.client import Client, Endpoint
+    from clawsite.client import Client, Endpoint
     from tools_app.models import Approval
 
     first = Approval.objects.order_by("created_at").first()

@@ -76,7 +76,7 @@ def first_request(address: str) -> float:
 
 async def lags(client: Any, work: "asyncio.Future[Any]", least: float = 1.0) -> list[float]:
     """Return the round-trip times of sequential `health` requests until the work is done."""
-    from clawsite.client.connection import ConnectionLost
+    from clawsite.client import ConnectionLost
 
     times, started = [], time.perf_counter()
     while not work.done() or time.perf_counter() - started < least:
@@ -89,7 +89,7 @@ async def lags(client: Any, work: "asyncio.Future[Any]", least: float = 1.0) -> 
 
 
 async def run_rounds(installation: Installation, rounds: int) -> Result:
-    from clawsite.client.client import Client, Endpoint
+    from clawsite.client import Client, Endpoint
 
     address = urlsplit(installation.urls[0]).netloc
     result: Result = {"first REST": milliseconds([await asyncio.to_thread(first_request, address)])}

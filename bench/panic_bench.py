@@ -66,7 +66,7 @@ async def measure_freezes(installation: Installation, naps: Any, rounds: int) ->
     from clawsite.accounts.groups import scopes_of
     from clawsite.accounts.models import User
     from clawsite.accounts.tokens import issue_token
-    from clawsite.client.client import Client, Endpoint
+    from clawsite.client import Client, Endpoint
     from sessions_app.models import Run
     from sessions_app.runs import freezes, lifecycle
     from sessions_app.sessions.service import ensure_session

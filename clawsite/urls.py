@@ -1,4 +1,4 @@
-"""URL configuration."""
+"""URL configuration. It composes views and contains no logic."""
 
 from django.contrib import admin
 from django.urls import path, re_path
@@ -89,7 +89,7 @@ urlpatterns = [
     path("api/protocol.json", protocol_json),
     path("api/openapi.json", openapi_json, name="openapi"),
     path("api/docs", docs, name="api-docs"),
-    # [\s\S] also matches line breaks, so that every error here is a problem document.
+    # Any character, including line breaks: errors are always problem documents.
     re_path(r"^api/(?P<path>[\s\S]+)$", handle_request, name="rest"),
     path("tools/invoke", invoke_tool),
     path("hooks/<path:path>", receive_webhook),
@@ -109,6 +109,11 @@ urlpatterns = [
     path("admin/logout/", pages.sign_out),
     path("admin/password_change/", RedirectView.as_view(url="/account/#password")),
     path("admin/dashboard/live/", dashboard.live_data, name="dashboard-live"),
+    # Webhooks used to belong to the app `gateway`; bookmarks and links in old audit entries keep working.
+    re_path(
+        r"^admin/gateway/(?P<page>hook(?:delivery)?/.*)$",
+        RedirectView.as_view(url="/admin/connectors/%(page)s", query_string=True),
+    ),
     path("admin/", admin.site.urls),
 ]
 

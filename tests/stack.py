@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 from urllib.request import urlopen
 
-from clawsite.client.client import Client, Endpoint
+from clawsite.client import Client, Endpoint
 from tests.processes import ENDS_WITH_US, PATIENCE, Process, answers, has_registered, listens
 from tests.services import find_program, free_port
 

@@ -13,7 +13,7 @@ from websockets.uri import parse_uri
 
 from clawsite.cli import address
 from clawsite.cli.command import CommandFailed
-from clawsite.client.client import Endpoint, EventsGone, GatewayError, Unreachable
+from clawsite.client import Endpoint, EventsGone, GatewayError, Unreachable
 
 EXIT_UNREACHABLE = 3
 

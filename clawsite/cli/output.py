@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TextIO
 
-from clawsite.client.client import Event
+from clawsite.client import Event
 from tools_app.core.hidden_characters import has_hidden_characters
 
 SHORT_LENGTH = 100

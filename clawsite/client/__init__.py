@@ -1,9 +1,10 @@
-"""Python client of the gateway protocol."""
+"""Python client of the gateway protocol. It needs only `websockets`."""
 
-from clawsite.client.client import Client, Event, EventsGone, RunFailed
+from clawsite.client.client import BEGINNING, Client, Event, EventsGone, RunFailed
 from clawsite.client.connection import Connection, ConnectionLost, Endpoint, GatewayError, Unreachable
 
 __all__ = [
+    "BEGINNING",
     "Client",
     "Connection",
     "ConnectionLost",

@@ -9,6 +9,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.test import Client
 from django.utils import timezone
 
 from clawsite.accounts.models import User
@@ -93,3 +94,8 @@ def test_the_migration_can_be_reversed(old_apps: Any) -> None:
     ContentType.objects.clear_cache()
     assert labels() == {"gateway": list(MODELS)}
     assert_rows()  # the tables were not touched
+
+
+def test_old_admin_addresses_redirect(client: Client) -> None:
+    response = client.get("/admin/gateway/hook/3/change/?_popup=1")
+    assert (response.status_code, response["Location"]) == (302, "/admin/connectors/hook/3/change/?_popup=1")

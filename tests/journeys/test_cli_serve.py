@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from clawsite.client.client import Client, Endpoint
+from clawsite.client import Client, Endpoint
 from tests.journeys.claw import claw, environment, start
 from tests.reset import new_database
 from tests.services import free_port

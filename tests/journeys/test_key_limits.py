@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from clawsite.accounts.tokens import find_principal, issue_token, limit_token
-from clawsite.client.client import Client, Endpoint
+from clawsite.client import Client, Endpoint
 from sessions_app.models import Run, ToolCall
 from tests.command_runs import wish
 from tests.workshop import Workshop, calls_of

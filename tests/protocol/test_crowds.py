@@ -6,8 +6,8 @@ import socket
 import pytest
 
 from clawsite.cli.commands import web
+from clawsite.client import Client, Endpoint
 from clawsite.client import client as client_module
-from clawsite.client.client import Client, Endpoint
 from clawsite.gateway.server import runtime
 from tests.protocol.server import Sockets, serving
 

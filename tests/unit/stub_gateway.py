@@ -8,7 +8,7 @@ from typing import Any
 
 from websockets.asyncio.server import ServerConnection, serve
 
-from clawsite.client.client import Endpoint
+from clawsite.client import Endpoint
 
 KEY = "agent:main:main"
 Frame = dict[str, Any]

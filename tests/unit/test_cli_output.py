@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from clawsite.cli.output import AnswerPrinter, EventPrinter, format_event
-from clawsite.client.client import Event
+from clawsite.client import Event
 
 
 class Screen:

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from clawsite.client import Client, Endpoint, Event, EventsGone, GatewayError, RunFailed, Unreachable
 from clawsite.client import client as client_module
-from clawsite.client.client import Client, Endpoint, Event, EventsGone, GatewayError, RunFailed, Unreachable
 from tests.unit.stub_gateway import KEY, StubGateway, stub_gateway
 
 

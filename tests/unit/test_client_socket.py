@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from clawsite.client.client import Connection, ConnectionLost, Endpoint, GatewayError, Unreachable
+from clawsite.client import Connection, ConnectionLost, Endpoint, GatewayError, Unreachable
 from tests.unit.stub_gateway import StubGateway, stub_gateway
 
 

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from clawsite.cli import endpoint
 from clawsite.cli.command import CommandFailed
 from clawsite.cli.output import AnswerPrinter
-from clawsite.client.client import Client, ConnectionLost, GatewayError, Unreachable
+from clawsite.client import Client, ConnectionLost, GatewayError, Unreachable
 
 HELP = "Send a message to an agent and watch its answer"
 EXAMPLES = """examples:

@@ -13,7 +13,7 @@ from typing import Any
 from clawsite.cli import endpoint
 from clawsite.cli.command import CommandFailed
 from clawsite.cli.output import escape_invisible, escape_invisible_line
-from clawsite.client.client import Client, ConnectionLost, GatewayError
+from clawsite.client import Client, ConnectionLost, GatewayError
 
 HELP = "List approval requests and decide them"
 EXAMPLES = """examples:

@@ -7,7 +7,7 @@ from typing import Any
 
 from clawsite.cli import endpoint
 from clawsite.cli.command import CommandFailed
-from clawsite.client.client import Client, ConnectionLost, GatewayError
+from clawsite.client import Client, ConnectionLost, GatewayError
 
 HELP = "Call one gateway method and print the response as JSON"
 EXAMPLES = """examples:

@@ -9,7 +9,7 @@ import sys
 from clawsite.cli import endpoint
 from clawsite.cli.command import CommandFailed
 from clawsite.cli.output import EventPrinter
-from clawsite.client.client import BEGINNING, Client, ConnectionLost, Event, EventsGone
+from clawsite.client import BEGINNING, Client, ConnectionLost, Event, EventsGone
 
 HELP = "Show the events of a session, and follow them live"
 EXAMPLES = """examples:

@@ -6,7 +6,7 @@ from typing import Any
 
 from clawsite.cli import endpoint
 from clawsite.cli.command import CommandFailed
-from clawsite.client.client import Client, ConnectionLost
+from clawsite.client import Client, ConnectionLost
 
 HELP = "Show the state of the running gateway"
 EXAMPLES = """examples:

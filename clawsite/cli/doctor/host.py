@@ -21,7 +21,7 @@ from clawsite.cli.command import CommandFailed, load_django
 from clawsite.cli.doctor.database import DATABASE_CHECKS
 from clawsite.cli.doctor.finding import CheckResult
 from clawsite.cli.serving import readiness
-from clawsite.client.client import Connection, Endpoint, GatewayError, Unreachable
+from clawsite.client import Connection, Endpoint, GatewayError, Unreachable
 from clawsite.infra.config import environment
 
 MIN_PYTHON = (3, 11)
