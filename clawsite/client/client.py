@@ -1,7 +1,7 @@
 """Python client for the gateway's WebSocket protocol, for the command line, tests and programs. Independent of Django.
 
 `Client` outlives sockets: it reconnects when the connection is lost, and follows a session by its cursor or a run by its
-idempotency key, so that no event is missed or repeated. `Connection`, re-exported here, is one socket.
+idempotency key, so that no event is missed or repeated. `Connection` is one socket.
 """
 
 import asyncio
@@ -14,19 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from clawsite.client.connection import Connection, ConnectionLost, Endpoint, Frame, GatewayError, Unreachable
-
-__all__ = [
-    "Client",
-    "Connection",
-    "ConnectionLost",
-    "Endpoint",
-    "Event",
-    "EventsGone",
-    "GatewayError",
-    "RunFailed",
-    "Unreachable",
-    "log_event",
-]
 
 FIRST_DELAY, MAX_DELAY, GROWTH = 0.25, 15.0, 1.7
 BEGINNING = "1970-01-01T00:00:00Z"  # before every stored event; cursor 0 is invalid once old events are deleted
