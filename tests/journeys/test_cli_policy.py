@@ -140,6 +140,6 @@ def test_policy_tests_versions_and_restore(env: Mapping[str, str]) -> None:
     assert listed[0].endswith("saved agent:main")
     assert policy("restore", "1", env=env).code == 1
     restored = policy("restore", "1", "--yes", env=env)
-    assert restored.out == "Version 1 is restored, as policy version 4.\n"
+    assert restored.out == "Version 1 is restored as policy version 4.\n"
     assert current_rules().row("agent", "main").profile == "coding"
     assert "there is no policy version 99" in policy("restore", "99", "--yes", env=env).err
