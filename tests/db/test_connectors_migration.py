@@ -17,7 +17,7 @@ from clawsite.connectors.models import Hook, HookDelivery, SpentSignature
 
 pytestmark = pytest.mark.dialect
 
-BEFORE = [("connectors", None), ("gateway", "0005_reword_labels")]
+BEFORE = [("connectors", None), ("gateway", "0004_webhooks_ask_the_person_they_act_for")]
 AFTER = [("connectors", "0002_content_types")]
 MODELS = ("hook", "hookdelivery", "spentsignature")
 
@@ -31,7 +31,7 @@ def migrate(targets: list[Any]) -> Any:
 def old_apps(database: None) -> Iterator[Any]:
     try:
         migrate(BEFORE)
-        yield MigrationExecutor(connection).loader.project_state([("gateway", "0005_reword_labels")]).apps
+        yield MigrationExecutor(connection).loader.project_state([("gateway", "0004_webhooks_ask_the_person_they_act_for")]).apps
     finally:
         call_command("migrate", verbosity=0)
 

@@ -8,13 +8,13 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    """The tables exist: gateway 0002 and 0003 create them, and gateway 0006 removes the models from the state of the gateway."""
+    """The tables exist: gateway 0002 and 0003 create them, and gateway 0005 removes the models from the state of the gateway."""
 
     initial = True
 
     dependencies = [
-        ("gateway", "0006_webhooks_move_to_connectors"),
-        ('sessions_app', '0015_reword_labels'),
+        ("gateway", "0005_webhooks_move_to_connectors"),
+        ("sessions_app", "0014_words_of_webhooks"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -46,7 +46,7 @@ def to_gateway(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("accounts", "0006_reword_labels"),
+        ("accounts", "0005_tokens_made_with_tokens"),
         ("admin", "0003_logentry_add_action_flag_choices"),
         ("auth", "0012_alter_user_first_name_max_length"),
         ("connectors", "0001_webhooks"),

@@ -1,0 +1,9 @@
+"""Django's `makemigrations`, which ignores changed labels."""
+
+from django.core.management.commands import makemigrations
+
+from clawsite.infra.autodetector import SchemaAutodetector
+
+
+class Command(makemigrations.Command):
+    autodetector = SchemaAutodetector
