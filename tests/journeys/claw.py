@@ -1,4 +1,4 @@
-"""`claw` as a person runs it: a process with arguments, an environment, two output streams and an exit code."""
+"""Run `claw` as a process with arguments and an environment, and return its output and exit code."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
-PATIENCE = 60
+TIMEOUT_SECONDS = 60
 
 
 @dataclass
@@ -19,10 +19,10 @@ class Outcome:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The surroundings without any setting of ours but the given ones."""
+    """Return the environment without Clawsite's settings, except for the given ones."""
     ours = ("CLAWSITE_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    return kept | {"PYTHONUNBUFFERED": "1", **more}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return inherited | {"PYTHONUNBUFFERED": "1", **more}
 
 
 def start(*arguments: str, env: Mapping[str, str]) -> "subprocess.Popen[str]":
@@ -46,7 +46,7 @@ def claw(*arguments: str, env: Mapping[str, str], stdin: str = "") -> Outcome:
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
         check=False,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
