@@ -145,9 +145,7 @@ async def _run_slash_command(
         case "status":
             return SlashCommandResult(await _render_status(session, key), key)
         case "new":
-            return await _create_session(
-                call, invocation.args, session.agent if session else parse_key(key).agent, idempotency_key
-            )
+            return await _create_session(call, invocation.args, session.agent if session else parse_key(key).agent, idempotency_key)
         case "reset":
             return await _reset_session(call, invocation.args, session, key)
         case "name":
