@@ -54,6 +54,7 @@ lint: setup-dev ## formatting, ruff, mypy, layers, templates, missing migrations
 	$(PY) -m mypy
 	.venv/bin/lint-imports
 	$(PY) -m clawsite.cli.main check
+	.venv/bin/djangofmt --check templates
 	$(PY) .ci/check_templates.py
 	$(PY) .ci/package_map.py --check
 	$(PY) -m clawsite.cli.main makemigrations --check --dry-run
@@ -61,6 +62,7 @@ lint: setup-dev ## formatting, ruff, mypy, layers, templates, missing migrations
 format: setup-dev ## rewrite the code in our format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+	.venv/bin/djangofmt templates
 
 # Not all of the tree has words for people, and some of it is not ours.
 NO_WORDS = $(foreach folder,bench docs staticfiles tests .venv .boot .clawsite,--ignore "$(folder)/*")

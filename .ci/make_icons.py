@@ -1,6 +1,6 @@
 """Draws the icons in static/icons and static/favicon.svg from the mark, with the real Chromium. Run it when the mark changes.
 
-The mark itself, a lobster's claw, is templates/_mark.html: pages put it in as it is, in the colour of their text.
+The mark itself, a lobster's claw, is templates/shared/_logo.html: pages put it in as it is, in the colour of their text.
 """
 
 import re
@@ -20,7 +20,8 @@ ICONS = (
 
 
 def drawing(radius: float, share: float) -> str:
-    outline = re.findall(r"<path[^>]*/>", (ROOT / "templates/_mark.html").read_text())[0]
+    logo = " ".join((ROOT / "templates/shared/_logo.html").read_text().split())
+    outline = re.findall(r"<path[^>]*/>", logo)[0]
     place = f"translate({16 - 16 * share:g} {16 - 16 * share:g}) scale({share:g})"
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">'

@@ -72,16 +72,16 @@ class _CompactionJob:
     asks_model: bool = True
 
     @property
-    def gone(self) -> Sequence[HistoryItem]:
+    def summarized(self) -> Sequence[HistoryItem]:
         return [part for part in self.past.parts[: self.cut] if not part.opens]
 
     @property
-    def kept(self) -> Sequence[HistoryItem]:
+    def kept_verbatim(self) -> Sequence[HistoryItem]:
         return [part for number, part in enumerate(self.past.parts) if number >= self.cut or part.opens]
 
     @property
     def is_untrusted(self) -> bool:
-        return self.past.summary_is_untrusted or any(part.is_untrusted for part in self.gone)
+        return self.past.summary_is_untrusted or any(part.is_untrusted for part in self.summarized)
 
 
 class Compactor:
@@ -92,7 +92,7 @@ class Compactor:
         self._attempts_in_a_row = 0  # since the last model answer
         self._fixed_tokens: tuple[RunPlan, int] | None = None  # tokens of instructions and tools, counted once per plan
 
-    def answered(self) -> None:
+    def reset_attempts(self) -> None:
         self._attempts_in_a_row = 0
 
     def check(self, plan: RunPlan, messages: Sequence[Message]) -> None:
@@ -151,7 +151,7 @@ class Compactor:
         """Summarize and store the summary. If the model fails, return False if the run can continue without it, else raise."""
         failed = {"phase": "end", "willRetry": False, "completed": False}
         before = self._count_fixed_tokens(job.plan) + sum(map(token_count.count_message_tokens, job.past.messages))
-        start = {"phase": "start", "reason": str(job.why), "tokensBefore": before, "summarised": len(job.gone)}
+        start = {"phase": "start", "reason": str(job.why), "tokensBefore": before, "summarised": len(job.summarized)}
         void = self._open.void()
         self._open.begin("", 1)
         await self._publish_step(events=[*void, NewEvent("compaction", start)])
@@ -173,7 +173,7 @@ class Compactor:
         return True
 
     async def _summarize(self, job: _CompactionJob, usages: list[Usage]) -> Summary:
-        messages = [part.message for part in job.gone]
+        messages = [part.message for part in job.summarized]
         before = _previous_summary(job.past)
         if not job.asks_model:
             return summarize.summarize_without_model(messages, before, "no model was used")
@@ -204,16 +204,21 @@ class Compactor:
     ) -> None:
         claimed, plan = self._claimed, job.plan
         facts = collect_facts(
-            (part.message for part in job.gone), CompactionFacts.from_meta(job.past.summary.meta if job.past.summary else {})
+            (part.message for part in job.summarized), CompactionFacts.from_meta(job.past.summary.meta if job.past.summary else {})
         )
         blocks = [{"type": "text", "text": text} for text in (summary.text, facts.as_text()) if text]
         text = "\n\n".join(block["text"] for block in blocks)
         after = (
             self._count_fixed_tokens(plan)
             + token_count.count_text_tokens(format_summary(text, holds_others=job.is_untrusted))
-            + sum(token_count.count_message_tokens(part.message) for part in job.kept)
+            + sum(token_count.count_message_tokens(part.message) for part in job.kept_verbatim)
         )
-        numbers: dict[str, Any] = {"summarised": len(job.gone), "kept": len(job.kept), "tokensBefore": before, "tokensAfter": after}
+        numbers: dict[str, Any] = {
+            "summarised": len(job.summarized),
+            "kept": len(job.kept_verbatim),
+            "tokensBefore": before,
+            "tokensAfter": after,
+        }
         numbers |= {"leftOut": summary.left_out} if summary.left_out else {}
         used = Usage(sum(usage.input_tokens for usage in usages), sum(usage.output_tokens for usage in usages))
         costs = [calculate_cost_microusd(plan.model.display_name, usage) or 0 for usage in usages]
@@ -238,7 +243,7 @@ class Compactor:
             cost_microusd=sum(costs),
             **ending,
         )
-        log.info("run %d summarized %d messages (%s, %d model calls)", claimed.pk, len(job.gone), job.why, len(usages))
+        log.info("run %d summarized %d messages (%s, %d model calls)", claimed.pk, len(job.summarized), job.why, len(usages))
 
     async def _publish_step(self, **step: Any) -> None:
         await db.write(queue.write_step, self._claimed, key=str(self._claimed.session_id), **step)

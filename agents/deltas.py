@@ -48,7 +48,7 @@ class OpenMessage:
     published: dict[DeltaSource, int] = field(default_factory=dict)  # number of characters already in events
     unsent: list[tuple[DeltaSource, str]] = field(default_factory=list)  # adjacent deltas of one source are merged
     closing: tuple[NewEvent, ...] = ()  # published first if the run ends or is frozen now, to close what is in progress
-    lost: BaseException | None = None  # why nothing more can be written
+    write_error: BaseException | None = None  # why nothing more can be written
     owner: "asyncio.Task[None] | None" = None
     started_at: float = 0.0
     thought_until: float = 0.0
@@ -83,7 +83,7 @@ class OpenMessage:
             text = self.unsent.pop()[1] + text
         self.unsent.append((source, text))
 
-    def take(self) -> list[NewEvent]:
+    def take_events(self) -> list[NewEvent]:
         """Return unpublished text as events and mark it as published; the caller writes them."""
         events = []
         for source, text in self.unsent:
@@ -99,7 +99,7 @@ class OpenMessage:
         return events
 
     def fail(self, error: BaseException) -> None:
-        self.lost = error
+        self.write_error = error
         if self.owner:
             self.owner.cancel()
 
@@ -125,7 +125,7 @@ class DeltaWriter:
         try:
             while self._waiting:
                 await self._wait_for_commit()
-                batch = [(message, events) for message in self._waiting.values() if (events := message.take())]
+                batch = [(message, events) for message in self._waiting.values() if (events := message.take_events())]
                 self._waiting = {}
                 if batch:  # else everything was written when its run ended
                     self._last_commit = asyncio.get_running_loop().time()

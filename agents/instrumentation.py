@@ -38,7 +38,7 @@ class ModelInstrumentation:
         self._began = time.perf_counter()
         return replace(request, traceparent=self._span.header) if tracing.is_enabled() else request
 
-    def answered(self, usage: Usage) -> None:
+    def succeeded(self, usage: Usage) -> None:
         provider = self._model.provider
         for kind, count in (("input", usage.input_tokens), ("output", usage.output_tokens), ("cache_read", usage.cache_read)):
             metrics.model_tokens.labels(provider, kind).inc(count)

@@ -59,7 +59,7 @@ class RunStore:
 
     async def reply(self, event: Replied, turn: ProposedCalls, plan: RunPlan) -> dict[str, Authorization]:
         """Store an answer, authorize its tool calls, and end the run if it has none, all in one transaction."""
-        streamed, thinking_ms = self._open.take(), self._open.thinking_ms
+        streamed, thinking_ms = self._open.take_events(), self._open.thinking_ms
         self._open.begin("", 1)
         decided = await self._write(_store_reply, event, turn, plan, streamed, thinking_ms)
         return self._remember_supervised(decided, turn, plan)
@@ -101,7 +101,7 @@ class RunStore:
     async def end(self, to: Run.Status, reason: str, error: str) -> None:
         """End the run without another answer. Text already shown is stored as an unfinished answer."""
         text = "".join(self._open.text)
-        streamed = [*self._open.closing, *self._open.take()]
+        streamed = [*self._open.closing, *self._open.take_events()]
         unfinished = (self._open.message_id, self._open.attempt, text) if text else None
         self._open.begin("", 1)
         await self._write(_end_run, to, reason, error, streamed, unfinished)

@@ -93,9 +93,9 @@ class Runner:
             error = f"the run took longer than {self._plan.timeout_seconds:g} s and was stopped"
             await self._end(Run.Status.FAILED, "timeout", error)
         except asyncio.CancelledError:
-            if self.open.lost is not None:
-                self.abandoned = isinstance(self.open.lost, Unavailable)
-                log.warning("run %d can't be written and is left for another worker: %s", claimed.pk, self.open.lost)
+            if self.open.write_error is not None:
+                self.abandoned = isinstance(self.open.write_error, Unavailable)
+                log.warning("run %d can't be written and is left for another worker: %s", claimed.pk, self.open.write_error)
             elif self._stop_reason is None:
                 raise
             else:
@@ -179,7 +179,7 @@ class Runner:
             case AttemptReset():
                 await self._store.retry(event)
             case Replied():
-                self._compactor.answered()
+                self._compactor.reset_attempts()
                 self._end_stored = not event.message.tool_calls
                 turn = await self._tools.propose_calls(event.message.tool_calls)
                 self._tools.decided |= await self._store.reply(event, turn, self._plan)

@@ -78,11 +78,13 @@ class Worker:
             asyncio.create_task(self._every(settings.POLL_SECONDS, self._check_approvals), name="questions"),
             asyncio.create_task(self._every(settings.POLL_SECONDS, self._check_freezes, hint=self._freeze_hint), name="freezes"),
             asyncio.create_task(self._every(CLEANUP_SECONDS, self._clean_up), name="tidy"),
-            asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sources.look, hint=self._sources.changed), name="tools"),
+            asyncio.create_task(
+                self._every(settings.SWEEP_SECONDS, self._sources.refresh, hint=self._sources.changed), name="tools"
+            ),
             asyncio.create_task(self._every(settings.AUDIT_SEAL_SECONDS, maintenance.seal_audit_log), name="seal"),
             asyncio.create_task(self._every(maintenance.INTERVAL_SECONDS, maintenance.anchor_audit_log), name="anchor"),
             asyncio.create_task(
-                self._every(settings.POLL_SECONDS, self._commands.look, hint=self._commands.changed), name="commands"
+                self._every(settings.POLL_SECONDS, self._commands.poll, hint=self._commands.changed), name="commands"
             ),
             asyncio.create_task(self._every(maintenance.INTERVAL_SECONDS, maintenance.record_log_position), name="note"),
             asyncio.create_task(self._every(maintenance.INTERVAL_SECONDS, maintenance.delete_old_events), name="forget"),
@@ -142,8 +144,8 @@ class Worker:
         self._wake.set()
 
     def _receive(self, message: BusMessage) -> None:
-        self._sources.hear(message)
-        self._commands.hear(message)
+        self._sources.handle_message(message)
+        self._commands.handle_message(message)
         if message.get("k") == "freeze":
             self._freeze_hint.set()
             self._wake.set()
@@ -190,7 +192,7 @@ class Worker:
         for freeze in await db.read(freezes.list_active):
             for runner in list(self._runners.values()):
                 if freeze.covers(runner.claimed.agent, runner.claimed.pk):
-                    runner.stop(Run.Status.WAITING, freeze.words)
+                    runner.stop(Run.Status.WAITING, freeze.describe)
 
     async def _save_metrics(self) -> None:
         """Write metrics to a file, because a worker has no port to scrape."""
@@ -209,7 +211,7 @@ class Worker:
             self._start_runs(recovered)
         await db.write(workers.remove_silent)
         await db.write(freezes.close_freezes_of_ended_runs)
-        await db.read(self._late_lanes.look)
+        await db.read(self._late_lanes.check)
 
     async def _check_approvals(self) -> None:
         """Expire overdue approval requests and warn about those that will expire soon."""

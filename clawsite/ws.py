@@ -36,7 +36,7 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]  # Channels has no t
                 raise
         finally:
             if self._handler:
-                self._handler.lost()
+                self._handler.handle_disconnect()
 
     async def dispatch(self, message: AsgiMessage) -> None:
         """As in Channels, without closing database connections at every frame: only infra.db has any, on threads of its own."""

@@ -94,7 +94,7 @@ class Desk:
 
     def leave(self) -> None:
         if self._peer:
-            self._peer.lost()
+            self._peer.handle_disconnect()
 
     async def _take(self, text: str) -> None:
         self.texts.append(text)

@@ -15,7 +15,7 @@ from tools_app.sources.registry import ToolRegistry
 
 PLUGIN_TOOLS = ("msteams_post", "msteams_read", "weather_today")
 TOOLS = (
-    *ToolRegistry.of([]).nameable,
+    *ToolRegistry.build([]).nameable,
     *(ToolFacts(name, ("plugins",), plugin=name.partition("_")[0]) for name in PLUGIN_TOOLS),
 )
 PLUGINS = ("msteams", "weather", *PLUGIN_TOOLS)

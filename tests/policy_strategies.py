@@ -13,7 +13,7 @@ from tools_app.sources.registry import ToolRegistry
 PLUGINS = {"acme": ("acme_post", "acme_read"), "weather": ("weather_today",)}
 PLUGIN_NAMES = tuple(sorted({*PLUGINS, *(name for names in PLUGINS.values() for name in names)}))
 TOOLS = (
-    *ToolRegistry.of([]).nameable,
+    *ToolRegistry.build([]).nameable,
     *(ToolFacts(name, ("plugins",), plugin) for plugin, names in PLUGINS.items() for name in names),
 )
 

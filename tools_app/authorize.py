@@ -76,7 +76,7 @@ def authorize_tool_call(
     query, verdict, layer, rule = _evaluate_layers(call, toolset, rules, now)
     tool = toolset.get(call.name)
     reason = (
-        _describe_denial(call, layer, rule, toolset, now.gone if now else NO_TOOLS_GONE)
+        _describe_denial(call, layer, rule, toolset, now.unavailable if now else NO_TOOLS_GONE)
         if layer
         else "allowed: no layer refuses it"
     )
@@ -84,7 +84,7 @@ def authorize_tool_call(
     if tool and tool.plan and not layer:
         supervision = supervise() if supervise else Supervision("deny", "exec_denied: its plan was not reviewed. It did not run.")
         if supervision.effect == "deny":
-            layer, rule, reason = EXEC, supervision.code, supervision.words
+            layer, rule, reason = EXEC, supervision.code, supervision.message
     permit = None
     if tool and not layer and (supervision is None or supervision.effect == "allow"):
         # A copy, so that later changes to the caller's dict can't change what was judged.
@@ -123,7 +123,7 @@ def _hand_over(call: CallRef, toolset: Toolset, rules: PolicyRules) -> Authoriza
 def find_current_denial(call: CallRef, *, toolset: Toolset, rules: PolicyRules, now: CurrentOffer | None = None) -> str:
     """Return why a layer currently denies the call; empty if none does."""
     _query, _verdict, layer, rule = _evaluate_layers(call, toolset, rules, now)
-    return _describe_denial(call, layer, rule, toolset, now.gone if now else NO_TOOLS_GONE) if layer else ""
+    return _describe_denial(call, layer, rule, toolset, now.unavailable if now else NO_TOOLS_GONE) if layer else ""
 
 
 def _evaluate_layers(
@@ -132,7 +132,7 @@ def _evaluate_layers(
     """Return the query, the verdict of all layers, and the first layer that denies with its rule."""
     matching = [facts for facts in toolset.query.tools if facts.name == call.name]
     query = replace(toolset.query, plugins=now.plugins) if now else toolset.query
-    query, gone = query.about(matching), now.gone if now else NO_TOOLS_GONE
+    query, gone = query.about(matching), now.unavailable if now else NO_TOOLS_GONE
     verdict = evaluate(query, rules)
     layer = rule = ""
     if not matching:

@@ -34,7 +34,7 @@ TOOL_FIELDS = ("profile", "also_allow", "allow", "deny")
 @admin.register(Agent)
 class AgentAdmin(ServiceAdmin):
     form = AgentForm
-    change_form_outer_before_template = "stops/_agent.html"
+    change_form_outer_before_template = "freezes/_freeze_agent.html"
     list_display = ["slug", "name", "model_used", "readiness", "tool_profile", "workspace", "max_turns", "enabled"]
     list_filter = ["enabled", "model"]
     search_fields = ["slug", "name", "model"]

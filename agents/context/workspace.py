@@ -19,7 +19,7 @@ class SessionWorkspace:
 
     directory: Path
     sandboxed: bool = False
-    beside: AgentWorkspace | None = None
+    agent_workspace: AgentWorkspace | None = None
 
 
 def workspace_path(agent: Agent, owner_id: int) -> Path:
@@ -45,7 +45,9 @@ def prepare_session_workspace(
         return SessionWorkspace(own, sandboxed=True)
     names = {"session": f"session-{session_id}", "agent": f"agent-{agent.slug}-user-{owner_id}", "shared": "shared"}
     inside = _make_directory(Path(settings.HOME) / "sandboxes" / names[rules.sandbox_scope])
-    return SessionWorkspace(inside, sandboxed=True, beside=AgentWorkspace(own, "ro" if rules.workspace_access == "ro" else "none"))
+    return SessionWorkspace(
+        inside, sandboxed=True, agent_workspace=AgentWorkspace(own, "ro" if rules.workspace_access == "ro" else "none")
+    )
 
 
 def delete_sandbox(session_id: object) -> None:

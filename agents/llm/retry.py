@@ -36,7 +36,7 @@ class AttemptObserver(Protocol):
     """Observes attempts: `begin` once per attempt, then `answered` or `failed` unless it was canceled."""
 
     def begin(self, request: ModelRequest, attempt: int) -> ModelRequest: ...
-    def answered(self, usage: Usage) -> None: ...
+    def succeeded(self, usage: Usage) -> None: ...
     def failed(self, kind: FailureKind) -> None: ...
 
 
@@ -60,7 +60,7 @@ async def ask_model(
                 async for event in events:
                     if isinstance(event, Finished):
                         if watch:
-                            watch.answered(event.usage)
+                            watch.succeeded(event.usage)
                         yield Replied(message_id, attempt, event.message, event.usage, request.model, event.finish_reason)
                         return
                     spoke = True

@@ -31,7 +31,7 @@ class EffectiveTools:
     agent: Agent
     toolset: Toolset
     rules: PolicyRules
-    known: ToolRegistry
+    registry: ToolRegistry
 
 
 def find_effective_tools(user: User, session: Session) -> EffectiveTools:
@@ -75,7 +75,7 @@ def find_unavailable_tools(
 
     If the query names no model, the agent's is used. Creates nothing, not even a directory.
     """
-    known, gone = known or load_tools(), read_current_offer(query.tools).gone
+    known, gone = known or load_tools(), read_current_offer(query.tools).unavailable
     here = [facts.name for facts in query.tools if facts.name in known.tools and facts.name not in gone]
     _tools, declined = known.create(here, _build_hypothetical_env(query, owner_id, agent))
     return {facts.name: NOT_INSTALLED for facts in query.tools if facts.name not in known.tools} | declined | gone

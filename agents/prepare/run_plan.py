@@ -69,7 +69,7 @@ async def prepare_run(claimed: ClaimedRun) -> RunPlan:
         through=forwarded_through(claimed.options),
         key_limits=claimed.options.get(TOKEN_LIMITS_KEY),
     )
-    toolset = context.toolset(offer.rules, offer.known).with_client_tools(client_tools.client_tools_in(claimed.options))
+    toolset = context.toolset(offer.rules, offer.registry).with_client_tools(client_tools.client_tools_in(claimed.options))
     # 5 load history
     past = await load_history(claimed, entries, workplace.directory, takes_images=takes_images(model.display_name))
     request = ModelRequest(
@@ -92,7 +92,7 @@ class ToolSnapshot:
     """The tools and policy rules at one moment."""
 
     rules: PolicyRules
-    known: ToolRegistry
+    registry: ToolRegistry
     hooks: tuple[PluginHook, ...]
 
 

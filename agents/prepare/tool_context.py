@@ -41,7 +41,7 @@ class ToolContext:
     def _build_env(self) -> ToolEnv:
         return ToolEnv(
             workspace=self.workplace.directory,
-            beside=self.workplace.beside,
+            agent_workspace=self.workplace.agent_workspace,
             agent=self.agent.slug,
             owner_id=self.session_owner_id,
             session_id=str(self.session_id),

@@ -75,7 +75,7 @@ def decide_calls(claimed: ClaimedRun, turn: ProposedCalls, plan: RunPlan, *, why
         if decision.status == ToolCall.Status.REFUSED:
             tool_calls.record_denial(claimed, decision)
         elif supervision and supervision.newly_requested:
-            tool_calls.record_waiting(claimed, decision, supervision.told)
+            tool_calls.record_waiting(claimed, decision, supervision.announcement)
     return decided
 
 
@@ -92,7 +92,7 @@ def _to_decision(call: ToolCallRequest, authorization: Authorization) -> CallDec
         arguments=call.arguments,
         status=STATUS_BY_EFFECT[authorization.effect],
         refused_by=authorization.layer,
-        words=authorization.reason,
+        message=authorization.reason,
         query=authorization.query,
         verdict=authorization.verdict,
         policy_version=authorization.policy_version,

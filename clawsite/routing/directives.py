@@ -58,7 +58,7 @@ class CommandInvocation:
     """A command with its arguments."""
 
     name: str
-    words: str
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)

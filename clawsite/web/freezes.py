@@ -32,7 +32,7 @@ def list_freezes(request: HttpRequest) -> HttpResponse:
     found = freezes.list_active()
     context = {"stops": freeze_banners(user), "past": past, "working": freezes.count_still_running(found)}
     context["everything"] = any(stop.scope == Freeze.Scope.ALL for stop in found)
-    return render(request, "stops/page.html", context)
+    return render(request, "freezes/page.html", context)
 
 
 @require_POST

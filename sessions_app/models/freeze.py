@@ -48,6 +48,6 @@ class Freeze(models.Model):
         return {"all": True, "agent": self.subject == agent, "run": self.subject == str(run_pk)}[self.scope]
 
     @property
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the freeze in English, for the model and for logs."""
         return f"stopped by {self.by_name}: {self.reason}"

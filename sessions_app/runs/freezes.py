@@ -94,7 +94,7 @@ def check_not_frozen(agent: str, run_pk: int) -> None:
     # PostgreSQL would let a freeze commit between our check and our commit. SQLite has one writer at a time.
     sql.lock_advisory(_STARTS_LOCK, shared=True)
     if active := find_freeze(agent, run_pk):
-        raise RunFrozen(active.words)
+        raise RunFrozen(active.describe)
 
 
 def count_still_running(stops: Iterable[Freeze], *, gone: Iterable[str] = ()) -> int:

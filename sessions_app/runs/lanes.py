@@ -64,7 +64,7 @@ class LaneDelayMonitor:
     def __init__(self) -> None:
         self._warned: dict[str, float] = {}  # lane -> time of the last warning, by `clock.boot_time`
 
-    def look(self) -> None:
+    def check(self) -> None:
         now = clock.boot_time()
         for row in report_lanes():
             lane = row["lane"]

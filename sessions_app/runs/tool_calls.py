@@ -35,7 +35,7 @@ class CallDecision:
     arguments: dict[str, Any]
     status: ToolCall.Status  # allowed, refused or waiting
     refused_by: str = ""
-    words: str = ""  # text for the model when denied
+    message: str = ""  # text for the model when denied
     query: dict[str, Any] = field(default_factory=dict)
     verdict: dict[str, Any] = field(default_factory=dict)
     policy_version: int = 0
@@ -108,14 +108,14 @@ def record_result(claimed: ClaimedRun, call_id: str, name: str, result: dict[str
 def record_denial(claimed: ClaimedRun, decision: CallDecision) -> None:
     """Report to the model and the clients that a call was denied, and by which layer."""
     result = {
-        "content": [{"type": "text", "text": decision.words}],
+        "content": [{"type": "text", "text": decision.message}],
         "details": {"code": decision.code, "layer": decision.refused_by},
     }
     events = [
         NewEvent("tool", {"phase": "start", "name": decision.name, "toolCallId": decision.call_id, "args": decision.arguments}),
         _build_result_event(decision.call_id, decision.name, result, True, {"verdict": "refused", "layer": decision.refused_by}),
     ]
-    _append(claimed, events, [_build_result_entry(decision.call_id, decision.name, result, decision.words, True)])
+    _append(claimed, events, [_build_result_entry(decision.call_id, decision.name, result, decision.message, True)])
     ToolCall.objects.filter(run_id=claimed.pk, call_id=decision.call_id).update(result=result, is_error=True, ended_at=clock.now())
 
 

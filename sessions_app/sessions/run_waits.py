@@ -16,7 +16,7 @@ class RunWaiters(Waiters[int]):
     def runs(self) -> list[int]:
         return list(self._waiting)
 
-    def hear(self, events: Iterable[dict[str, Any]]) -> None:
+    def handle_events(self, events: Iterable[dict[str, Any]]) -> None:
         if self._waiting:
             for event in events:
                 if event["run"] in self._waiting and is_last_event(event):

@@ -168,7 +168,7 @@ class HistoryPosition(NamedTuple):
     position: int
 
     @classmethod
-    def of(cls, epoch: str, session: Session, page: HistoryPage) -> "HistoryPosition":
+    def after_page(cls, epoch: str, session: Session, page: HistoryPage) -> "HistoryPosition":
         return cls(epoch, session.generation_id.hex, page.end)
 
     @classmethod

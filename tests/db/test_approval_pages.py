@@ -15,6 +15,7 @@ from clawsite.gateway.protocol.approvals import add_enable_offers
 from clawsite.infra import clock
 from sessions_app.models import SessionMember
 from tests.approvals import asked, many, plan_of, shown_of
+from tests.page_source import compact_html
 from tools_app.approvals import approvers, grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.supervise import NO_RULE_CODE
@@ -214,7 +215,7 @@ def test_a_wish_that_is_too_wide_is_refused_in_words(ben, question, given):
 
 
 def test_what_always_would_store_is_shown_and_its_absence_explained(ada, ben, question):
-    page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
+    page = compact_html(browser(ben).get(reverse("approval", args=[question.pk])).content.decode())
     assert "Always allow…" in page
     assert "/usr/bin/git</code> <code>status --short" in page
     plan = plan_of(question.session, "bash x.sh", call="x")
@@ -464,7 +465,7 @@ def test_only_operators_let_an_agent_ask(ben, ada):
 def test_grants_are_listed_and_taken_back(ben, question, person):
     answer(browser(ben), question, "allow-for", scope="session", uses="4", **{"for": "uses"})
     client = browser(ben)
-    page = client.get(reverse("grants")).content.decode()
+    page = compact_html(client.get(reverse("grants")).content.decode())
     assert "/usr/bin/git" in page
     assert ">4 of 4</dd>" in page
     assert "Valid for</dt><dd>8 hours<" in page
@@ -479,7 +480,7 @@ def test_what_is_worth_a_look_stands_on_the_fold_of_the_card_in_the_chat(ada, be
     hostile = asked(ada, session_of(ada), plan={"network": True, "background": True})
     hostile.shown = {**hostile.shown, "writes": ["<b>x</b>"], "touches": ["other processes"]}
     hostile.save()
-    shown = browser(ben).get(reverse("approval-in-chat", args=[hostile.pk]), **HTMX).content.decode()
+    shown = compact_html(browser(ben).get(reverse("approval-in-chat", args=[hostile.pk]), **HTMX).content.decode())
     summary = shown[shown.index('<details class="facts-fold"') : shown.index("</summary>")]
     for words in ("Network", "In the background", "other processes", "Writes to &lt;b&gt;x&lt;/b&gt;"):
         assert f">{words}</span>" in summary, words
@@ -519,7 +520,7 @@ def test_the_list_of_grants_names_the_chat_to_who_may_read_it_only(ada, ben, per
     session = question.session
     session.title = "Secret plans"
     session.save()
-    page = browser(ben).get(reverse("grants")).content.decode()
+    page = compact_html(browser(ben).get(reverse("grants")).content.decode())
     assert "one chat, agent main" in page
     assert "Valid for</dt><dd>15 minutes<" in page
     assert "Secret plans" not in page
@@ -538,7 +539,7 @@ def test_a_question_on_its_own_page_shows_all_of_it_after_the_answer_too(ben, qu
 def tried(user: Any, line: str, *, level: int = 2, **more: str) -> str:
     """The verdict, as htmx gets it."""
     data = {"line": line, "security": "allowlist", "ask": "on-miss", "level": level, **more}
-    return browser(user).post(reverse("try-command"), data, **HTMX).content.decode()
+    return compact_html(browser(user).post(reverse("try-command"), data, **HTMX).content.decode())
 
 
 def test_a_command_is_tried_without_running_it(ben):
@@ -587,7 +588,7 @@ def test_a_trial_without_a_sandbox_asks_and_one_below_the_wanted_level_is_refuse
 def test_the_history_filters_by_the_words_of_its_badges(ada, ben, session_of):
     for number, status in enumerate(("approved", "used", "denied", "expired", "void")):
         asked(ada, session_of(ada, f"agent:main:{number}"), status=status, decided_at=clock.now())
-    page = browser(ben).get(reverse("approvals-history")).content.decode()
+    page = compact_html(browser(ben).get(reverse("approvals-history")).content.decode())
     offered = re.findall(r'<option value="\w+">(\w+)</option>', page)
     badges = re.findall(r'<span class="badge \w*">(\w+)</span>', page)
     assert sorted(set(badges)) == sorted(offered) == ["Approved", "Canceled", "Denied", "Expired"]

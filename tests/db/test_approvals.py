@@ -86,7 +86,7 @@ def test_the_reason_of_a_refusal_reaches_the_model(claimed, question, approver, 
     approval_requests.resolve_approval(question.pk, by=approver, decision="deny", reason="use the staging host")
     decided = decide(claimed, planned(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
-    assert "use the staging host" in decided.words
+    assert "use the staging host" in decided.message
 
 
 def test_of_fifty_answers_one_wins_and_the_others_are_told_who(question, person):
@@ -220,7 +220,7 @@ def test_what_nobody_answers_expires_and_the_run_goes_on_without_it(claimed, que
     assert Run.objects.get(pk=claimed.pk).ready_at is not None
     decided = decide(claimed, planned(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
-    assert "in time" in decided.words
+    assert "in time" in decided.message
     assert not expiry.has_due_approvals()
 
 
@@ -265,7 +265,7 @@ def test_an_executable_that_changed_after_the_answer_voids_it(claimed, question,
     changed = another_executable(planned(claimed, tmp_path, "touch made"))
     decided = decide(claimed, changed)
     assert decided.effect == "deny"
-    assert "executables changed" in decided.words
+    assert "executables changed" in decided.message
     question.refresh_from_db()
     assert question.status == "void"
 
@@ -293,7 +293,7 @@ def test_who_writes_in_the_session_can_drop_the_command(claimed, question, user,
     approval_requests.skip_approval(question.pk, by=user)
     decided = decide(claimed, planned(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
-    assert "dropped" in decided.words
+    assert "dropped" in decided.message
 
 
 def test_somebody_else_cannot_drop_it(question, approver):
@@ -305,7 +305,7 @@ def test_a_switched_off_account_runs_nothing_more(claimed, question, approver, u
     approval_requests.resolve_approval(question.pk, by=approver, decision="allow-once")
     user.is_active = False
     user.save()
-    assert "switched off" in decide(claimed, planned(claimed, tmp_path, "touch made")).words
+    assert "switched off" in decide(claimed, planned(claimed, tmp_path, "touch made")).message
 
 
 def test_allowed_for_a_while_needs_no_second_question_in_this_session(claimed, question, approver, person, session_of, tmp_path):
@@ -379,14 +379,14 @@ def test_without_isolation_every_command_is_asked_about(claimed, approver, tmp_p
     allow_asking(unsafe_without_isolation=True)
     assert decide(claimed, PlannedCommand(replace(bare.plan, call="c3"), plan.analysis)).effect == "allow"
     allow_asking(unsafe_without_isolation=True, minimum_level=2)
-    assert "isolation" in decide(claimed, PlannedCommand(replace(bare.plan, call="c4"), plan.analysis)).words
+    assert "isolation" in decide(claimed, PlannedCommand(replace(bare.plan, call="c4"), plan.analysis)).message
 
 
 def test_where_nobody_allows_commands_the_refusal_says_what_to_do(user, session_of, tmp_path):
     claimed = claimed_run(user, session_of(user))
     decided = decide(claimed, planned(claimed, tmp_path, "ls"))
     assert decided.effect == "deny"
-    assert "an operator can let the agent ask" in decided.words
+    assert "an operator can let the agent ask" in decided.message
 
 
 def test_the_audit_log_has_every_step_with_the_plan(claimed, question, approver, tmp_path):
@@ -498,7 +498,7 @@ def test_a_rule_that_takes_the_network_away_stops_what_was_planned_with_it(claim
     assert plan.plan.network
     allow_asking(network=False)
     decided = decide(claimed, plan)
-    assert (decided.effect, "no network" in decided.words) == ("deny", True)
+    assert (decided.effect, "no network" in decided.message) == ("deny", True)
 
 
 def test_what_is_on_the_list_runs_when_nobody_answers_if_the_rule_says_so(claimed, person, tmp_path):

@@ -15,6 +15,7 @@ from clawsite.gateway.devices.connecting import DeviceCandidate
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.infra.errors import Conflict
 from clawsite.infra.models import AuditEntry
+from tests.page_source import compact_html
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
@@ -152,7 +153,7 @@ def test_who_may_pair_devices_lets_them_in_on_the_page(user):
     user.user_permissions.add(Permission.objects.get(codename="pair_devices"))
     request = asking(role="node", name="kitchen", commands=["lights.on", "system.run", "doors.open"])
     browser = browser_of(user)
-    said = browser.get("/account/").content.decode()
+    said = compact_html(browser.get("/account/").content.decode())
     assert 'value="lights.on" checked' in said
     assert 'value="system.run">' in said
     path = f"/account/devices/requests/{request.pk}"

@@ -248,7 +248,7 @@ async def test_a_worker_that_was_taken_for_dead_ends_what_it_has_left(plan_of, e
     kept = await keeper.start(await plan_of(f"sleep {mark}", background=True), may_act=lambda: True)
     await eventually(lambda: left_of(mark))
     commands.record_end(kept.id, Status.LOST, reason="gone")  # as another host would, which cannot reach the process
-    await keeper.look()
+    await keeper.poll()
     await kept.finished
     assert (left_of(mark), Command.objects.get().status) == ([], "lost")
 

@@ -27,7 +27,7 @@ def told(caplog):
 
     def look(late_lanes):
         caplog.clear()
-        late_lanes.look()
+        late_lanes.check()
         return [record.getMessage() for record in caplog.records]
 
     return look

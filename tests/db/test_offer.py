@@ -43,13 +43,13 @@ def filtered(row: McpServer) -> None:
 def test_why_a_tool_of_a_server_is_gone(weather, change, why):
     mine = tools_of("weather")
     change(weather)
-    assert offered.read_current_offer(mine).gone == {"weather__forecast": why}
+    assert offered.read_current_offer(mine).unavailable == {"weather__forecast": why}
 
 
 def test_why_a_tool_of_a_plugin_is_gone(echo):
     mine = tools_of("echo")
     source_changes.switch_plugins([echo], on=False)
-    assert offered.read_current_offer(mine).gone == {"echo_word": "plugin `echo` was switched off"}
+    assert offered.read_current_offer(mine).unavailable == {"echo_word": "plugin `echo` was switched off"}
 
 
 def test_a_call_under_way_is_judged_by_the_plugins_of_now(weather):
@@ -67,6 +67,6 @@ def test_what_a_call_is_judged_by_is_known_without_reading_a_list_of_tools(weath
     source_changes.save_server(changed)
     with django_assert_num_queries(4) as asked:
         now = offered.read_current_offer(mine)
-    assert now.gone == {}
+    assert now.unavailable == {}
     assert {name for name in now.plugins if "__" in name} == {"weather__forecast", "weather__rain_now"}
     assert not [each["sql"] for each in asked.captured_queries if '"tools_app_mcpserver"."tools"' in each["sql"]]

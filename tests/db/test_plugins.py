@@ -262,7 +262,7 @@ async def test_a_worker_lists_what_is_installed(add_plugin):
     install(add_plugin.folder, "later", TOOLS.format(tool="later_word"))
     keeper = SourceRefresher()
     try:
-        await keeper.look()
+        await keeper.refresh()
     finally:
         await keeper.close()
     assert Plugin.objects.get().name == "later"

@@ -6,6 +6,7 @@ from html import unescape
 import pytest
 from django.test import Client
 
+from tests.page_source import compact_html
 from tests.policies import policy_restored
 from tools_app.models import PolicyTest, PolicyVersion
 from tools_app.policy_store import policies
@@ -30,7 +31,7 @@ def operator(person) -> Client:
 
 
 def text_of(response) -> str:
-    return response.content.decode()
+    return compact_html(response.content.decode())
 
 
 def test_a_version_is_restored_unless_something_changed_meanwhile(operator):

@@ -14,6 +14,7 @@ from agents.models import Agent
 from clawsite.web.policies.query import ExplainQuery
 from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
+from tests.page_source import compact_html
 from tests.policies import policy_restored, recorded
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery, Sender
@@ -48,7 +49,7 @@ def operator(person) -> Client:
 
 
 def text_of(response) -> str:
-    return response.content.decode()
+    return compact_html(response.content.decode())
 
 
 def ask(client: Client, *, htmx: bool = False, **params) -> str:

@@ -68,7 +68,7 @@ def test_the_scope_says_who_shares_the_directory_of_a_sandbox(agent, scope, shar
 
 def test_with_write_access_the_sandbox_works_in_the_agents_own_workspace(agent):
     inside = place(agent, GROUP, workspace_access="rw")
-    assert (inside.sandboxed, inside.directory, inside.beside) == (True, workspace_path(agent, 7), None)
+    assert (inside.sandboxed, inside.directory, inside.agent_workspace) == (True, workspace_path(agent, 7), None)
 
 
 @pytest.mark.parametrize("access", ["none", "ro"])
@@ -78,7 +78,9 @@ async def test_a_command_in_a_sandbox_sees_of_the_agents_workspace_what_the_rule
     own = workspace_path(agent, user.pk)
     (own / "notes.txt").write_text("mine")
     claimed = claimed_run(user, session_of(user))
-    env = ToolEnv(inside.directory, "main", user.pk, str(claimed.session_id), MAIN, run_pk=claimed.pk, beside=inside.beside)
+    env = ToolEnv(
+        inside.directory, "main", user.pk, str(claimed.session_id), MAIN, run_pk=claimed.pk, agent_workspace=inside.agent_workspace
+    )
     line = f"cat {own}/notes.txt; echo x > {own}/new; echo x > made; ls"
     planned = await make_plan(CommandRequest(line), CallRef("c1", "exec", {}), env)
     from tools_app.exec.environment import build_environment

@@ -11,6 +11,7 @@ from agents.llm.messages import AssistantMessage, Message, ToolCallRequest, Tool
 from agents.llm.providers.demo.phrases import ENGLISH, SIMPLIFIED_CHINESE
 from agents.llm.providers.demo.provider import MAX_CHUNKS, DemoProvider
 from agents.llm.providers.demo.script import MAX_COUNT, next_reply, parse_request
+from tests.page_source import compact_html
 from tools_app.builtin.files import grep, read_write
 from tools_app.core.definition import ToolArgs
 from tools_app.core.untrusted_text import wrap_untrusted_text
@@ -114,7 +115,7 @@ def test_every_phrase_of_the_introduction_works(introduction: str) -> None:
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
 async def test_every_example_of_a_first_visit_works(language: str) -> None:
     with translation.override(language):
-        page = render_to_string("chat/_conversation.html")
+        page = compact_html(render_to_string("chat/_conversation.html"))
     examples = re.findall(r'data-prompt="([^"]+)".*?<span>([^<]+)</span>', page)
     prompts = [prompt for prompt, _shown in examples]
     assert prompts == [shown for _prompt, shown in examples]

@@ -32,7 +32,7 @@ async def judgements(lines, place, rules=ALL):
 
 async def test_ordinary_lines_are_allowed(place):
     asked = {
-        line: [each.words for each in found.reasons] for line, found in (await judgements(ORDINARY, place)).items() if found.reasons
+        line: [each.text for each in found.reasons] for line, found in (await judgements(ORDINARY, place)).items() if found.reasons
     }
     assert asked == {}
 
@@ -41,7 +41,7 @@ async def test_hostile_lines_are_not_allowed_and_it_says_why(place):
     judged = await judgements(HOSTILE, place)
     assert [line for line, found in judged.items() if found.effect == "allow"] == []
     assert [
-        line for line, found in judged.items() if not all(each.code and each.words for each in found.reasons) or not found.reasons
+        line for line, found in judged.items() if not all(each.code and each.text for each in found.reasons) or not found.reasons
     ] == []
     # They are asked about for what they do, not because the analysis broke down.
     assert [line for line, found in judged.items() if found.analysis.unparsed] == []

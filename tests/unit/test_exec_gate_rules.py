@@ -47,8 +47,8 @@ async def test_bad_bytes_and_what_cannot_be_read_are_denied_even_with_full(place
 async def test_a_reason_names_the_part_that_asks(place):
     judged = await verdict("ls | frobnicate > /etc/x", place)
     assert {reason.code for reason in judged.reasons} == {"write", "not-found"}
-    assert any("frobnicate" in reason.words for reason in judged.reasons)
-    assert any("/etc/x" in reason.words for reason in judged.reasons)
+    assert any("frobnicate" in reason.text for reason in judged.reasons)
+    assert any("/etc/x" in reason.text for reason in judged.reasons)
 
 
 async def test_the_limit_of_bytes_and_of_commands(place):

@@ -8,21 +8,21 @@ def test_pieces_say_where_they_belong():
     printed = OutputBuffer()
     printed.feed(OutputChunk("stdout", b"one"))
     printed.feed(OutputChunk("stderr", b"two"))
-    assert (printed.take(), printed.take()) == ([(0, "onetwo")], [])
+    assert (printed.take_pending(), printed.take_pending()) == ([(0, "onetwo")], [])
     printed.feed(OutputChunk("stdout", b"three"))
-    assert (printed.take(), printed.end, printed.tail) == ([(6, "three")], 11, "onetwothree")
+    assert (printed.take_pending(), printed.end, printed.tail) == ([(6, "three")], 11, "onetwothree")
 
 
 def test_a_character_that_comes_in_two_chunks_is_one():
     printed = OutputBuffer()
     whole = "é".encode()
     printed.feed(OutputChunk("stdout", whole[:1]))
-    assert (printed.take(), printed.end) == ([], 0)
+    assert (printed.take_pending(), printed.end) == ([], 0)
     printed.feed(OutputChunk("stdout", whole[1:]))
-    assert printed.take() == [(0, "é")]
+    assert printed.take_pending() == [(0, "é")]
     printed.feed(OutputChunk("stdout", whole[:1]))
     printed.finish()
-    assert printed.take() == [(1, "\ufffd")]
+    assert printed.take_pending() == [(1, "\ufffd")]
 
 
 def test_what_nobody_takes_is_dropped_from_its_beginning_and_still_counted():
@@ -30,7 +30,7 @@ def test_what_nobody_takes_is_dropped_from_its_beginning_and_still_counted():
     for _ in range(3):
         printed.feed(OutputChunk("stdout", b"x" * MAX_PENDING_CHARACTERS))
     printed.feed(OutputChunk("stdout", b"end"))
-    ((begin, text),) = printed.take()
+    ((begin, text),) = printed.take_pending()
     assert (begin, len(text), text[-3:]) == (2 * MAX_PENDING_CHARACTERS + 3, MAX_PENDING_CHARACTERS, "end")
     assert (printed.end, len(printed.tail)) == (3 * MAX_PENDING_CHARACTERS + 3, TAIL_CHARACTERS)
 
@@ -38,4 +38,4 @@ def test_what_nobody_takes_is_dropped_from_its_beginning_and_still_counted():
 def test_a_nul_is_not_stored():
     printed = OutputBuffer()
     printed.feed(OutputChunk("stdout", b"a\0b"))
-    assert printed.take() == [(0, "a\ufffdb")]
+    assert printed.take_pending() == [(0, "a\ufffdb")]

@@ -134,7 +134,7 @@ async def test_a_request_that_waits_for_room_is_let_go_when_the_client_leaves():
     line.deliver(event(limits.MAX_BUFFERED_BYTES))
     reply = asyncio.create_task(line.reply("y" * 1000))
     await asyncio.sleep(0)
-    line.gone()
+    line.discard()
     await reply
     socket.writer.cancel()
 

@@ -312,7 +312,7 @@ def test_effective_row_has_no_warning(rules, fields):
 
 
 def test_plugin_id_is_case_insensitive():
-    known = ToolRegistry.of([(factory("acme_post"), "Acme")])
+    known = ToolRegistry.build([(factory("acme_post"), "Acme")])
     assert known.plugin_names == ("acme", "acme_post")
     assert known.knows("ACME")
 
@@ -321,9 +321,9 @@ def test_plugin_id_is_case_insensitive():
 def test_plugin_cannot_use_name_of_native_tool(name, plugin):
     """The entry `bash` means exec, so no entry could deny a plugin's tool of that name."""
     with pytest.raises(ImproperlyConfigured, match="native tool"):
-        ToolRegistry.of([(factory(name), plugin)])
+        ToolRegistry.build([(factory(name), plugin)])
 
 
 def test_owner_only_tool_is_owner_only_before_it_is_offered():
-    (facts,) = [facts for facts in ToolRegistry.of([]).nameable if facts.name == "whatsapp_login"]
+    (facts,) = [facts for facts in ToolRegistry.build([]).nameable if facts.name == "whatsapp_login"]
     assert facts.owner_only

@@ -188,7 +188,7 @@ def factory(name):
     return make
 
 
-EVERY_TOOL = ToolRegistry.of(
+EVERY_TOOL = ToolRegistry.build(
     [(factory(name), "") for name in sorted(NATIVE_NAMES)]
     + [(factory(name), plugin) for plugin, names in PLUGINS.items() for name in names]
 )

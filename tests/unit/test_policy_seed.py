@@ -128,7 +128,7 @@ def test_2_3_an_allow_list_of_plugin_tools_only_would_disable_every_core_tool_an
         "2.3 decided: nor does a plugin that is not enabled",
         (everybody(allow=("msteams",)),),
         exactly=(),
-        ask={"plugins": (), "tools": ToolRegistry.of([]).nameable},
+        ask={"plugins": (), "tools": ToolRegistry.build([]).nameable},
     ),
 )
 def test_2_3_lists_of_plugins_only(case):
@@ -254,7 +254,7 @@ def factory(name, **options):
     return make
 
 
-KNOWN = ToolRegistry.of(
+KNOWN = ToolRegistry.build(
     [(factory("image"), ""), (factory("whatsapp_login"), ""), (factory("agents_list"), ""), (factory("msteams_post"), "msteams")]
 )
 

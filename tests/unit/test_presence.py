@@ -73,7 +73,7 @@ def test_two_sockets_of_one_instance_are_one_entry(clock):
     here.presence.add(first)
     here.presence.add(second)
     assert here.online == ["page"]
-    here.presence.left(first)
+    here.presence.handle_disconnect(first)
     assert here.online == ["page"]
 
 
@@ -81,7 +81,7 @@ def test_processes_tell_each_other_and_forget_those_who_are_silent(clock):
     here, there = Process("a", clock), Process("b", clock)
     there.presence.add(client("far"))
     clock.pass_(0)
-    here.presence.hear(there.published[-1])
+    here.presence.handle_message(there.published[-1])
     assert here.online == ["far"]
     assert here.published  # a process that was not known is told about us
     clock.pass_(0)
@@ -97,9 +97,9 @@ def test_a_process_that_ends_takes_its_clients_along(clock):
     here, there = Process("a", clock), Process("b", clock)
     there.presence.add(client("far"))
     clock.pass_(0)
-    here.presence.hear(there.published[-1])
+    here.presence.handle_message(there.published[-1])
     there.presence.leave()
-    here.presence.hear(there.published[-1])
+    here.presence.handle_message(there.published[-1])
     assert here.online == []
 
 
@@ -108,6 +108,6 @@ def test_hearing_the_same_again_is_no_news(clock):
     there.presence.add(client("far"))
     clock.pass_(0)
     for _ in range(3):
-        here.presence.hear(there.published[-1])
+        here.presence.handle_message(there.published[-1])
         clock.pass_(2)
     assert len(here.told) == 1

@@ -47,9 +47,9 @@ async def test_every_event_comes_once_and_in_order(rows, seed):
         fate = chance.choice(["heard", "lost", "doubled", "late", "empty"])
         heard = {"heard": [event(seq)], "doubled": [event(seq)] * 2, "empty": [{**event(seq), "data": None}]}.get(fate, [])
         late += [event(seq)] if fate == "late" else []
-        feeds.hear(heard)
+        feeds.handle_events(heard)
         if chance.random() < 0.3:
-            feeds.hear(late)
+            feeds.handle_events(late)
             late = []
         if chance.random() < 0.4:
             await asyncio.sleep(0)

@@ -37,7 +37,7 @@ def make_post(env):
     return post
 
 
-FILES = ToolRegistry.of(
+FILES = ToolRegistry.build(
     [(factory, "") for factory in (make_read, make_write, make_edit, make_glob, make_grep)] + [(make_post, "acme")]
 )
 CODING = PolicyRules(1, (RuleRow("global", profile="coding"),))
@@ -102,13 +102,13 @@ def test_owner_only_tools_are_hidden_from_others():
 @pytest.mark.parametrize(("name", "plugin"), [("read", "acme"), ("acme_read", "read")])
 def test_a_plugin_cannot_take_a_native_name(name, plugin):
     with pytest.raises(ImproperlyConfigured):
-        ToolRegistry.of([(dataclasses.replace(make_read, name=name), plugin)])
+        ToolRegistry.build([(dataclasses.replace(make_read, name=name), plugin)])
 
 
 @pytest.mark.parametrize("brought", [[(make_read, ""), (make_read, "")], [(dataclasses.replace(make_read, group="web"), "")]])
 def test_duplicate_tool_name_or_invalid_group_raises(brought):
     with pytest.raises(ImproperlyConfigured):
-        ToolRegistry.of(brought)
+        ToolRegistry.build(brought)
 
 
 def test_an_allowed_call_gets_a_permit_bound_to_its_arguments():

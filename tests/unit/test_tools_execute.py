@@ -68,7 +68,7 @@ def permits(body, *arguments, args=NumberArgs, timeout_s=60.0, **declared):
         """Do as the test says."""
         return body
 
-    offered = build_toolset(ENV, PolicyQuery("main"), RULES, ToolRegistry.of([(make, "test")]))
+    offered = build_toolset(ENV, PolicyQuery("main"), RULES, ToolRegistry.build([(make, "test")]))
     refs = [CallRef(f"c{number}", "acme", each) for number, each in enumerate(arguments, start=1)]
     return [authorize_tool_call(ref, toolset=offered, rules=RULES).permit for ref in refs]
 

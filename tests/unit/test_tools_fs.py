@@ -17,7 +17,7 @@ from tools_app.sources.registry import ToolRegistry
 from tools_app.toolset import build_toolset
 
 RULES = PolicyRules(1, (RuleRow("global", profile="coding"),))
-FILES = ToolRegistry.of(
+FILES = ToolRegistry.build(
     [(factory, "") for factory in (read_write.make_read, read_write.make_write, read_write.make_edit, read_write.make_glob)]
 )
 

@@ -21,7 +21,7 @@ HOPELESS = r"^(a+)+$"  # its time doubles with each further a in a line that doe
 @pytest.fixture
 def use(tmp_path: Path):
     toolset = build_toolset(
-        ToolEnv(tmp_path, "main", 1, "s", "k"), PolicyQuery("main"), RULES, ToolRegistry.of([(grep.make_grep, "")])
+        ToolEnv(tmp_path, "main", 1, "s", "k"), PolicyQuery("main"), RULES, ToolRegistry.build([(grep.make_grep, "")])
     )
 
     async def use(**arguments) -> ToolResult:

@@ -24,7 +24,7 @@ RULES = PolicyRules(1, (RuleRow("global", profile="coding"),))
 
 def offered(root: Path, model: str):
     env = ToolEnv(root, "main", 1, "s", "k", model=model)
-    return build_toolset(env, PolicyQuery("main"), RULES, ToolRegistry.of([(patch.make_apply_patch, "")]))
+    return build_toolset(env, PolicyQuery("main"), RULES, ToolRegistry.build([(patch.make_apply_patch, "")]))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tools_app.toolset import build_toolset
 
 ENV = ToolEnv(None, "main", 1, "s", "k")
 RULES = PolicyRules(1, (RuleRow("global", profile="full"),))
-TOOLS = ToolRegistry.of([(tools.make_web_fetch, ""), (tools.make_web_search, "")])
+TOOLS = ToolRegistry.build([(tools.make_web_fetch, ""), (tools.make_web_search, "")])
 
 
 async def use_web(name: str, **arguments: Any) -> ToolResult:

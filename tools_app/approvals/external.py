@@ -32,7 +32,7 @@ def request_external_approval(*, by: User, name: str, command: str, cwd: str, ag
     if mine.count() >= MAX_OPEN:
         raise QueueFull(f"you already have {MAX_OPEN} open requests; wait for decisions", retryable=True, retry_after_ms=5000)
     if rejections := find_rejections(command):
-        raise InvalidRequest(f"the command can't be shown to approvers. {rejections[0].words}")
+        raise InvalidRequest(f"the command can't be shown to approvers. {rejections[0].text}")
     quorum = quorum_from_rules(rules_for(agent, ""))
     now = clock.now()
     reason = f"{by.get_username()} requests approval for a command that it runs itself, outside Clawsite"

@@ -81,15 +81,15 @@ def _build_card(planned: PlannedCommand, verdict: GateVerdict, rules: ExecRules)
     every_time = rules.ask == "always" or bool(planned.plan.input_to)
     shown: dict[str, Any] = {
         "parts": [{"begin": part.begin, "end": part.end, "kind": part.kind, "note": part.note} for part in analysis.parts],
-        "reasons": [{"code": reason.code, "words": reason.words} for reason in verdict.reasons],
+        "reasons": [{"code": reason.code, "words": reason.text} for reason in verdict.reasons],
         "writes": list(analysis.writes),
-        "touches": list(analysis.touches),
+        "touches": list(analysis.access_hints),
         "may": [Decision.ONCE, Decision.DENY] if every_time else [*ALLOWING_DECISIONS, Decision.DENY],
     }
     if isinstance(narrow, tuple) and not every_time:
         shown["narrow"] = [{"pattern": entry.pattern, "shape": _shape_to_json(entry.shape)} for entry in narrow]
     else:
-        shown["notNarrow"] = "it needs approval every time" if isinstance(narrow, tuple) else narrow.words
+        shown["notNarrow"] = "it needs approval every time" if isinstance(narrow, tuple) else narrow.text
         shown["may"] = [decision for decision in shown["may"] if decision != Decision.ALWAYS]
     return shown
 

@@ -47,7 +47,7 @@ def decide_command(claimed: ClaimedRun, planned: PlannedCommand, *, why: str, ve
         return Supervision("allow", plan=plan, grants=used)
     request = approval_requests.request_approval(claimed, planned, verdict, rules, why=why, version=version)
     wire = {"id": str(request.pk), "expiresAt": clock.to_ms(request.expires_at), "needed": request.needed}
-    return Supervision("ask", plan=plan, approval=str(request.pk), newly_requested=True, told=wire)
+    return Supervision("ask", plan=plan, approval=str(request.pk), newly_requested=True, announcement=wire)
 
 
 def is_undecided(rules: ExecRules) -> bool:
@@ -120,7 +120,7 @@ def find_obstacle(claimed: ClaimedRun, plan: ExecPlan, rules: ExecRules, verdict
     if plan.network and not rules.network:
         return "exec_denied: the exec rules give commands no network any more. It did not run. Ask again if it is still needed."
     if verdict.effect == "deny":
-        return f"exec_denied: {' '.join(reason.words for reason in verdict.reasons)} It did not run."
+        return f"exec_denied: {' '.join(reason.text for reason in verdict.reasons)} It did not run."
     if not User.objects.filter(pk=claimed.owner_id, is_active=True).exists():
         return "exec_denied: the account that asked for it is switched off. It did not run."
     return ""

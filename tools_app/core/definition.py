@@ -145,7 +145,7 @@ class ToolEnv:
     run_pk: int | None = None  # None when called outside a run
     model: str = ""
     takes_images: bool = False  # whether the model accepts images
-    beside: AgentWorkspace | None = None  # set when the session's workspace is isolated from the agent's
+    agent_workspace: AgentWorkspace | None = None  # set when the session's workspace is isolated from the agent's
     through: tuple[tuple[str, str], ...] = ()  # (agent, session) of each sender that relayed the message
     sender_id: int = 0  # sender of the message that started the run, possibly a guest; default: the owner
     tools: frozenset[str] = frozenset()  # names of all tools the policy allows in this run

@@ -21,11 +21,11 @@ class Supervision:
     """The decision about one plan. `words` go to the model when it is denied; `approval` is the ID of the pending request."""
 
     effect: Literal["allow", "ask", "deny"]
-    words: str = ""
+    message: str = ""
     plan: Plan | None = None
     approval: str = ""
     newly_requested: bool = False  # the approval request is new and must be announced
-    told: dict[str, Any] = field(default_factory=dict)  # the announcement, for clients that follow the chat
+    announcement: dict[str, Any] = field(default_factory=dict)  # the announcement, for clients that follow the chat
     grants: tuple[int, ...] = ()  # grants that allowed it; each is used once when the call starts
     code: str = "exec_denied"
     unanswered: bool = False  # the approval request timed out, and the allowlist allows it

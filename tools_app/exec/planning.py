@@ -68,11 +68,11 @@ def choose_sandbox(env: ToolEnv, workspace: Path, rules: ExecRules) -> Sandbox:
     """Choose the strongest sandbox this host supports; it is never weakened for convenience."""
     return Sandbox(
         level=SandboxLevel(probe_once().level),
-        workspace=env.beside.path.resolve() if env.beside else workspace,
-        access=env.beside.access if env.beside else "rw",
+        workspace=env.agent_workspace.path.resolve() if env.agent_workspace else workspace,
+        access=env.agent_workspace.access if env.agent_workspace else "rw",
         network=rules.network,
         hidden=secret_paths(),
-        private_home=workspace if env.beside else None,
+        private_home=workspace if env.agent_workspace else None,
         unwritable=code_paths(),
     )
 

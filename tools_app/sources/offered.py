@@ -74,7 +74,7 @@ class OfferedTools:
             beginning.startswith(family) for family in self.servers_by_prefix
         )
 
-    def brings(self, name: str, plugin: str) -> bool:
+    def is_from_plugin(self, name: str, plugin: str) -> bool:
         return name in self.facts and self.facts[name].plugin == plugin
 
     def why_unavailable(self, tool: ToolFacts) -> str:
@@ -95,13 +95,15 @@ class CurrentOffer:
     """
 
     plugins: tuple[str, ...]
-    gone: dict[str, str]
+    unavailable: dict[str, str]
 
 
 def read_current_offer(tools: Iterable[ToolFacts]) -> CurrentOffer:
     """Return the current offer for the tools a run started with. One query, safe on the writer thread; never waits for imports."""
     now = load_offered_tools(wait=False)
-    gone = {tool.name: now.why_unavailable(tool) for tool in tools if tool.plugin and not now.brings(tool.name, tool.plugin)}
+    gone = {
+        tool.name: now.why_unavailable(tool) for tool in tools if tool.plugin and not now.is_from_plugin(tool.name, tool.plugin)
+    }
     return CurrentOffer(now.plugin_names, gone)
 
 

@@ -19,7 +19,7 @@ class SourceRefresher:
         self._mcp = McpManager()
         self._recorded: list[LoadedPlugin] | None = None  # nothing yet
 
-    def hear(self, message: BusMessage) -> None:
+    def handle_message(self, message: BusMessage) -> None:
         if message.get("k") == CHANGED_MESSAGE["k"]:
             self.changed.set()
 
@@ -29,8 +29,8 @@ class SourceRefresher:
         if names:
             await asyncio.to_thread(plugins.import_plugins, names, plugins.IMPORT_TIMEOUT_SECONDS)
 
-    async def look(self) -> None:
-        await self._mcp.look()
+    async def refresh(self) -> None:
+        await self._mcp.synchronize()
         loaded = await db.read(source_tools.loaded_plugins)
         if self._recorded != loaded:
             await db.write(plugins.record_plugins, await db.read(plugins.list_installed), loaded)

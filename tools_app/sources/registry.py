@@ -53,7 +53,7 @@ class ToolRegistry:
     search_providers: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, provided: Iterable[tuple[ToolFactory, str]]) -> "ToolRegistry":
+    def build(cls, provided: Iterable[tuple[ToolFactory, str]]) -> "ToolRegistry":
         """Build a registry from factories, each with its plugin's ID, or "" for native tools."""
         tools: dict[str, RegisteredTool] = {}
         for factory, plugin in provided:
@@ -108,7 +108,7 @@ def load_installed() -> ToolRegistry:
         if app.module and module_has_submodule(app.module, DISCOVERED_MODULE):
             plugin = "" if app.name in NATIVE_APPS else app.label
             provided += [(factory, plugin) for factory in _find_factories(import_module(f"{app.name}.{DISCOVERED_MODULE}"))]
-    return ToolRegistry.of(provided)
+    return ToolRegistry.build(provided)
 
 
 def _find_factories(module: ModuleType) -> list[ToolFactory]:

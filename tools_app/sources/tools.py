@@ -73,7 +73,7 @@ def _build_registry(state: SourceState, imported: frozenset[str]) -> ToolRegistr
     for plugin in now.loaded:
         registered += [(tool.name, RegisteredTool(tool, now.facts[tool.name])) for tool in plugin.tools]
     for server in McpServer.objects.filter(enabled=True).order_by("name"):
-        tools = (tool for tool in make_factories(server) if now.brings(tool.name, server.name))
+        tools = (tool for tool in make_factories(server) if now.is_from_plugin(tool.name, server.name))
         registered += [(tool.name, RegisteredTool(tool, now.facts[tool.name])) for tool in tools]
     # If two plugins have an engine with the same name, the first by plugin name wins.
     engines = {name: engine for plugin in reversed(now.loaded) for name, engine in plugin.search_providers.items()}

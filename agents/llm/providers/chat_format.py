@@ -166,7 +166,7 @@ class AnswerAssembler:
         if usage := chunk.get("usage"):
             self.usage = parse_usage(usage)
 
-    def news(self) -> Iterator[StreamEvent]:
+    def take_events(self) -> Iterator[StreamEvent]:
         """Yield what arrived since the last call. Chunks that arrived together are merged, which halves the work downstream."""
         if self._thoughts_sent < len(self._thoughts):
             yield ThinkingDelta("".join(self._thoughts[self._thoughts_sent :]))

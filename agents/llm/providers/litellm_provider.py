@@ -52,7 +52,7 @@ class LiteLLMProvider:
         async with aclosing(_stream_chunks(request)) as chunks:
             async for chunk in chunks:
                 answer.read(_chunk_to_dict(chunk))
-                for event in answer.news():
+                for event in answer.take_events():
                     yield event
         yield answer.finished()
 

@@ -69,7 +69,7 @@ class OpenAICompatProvider:
                             break
                         if data:
                             answer.read(_parse_json(data))
-                for event in answer.news():
+                for event in answer.take_events():
                     yield event
                 reader.change(AFTER_FINISH_SECONDS if answer.finish_reason else request.timeouts.between_chunks)
             if not ended and not answer.finish_reason:
@@ -80,7 +80,7 @@ class OpenAICompatProvider:
             raise
         finally:
             reader.end()
-        for event in answer.news():
+        for event in answer.take_events():
             yield event
         yield answer.finished()
 

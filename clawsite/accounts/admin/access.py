@@ -159,7 +159,9 @@ class AccessTokenAdmin(ClawAdmin):
         # Shown in this response, not as a message, which would be sent in a cookie first.
         context = {**self.admin_site.each_context(request), "title": _("Access token created"), "token": obj}
         context["secret"] = request.issued_secret  # type: ignore[attr-defined]  # as above
-        return TemplateResponse(request, "admin/accounts/token_issued.html", context, headers={"Cache-Control": "no-store"})
+        return TemplateResponse(
+            request, "admin/accounts/accesstoken/token_issued.html", context, headers={"Cache-Control": "no-store"}
+        )
 
     @with_confirmation(
         label=_("Revoke access tokens"),

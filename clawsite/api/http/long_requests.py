@@ -76,7 +76,7 @@ async def _watch_until_revoked(runtime: Runtime, who: Caller, session_id: UUID |
 
 
 async def _check_access(runtime: Runtime, who: Caller, session_id: UUID | None) -> None:
-    standing = await runtime.look(who.credential)
+    standing = await runtime.check_access(who.credential)
     if standing is None or not has_scope(standing.scopes, Scope.READ):
         raise AccessRevoked("the credential that this was asked with is no longer good")
     if session_id and not await db.read(_can_see_session, standing.user, session_id):

@@ -85,7 +85,7 @@ async def _check_line(line: str, allow: Iterable[str], options: argparse.Namespa
     judged = judge(await analyze(line, context), rules)
     return {
         "verdict": judged.effect,
-        "reasons": [{"code": reason.code, "words": reason.words} for reason in judged.reasons],
+        "reasons": [{"code": reason.code, "words": reason.text} for reason in judged.reasons],
         "executables": [{"name": each.name, "path": each.path, "realpath": each.realpath} for each in judged.analysis.executables],
     }
 

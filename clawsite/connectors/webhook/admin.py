@@ -178,7 +178,7 @@ class WebhookAdmin(ClawAdmin):
         context = {**self.admin_site.each_context(request), "title": _("Webhook token"), "hook": hook, "secret": secret}
         body = orjson.dumps(orjson.loads(sample_delivery(hook)["body"])).decode()
         context["example"] = CURL_EXAMPLE.format(address=request.build_absolute_uri(str(hook)), secret=secret, body=body)
-        return TemplateResponse(request, "admin/gateway/hook_token.html", context, headers={"Cache-Control": "no-store"})
+        return TemplateResponse(request, "admin/connectors/hook/token_issued.html", context, headers={"Cache-Control": "no-store"})
 
     @with_confirmation(
         label=gettext_lazy("Enable"),
@@ -236,7 +236,7 @@ class WebhookAdmin(ClawAdmin):
                     return self._deliver_test(request, hook, came, wish)
             except ClawError as refused:
                 context["refused"] = refused.message
-        return TemplateResponse(request, "admin/gateway/hook_try.html", context)
+        return TemplateResponse(request, "admin/connectors/hook/try_delivery.html", context)
 
     @transaction.atomic
     def _deliver_test(self, request: HttpRequest, hook: Hook, came: IncomingDelivery, wish: Any) -> HttpResponse:

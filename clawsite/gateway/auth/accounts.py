@@ -90,7 +90,7 @@ def _authenticate_secret(secret: str, address: str, operator: bool) -> Authentic
     if principal is None:
         return None
     credential = Credential(principal.kind, token_id=principal.token_id or 0)
-    client = AuthenticatedClient(credential, AccountAccess.of(principal.user, principal.scopes), unnoted=principal.unnoted)
+    client = AuthenticatedClient(credential, AccountAccess.for_user(principal.user, principal.scopes), unnoted=principal.unnoted)
     return load_sessions(client) if operator else client
 
 

@@ -49,7 +49,7 @@ class AccountAccess:
     manages_devices: bool = False  # those of all users
 
     @classmethod
-    def of(cls, user: User, ceiling: frozenset[str] | None) -> "AccountAccess":
+    def for_user(cls, user: User, ceiling: frozenset[str] | None) -> "AccountAccess":
         scopes = scopes_of(user)
         return cls(
             user,
@@ -80,17 +80,17 @@ def _read_account_access(credential: Credential) -> AccountAccess | None:
     match credential.kind:
         case "cookie":
             user = find_user_by_cookie(credential.cookie)
-            return AccountAccess.of(user, None) if user else None
+            return AccountAccess.for_user(user, None) if user else None
         case "gateway-token":
             user = tokens.find_service_user(tokens.GATEWAY)
-            return AccountAccess.of(user, tokens.GATEWAY_SCOPES) if user and user.is_active else None
+            return AccountAccess.for_user(user, tokens.GATEWAY_SCOPES) if user and user.is_active else None
         case "api-token":
             valid = AccessToken.objects.filter(valid_token_filter(), user__is_active=True)
             token = valid.select_related("user", "made_with").filter(pk=credential.token_id).first()
-            return AccountAccess.of(token.limited_account(), token.ceiling()) if token else None
+            return AccountAccess.for_user(token.limited_account(), token.ceiling()) if token else None
         case "device-token":
             device_token = DeviceToken.objects.valid().filter(pk=credential.token_id).first()
-            return AccountAccess.of(device_token.limited_account(), device_token.ceiling()) if device_token else None
+            return AccountAccess.for_user(device_token.limited_account(), device_token.ceiling()) if device_token else None
 
 
 def find_user_by_cookie(cookie: str) -> User | None:

@@ -102,7 +102,7 @@ async def _authenticate_with_account(client: AuthenticatedClient, candidate: Dev
     if device is not None and not paired:
         await _request_pairing(candidate, client, None, Reason.NOT_PAIRED)
     held, secret = client.access.scopes, None
-    wanted = held if candidate.wanted is None else candidate.wanted & held
+    wanted = held if candidate.requested_scopes is None else candidate.requested_scopes & held
     has_token = token is not None and bool(token.digest)
     if device is None or not has_token or not device.is_operator or not wanted <= set(device.scopes):
         reissue = bool(stale) and token is None
@@ -171,7 +171,7 @@ async def _authenticate_with_token(secret: str, candidate: DeviceCandidate) -> A
     if candidate.role == "node":
         return await _admit_node(match.client, candidate, device, match.token)
     # Scopes it requested before were already decided; only new scopes that can be granted are an upgrade.
-    new = (candidate.wanted or frozenset()) - set(device.asked_scopes) - set(match.token.scopes)
+    new = (candidate.requested_scopes or frozenset()) - set(device.asked_scopes) - set(match.token.scopes)
     if new & match.of_account:
         await _request_pairing(candidate, match.client, device, Reason.SCOPES)
     return match.client
@@ -187,7 +187,7 @@ def _client_from_token(token: DeviceToken, candidate: DeviceCandidate) -> Authen
     device = token.device
     role: Role = "node" if candidate.role == "node" else "operator"
     credential = Credential("device-token", token_id=token.pk, device=device.pk, role=role)
-    access = AccountAccess.of(token.limited_account(), token.ceiling())
+    access = AccountAccess.for_user(token.limited_account(), token.ceiling())
     client = AuthenticatedClient(credential, access, unnoted=_needs_use_record(device), fingerprint=candidate.fingerprint)
     return load_sessions(client) if role == "operator" else client
 

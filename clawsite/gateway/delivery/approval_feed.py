@@ -53,13 +53,13 @@ async def notify_approval(audience: Audience, message: dict[str, Any]) -> None:
     for_approvers, session = notices
     for connection in audience:
         if Scope.APPROVALS in connection.authority.scopes:
-            connection.take(for_approvers)
+            connection.deliver(for_approvers)
     if session is None:
         return
     for connection in audience.connections_of_session(session.id, session.owner, session.key):
         owns = connection.user_pk == session.owner
         if connection.wants_approvals(session.id, session.key if owns else None):
-            connection.take(session.for_owner if owns else session.for_others)
+            connection.deliver(session.for_owner if owns else session.for_others)
 
 
 def _build_notices(approval_id: str, change: ChangeKind) -> tuple[OutgoingEvent, _SessionNotice | None] | None:

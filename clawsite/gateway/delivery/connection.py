@@ -32,7 +32,7 @@ class Connection:
     message_keys: set[str] = field(default_factory=set)
     # Sessions whose approval requests it subscribed to, by ID, or by key for own sessions that don't exist yet.
     approvals_of: set[str] = field(default_factory=set)
-    held: set[str] = field(
+    catching_up: set[str] = field(
         default_factory=set
     )  # sessions whose missed events are being sent; live events are skipped and read from rows
     floors: dict[str, int] = field(default_factory=dict)  # session -> cursor up to which everything was sent from rows
@@ -58,7 +58,7 @@ class Connection:
         """Whether the client has the capability. Protocol 1 clients can't declare any and get every event."""
         return not outgoing.needs or self.dialect == "classic" or outgoing.needs in self.caps
 
-    def take(self, outgoing: OutgoingEvent) -> None:
+    def deliver(self, outgoing: OutgoingEvent) -> None:
         if self.wants(outgoing):
             encoded = outgoing.encoded(self.dialect)
             if encoded is not None:

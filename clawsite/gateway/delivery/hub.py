@@ -67,7 +67,7 @@ class Hub:
     def receive_events(self, message: dict[str, Any]) -> None:
         """Handle committed events of one session."""
         events: list[EventPayload] = message["events"]
-        self.run_waits.hear(events)
+        self.run_waits.handle_events(events)
         if not self.audience:
             return
         stream = self._stream(message["session"])
@@ -106,7 +106,7 @@ class Hub:
         outgoing = OutgoingEvent("sessions.changed", payload, payload)
         for_others = outgoing.about(make_shared_key(message["session"]))
         for connection in connections:
-            connection.take(outgoing if connection.user_pk == message["owner"] else for_others)
+            connection.deliver(outgoing if connection.user_pk == message["owner"] else for_others)
 
     def _stream(self, session_id: str) -> SessionStream:
         stream = self._streams.get(session_id)
@@ -134,7 +134,7 @@ class Hub:
 
     def _deliver(self, stream: SessionStream, event: EventPayload) -> None:
         self._send_event(stream, event)
-        self._messages.hear(stream, event)
+        self._messages.handle_event(stream, event)
 
     def _send_event(self, stream: SessionStream, event: EventPayload) -> None:
         now = stream.touched = self._now()
@@ -186,24 +186,24 @@ class Hub:
 
     def _send_to(self, stream: SessionStream, outgoing: OutgoingEvent, connections: Iterable[Connection]) -> None:
         for connection in connections:
-            if connection.held and stream.id in connection.held:
+            if connection.catching_up and stream.id in connection.catching_up:
                 continue
             if connection.awaited_keys and connection.user_pk == stream.owner and stream.name.key in connection.awaited_keys:
                 continue  # it was promised all events and will get this one with them
             if connection.floors and connection.is_past(stream.id, stream.head):
                 continue
-            connection.take(outgoing)
+            connection.deliver(outgoing)
 
     def broadcast(self, outgoing: OutgoingEvent, *, to: Literal["readers", "operators", "everybody"] = "readers") -> None:
         for connection in self.audience:
             if connection.authority.may_read or to == "everybody" or (to == "operators" and connection.role == "operator"):
-                connection.take(outgoing)
+                connection.deliver(outgoing)
 
     def send_to_owner(self, user_pk: int, outgoing: OutgoingEvent) -> None:
         """Send to all of a user's connections that may read."""
         for connection in self.audience.connections_of_user(user_pk):
             if connection.authority.may_read:
-                connection.take(outgoing)
+                connection.deliver(outgoing)
 
     # Repairing
 
@@ -247,7 +247,7 @@ class Hub:
         stream.name, stream.owner, stream.opened = facts.name, facts.owner, True
         for connection, promised in self.audience.take_waiting_followers(stream.id, facts.owner, facts.name.key):
             # An event's time is taken before its commit, so the first ones may look older than the connection that waits for them.
-            connection.held.add(stream.id)
+            connection.catching_up.add(stream.id)
             task = asyncio.get_running_loop().create_task(self._replay_all(connection, promised, stream.id, facts.name))
             self._repairing.add(task)
             task.add_done_callback(self._repairing.discard)

@@ -149,7 +149,7 @@ async def replay_events(
                 for outgoing in frames.to_outgoing(event, name):
                     encoded = outgoing.encoded(connection.dialect)
                     if encoded is not None and connection.wants(outgoing):
-                        await connection.line.room()
+                        await connection.line.wait_for_room()
                         connection.line.deliver(encoded)
                 cursor = event["cursor"]
             if not more and cursor >= (hub.head_of(session_id) or 0):
@@ -162,4 +162,4 @@ async def replay_events(
         connection.line.close(CloseCode.TRY_LATER, "could not read the missed events")
         raise
     finally:
-        connection.held.discard(session_id)
+        connection.catching_up.discard(session_id)

@@ -39,7 +39,7 @@ class MessageFeed:
         self._sessions: dict[str, _SessionState] = {}
         self.tasks: set[asyncio.Task[None]] = set()
 
-    def hear(self, stream: SessionStream, event: EventPayload) -> None:
+    def handle_event(self, stream: SessionStream, event: EventPayload) -> None:
         """Handle an event that the hub has just delivered."""
         if not _may_store_message(event):
             return
@@ -90,7 +90,7 @@ class MessageFeed:
             for_others = outgoing.about(make_shared_key(stream.id))
             for connection in listeners:
                 if connection.is_new_message(stream.id, _own_key(connection, stream), message):
-                    connection.take(outgoing if connection.user_pk == stream.owner else for_others)
+                    connection.deliver(outgoing if connection.user_pk == stream.owner else for_others)
             if run is not None:
                 session.sent[run] = message["position"]
 

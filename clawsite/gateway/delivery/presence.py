@@ -113,11 +113,11 @@ class Presence:
             self._mine[connection.id] = entry
             self._record_change(entry)
 
-    def left(self, connection: Connection) -> None:
+    def handle_disconnect(self, connection: Connection) -> None:
         if entry := self._mine.pop(connection.id, None):
             self._record_change({**entry, "status": "offline", "reason": "disconnect"})
 
-    def hear(self, message: dict[str, Any]) -> None:
+    def handle_message(self, message: dict[str, Any]) -> None:
         """Handle another process's list of its clients."""
         process, entries = message["process"], message["entries"]
         if process == self._process:

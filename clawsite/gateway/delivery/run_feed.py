@@ -36,7 +36,7 @@ class RunFollower:
         self._closed = True
         self._news.set()
 
-    def hear(self, event: EventDict) -> None:
+    def add_event(self, event: EventDict) -> None:
         self._head = max(self._head, event["seq"])
         if len(self._received) < MAX_WAITING:
             self._received.append(event)
@@ -82,11 +82,11 @@ class RunFeeds:
     def __init__(self) -> None:
         self._feeds: dict[int, list[RunFollower]] = {}
 
-    def hear(self, events: Iterable[EventDict]) -> None:
+    def handle_events(self, events: Iterable[EventDict]) -> None:
         if self._feeds:
             for event in events:
                 for feed in self._feeds.get(event["run"], ()):
-                    feed.hear(event)
+                    feed.add_event(event)
 
     def close(self) -> None:
         for feeds in self._feeds.values():

@@ -92,7 +92,7 @@ class SocketWriter:
 
     async def reply(self, text: str) -> None:
         """Queue a response once there is room; only its own client waits for that."""
-        await self.room()
+        await self.wait_for_room()
         self.reply_now(text)
 
     def reply_now(self, text: str) -> None:
@@ -105,7 +105,7 @@ class SocketWriter:
         self._queue.put(text, len(text) if text.isascii() else len(text.encode()))
         self._has_frames.set()
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         while not self.closing and self._queue.is_full:
             self._has_room.clear()
             await self._has_room.wait()
@@ -120,7 +120,7 @@ class SocketWriter:
         self._has_room.set()
         self._on_close()
 
-    def gone(self) -> None:
+    def discard(self) -> None:
         """Discard the queue because the client has disconnected."""
         self.closing = True
         self._queue.clear()

@@ -38,7 +38,7 @@ class DeviceCandidate:
     fingerprint: str
     public_key: str
     role: str
-    wanted: frozenset[str] | None
+    requested_scopes: frozenset[str] | None
     address: str
     facts: dict[str, Any] = field(default_factory=dict)  # what it reports about itself, by wire name
 
@@ -52,7 +52,7 @@ def register_device(
     Its scopes are the requested ones that the credential allows (`held`). A device token created with an access token stays bound
     to it. Return None if the device was revoked.
     """
-    requested = held if candidate.wanted is None else candidate.wanted
+    requested = held if candidate.requested_scopes is None else candidate.requested_scopes
     device, created = Device.objects.select_for_update().get_or_create(
         owner=owner, fingerprint=candidate.fingerprint, defaults={"public_key": candidate.public_key, "is_operator": True}
     )
@@ -169,7 +169,7 @@ def _requested_scopes(candidate: DeviceCandidate) -> list[str]:
     """Return the requested scopes; by default those for chatting, not all that the owner has."""
     if candidate.role != "operator":
         return []
-    return sorted({READ, WRITE} if candidate.wanted is None else candidate.wanted)
+    return sorted({READ, WRITE} if candidate.requested_scopes is None else candidate.requested_scopes)
 
 
 def apply_facts(device: Device, facts: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ class ConnectedNodes:
         self._connections.setdefault(connection.device_pk, []).append(connection)
         self._sent[connection.id] = {}
 
-    def left(self, connection: Connection) -> None:
+    def handle_disconnect(self, connection: Connection) -> None:
         """Fail the connection's open invocations. It is unknown whether they ran, so they are not sent again."""
         rest = [other for other in self._connections.pop(connection.device_pk, []) if other is not connection]
         if rest:
@@ -51,7 +51,7 @@ class ConnectedNodes:
         except ClawError as error:  # it ends at its timeout
             log.warning("could not store the end of an invocation: %s", error.message, extra={"invocation": invocation_id})
 
-    def hear(self, message: dict[str, Any]) -> None:
+    def handle_message(self, message: dict[str, Any]) -> None:
         if message["k"] == "node-result":
             self._waits.tell(message["id"])
         elif message["k"] == "node-broadcast":
@@ -63,7 +63,7 @@ class ConnectedNodes:
         outgoing = OutgoingEvent("node.broadcast", payload, payload)
         for device_pk in devices:
             if connections := self._connections.get(device_pk):
-                connections[-1].take(outgoing)
+                connections[-1].deliver(outgoing)
 
     async def poll(self) -> None:
         self._forget_expired()
@@ -100,9 +100,9 @@ class ConnectedNodes:
         if invocation.params_json:
             request["paramsJSON"] = invocation.params_json
         self._sent[connections[-1].id][invocation_id] = invocation.expires_at
-        connections[-1].take(OutgoingEvent("node.invoke.request", {**request}, {**request}))
+        connections[-1].deliver(OutgoingEvent("node.invoke.request", {**request}, {**request}))
 
-    def answered(self, invocation_id: str) -> None:
+    def forget_invocation(self, invocation_id: str) -> None:
         for sent in self._sent.values():
             sent.pop(invocation_id, None)
 

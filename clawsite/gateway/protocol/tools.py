@@ -79,7 +79,7 @@ def build_effective_answer(seen: EffectiveTools) -> EffectiveAnswer:
         agentId=seen.agent.slug,
         profile=_find_profile(seen),
         policyVersion=seen.rules.version,
-        groups=_group_by_source([seen.known.tools[name] for name in seen.toolset.tools]),
+        groups=_group_by_source([seen.registry.tools[name] for name in seen.toolset.tools]),
         refused=[Refused(id=name, layer=step.layer, rule=step.rule) for name, step in refused.items()],
         notOffered=[NotOffered(id=name, reason=reason) for name, reason in seen.toolset.unavailable.items()],
         notices=_build_notices(seen),

@@ -140,7 +140,7 @@ class Dispatcher:
 
     async def _send_follow_up(self, request: Request, followed: AnswerWithFollowUp[Any]) -> None:
         try:
-            result = await followed.then()
+            result = await followed.follow_up()
         except Exception as error:
             await self._fail(request, error)
         else:

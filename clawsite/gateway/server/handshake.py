@@ -72,7 +72,7 @@ async def perform_handshake(
     connection = Connection(
         line=line,
         client=params.client,
-        authority=Authority(client.credential, client.access, expand_scopes(params.scopes), look=runtime.look),
+        authority=Authority(client.credential, client.access, expand_scopes(params.scopes), look=runtime.check_access),
         protocol=protocol,
         dialect=dialect_of(protocol),
         caps=frozenset(params.caps),

@@ -43,7 +43,7 @@ class AnswerWithFollowUp(Generic[T]):
     """A response now, and a function to call after it; its result, unless None, is a second response with the same ID."""
 
     first: T
-    then: Callable[[], Awaitable[T | None]]
+    follow_up: Callable[[], Awaitable[T | None]]
 
 
 Handler = Callable[[Call, Any], Awaitable[Any]]

@@ -114,7 +114,7 @@ class Runtime:
         modern = {name: value for name, value in classic.items() if value is not None}
         connections = list(self.hub.audience)
         for connection in connections:
-            connection.take(OutgoingEvent("shutdown", modern, classic))
+            connection.deliver(OutgoingEvent("shutdown", modern, classic))
             connection.line.close(CloseCode.RESTART, "service restart")
         self.presence.leave()
         with contextlib.suppress(TimeoutError):
@@ -149,7 +149,7 @@ class Runtime:
     def _receive(self, message: dict[str, Any]) -> None:
         match message["k"]:
             case "events":
-                self.run_feeds.hear(message["events"])
+                self.run_feeds.handle_events(message["events"])
                 self.hub.receive_events(message)
             case "session" if message["change"] == "members":
                 self.changes.tell(message["session"])
@@ -160,7 +160,7 @@ class Runtime:
                 self._invalidate_account(message["user"])
                 self.changes.tell(message["user"])
             case "presence":
-                self.presence.hear(message)
+                self.presence.handle_message(message)
             case "approval":
                 self.approval_waits.tell(message["id"])
                 self.spawn(approval_feed.notify_approval(self.hub.audience, message))
@@ -169,7 +169,7 @@ class Runtime:
             case "pairing":
                 self.spawn(self._notify_pairing(message))
             case "node-invoke" | "node-result" | "node-broadcast":
-                self.nodes.hear(message)
+                self.nodes.handle_message(message)
             case "node-event":
                 payload = message["event"]
                 self.hub.send_to_owner(message["owner"], OutgoingEvent("node.event", payload, payload))
@@ -188,11 +188,11 @@ class Runtime:
             authority = connection.authority
             if Scope.PAIRING in authority.scopes and (account in (None, connection.user_pk) or authority.manages_devices):
                 for outgoing in events:
-                    connection.take(outgoing)
+                    connection.deliver(outgoing)
 
     # Credentials
 
-    async def look(self, credential: Credential) -> AccountAccess | None:
+    async def check_access(self, credential: Credential) -> AccountAccess | None:
         """Check a credential; sockets with the same credential share the check."""
         if credential not in self._checks:
             task = self._checks[credential] = asyncio.create_task(db.read(read_access, credential))

@@ -106,21 +106,21 @@ class WebSocketHandler:
             self._in_handshake = False
             self._runtime.rates.end_handshake(self._handshake_info.address)
 
-    def lost(self) -> None:
+    def handle_disconnect(self) -> None:
         """Clean up after the socket was closed by either side."""
         self._deadline.cancel()
         self._end_handshake()
         if self._close_timer:
             self._close_timer.cancel()
-        self._socket_writer.gone()
+        self._socket_writer.discard()
         self._writer_task.cancel()
         if self._established:
             connection, dispatcher = self._established
             dispatcher.cancel()
             self._runtime.hub.leave(connection)
             if connection.role == "node":
-                self._runtime.nodes.left(connection)
-            self._runtime.presence.left(connection)
+                self._runtime.nodes.handle_disconnect(connection)
+            self._runtime.presence.handle_disconnect(connection)
             log.info(
                 "client disconnected",
                 extra={"connection": connection.id, "user": connection.user_pk, "seq": self._socket_writer.seq},
@@ -130,7 +130,7 @@ class WebSocketHandler:
         try:
             await self._socket_writer.write()
         except OSError:  # the client has disconnected; the server calls `lost`
-            self._socket_writer.gone()
+            self._socket_writer.discard()
 
     def _handshake_timed_out(self) -> None:
         self._socket_writer.close(CloseCode.POLICY, f"connect expected within {limits.handshake_seconds():g} s")

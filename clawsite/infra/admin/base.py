@@ -67,7 +67,7 @@ class ClawAdmin(BaseAdmin):
     list_per_page = 50
     show_full_result_count = False  # counting millions of events costs more than the page
     warn_unsaved_form = True
-    change_form_before_template = "admin/_around.html"
+    change_form_before_template = "admin/_related_links.html"
     list_name: Any = ""  # what the menu and the headings call all of it, if not by the plural
     when_empty: Any = ""  # how something comes to be in the list, for who finds none
     audited_as = "settings.changed"  # "": the service that makes the change records it itself

@@ -28,4 +28,4 @@ def audit_log(request: HttpRequest) -> HttpResponse:
     if not (user.has_perm(VIEW_AUDIT_LOG) or user.has_perm(ADMINISTER_GATEWAY)):
         raise Http404
     may_change = user.is_staff and user.has_perm(CHANGE_ACCOUNTS)
-    return render(request, "audit/page.html", {"lacks_staff": user.has_perm(VIEW_AUDIT_LOG), "may_change": may_change})
+    return render(request, "admin/audit_access.html", {"lacks_staff": user.has_perm(VIEW_AUDIT_LOG), "may_change": may_change})

@@ -79,7 +79,7 @@ def live_data(request: HttpRequest) -> HttpResponse:
     user = cast("User", request.user)
     if not (user.is_staff and user.has_perms(REQUIRED_PERMISSIONS)):
         raise PermissionDenied
-    used = {"used": render_to_string("dashboard/_used.html", _build_usage_history())} if "used" in request.GET else {}
+    used = {"used": render_to_string("admin/dashboard/_usage.html", _build_usage_history())} if "used" in request.GET else {}
     return JsonResponse({**build_live_data(user), **used})
 
 

@@ -93,7 +93,9 @@ def decide_many(request: ApprovalRequest) -> HttpResponse:
         return redirect(safe_redirect_url(request, request.POST.get("next")))
     rows = load_approvals(Approval.objects.for_user(request.user).filter(pk__in=[pk for pk, _hash in chosen]))
     shown = [replace(each, problem=problems.get(each.approval.pk, "")) for each in build_cards(request.user, rows)]
-    return render(request, "approvals/_several.html", {**card_context(request), "cards": shown, "said": said, "problems": problems})
+    return render(
+        request, "approvals/_bulk_decision.html", {**card_context(request), "cards": shown, "said": said, "problems": problems}
+    )
 
 
 def _apply_and_render(request: ApprovalRequest, pk: UUID, act: Callable[[], str]) -> HttpResponse:
@@ -107,12 +109,12 @@ def _apply_and_render(request: ApprovalRequest, pk: UUID, act: Callable[[], str]
         problem, status = refused.message, refused.http_status
     if request.htmx:
         shown = replace(build_card(request.user, find_approval(request, pk)), problem=problem)
-        template = "approvals/_chat.html" if request.POST.get("shape") == "chat" else "approvals/_card.html"
+        template = "approvals/_chat_card.html" if request.POST.get("shape") == "chat" else "approvals/_card.html"
         solo = request.htmx.current_url_abs_path == reverse("approval", args=[pk])  # its own page keeps showing all of it
         return render(request, template, {**card_context(request), "card": shown, "solo": solo}, status=status)
     if problem:
         shown = replace(build_card(request.user, find_approval(request, pk)), problem=problem)
-        return render(request, "approvals/one.html", {**card_context(request), "card": shown}, status=status)
+        return render(request, "approvals/request.html", {**card_context(request), "card": shown}, status=status)
     messages.success(request, said)
     return redirect(safe_redirect_url(request, request.POST.get("next") or reverse("approvals")))
 

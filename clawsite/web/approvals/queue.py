@@ -45,7 +45,7 @@ def show_queue(request: ApprovalRequest) -> HttpResponse:
         "may_ask_already": wanted if wanted and offer is None else "",
         "sees_all": request.user.has_perm(APPROVE) or request.user.has_perm(VIEW_ANY_SESSION),
     }
-    return render(request, "approvals/page.html", context)
+    return render(request, "approvals/queue.html", context)
 
 
 @require_any_permission()
@@ -59,7 +59,7 @@ def live_changes(request: ApprovalRequest) -> HttpResponse:
     rows += load_approvals(Approval.objects.for_user(request.user).filter(pk__in=answered)) if answered else []
     changed = [each for each in build_cards(request.user, rows) if shown.get(each.approval.pk) != each.stamp]
     context = {**card_context(request), "cards": changed, "query": filters.query(), "solo": request.GET.get("solo") == "1"}
-    return render(request, "approvals/_list.html", context)
+    return render(request, "approvals/_cards.html", context)
 
 
 @require_any_permission()
@@ -80,7 +80,7 @@ def count_pending(request: ApprovalRequest) -> HttpResponse:
 def show_approval(request: ApprovalRequest, pk: UUID) -> HttpResponse:
     """One question, open or answered, with all that is known of it."""
     return render(
-        request, "approvals/one.html", {**card_context(request), "card": build_card(request.user, find_approval(request, pk))}
+        request, "approvals/request.html", {**card_context(request), "card": build_card(request.user, find_approval(request, pk))}
     )
 
 
@@ -89,7 +89,9 @@ def show_approval(request: ApprovalRequest, pk: UUID) -> HttpResponse:
 def show_in_chat(request: ApprovalRequest, pk: UUID) -> HttpResponse:
     """The same for the conversation it belongs to."""
     return render(
-        request, "approvals/_chat.html", {**card_context(request), "card": build_card(request.user, find_approval(request, pk))}
+        request,
+        "approvals/_chat_card.html",
+        {**card_context(request), "card": build_card(request.user, find_approval(request, pk))},
     )
 
 

@@ -66,7 +66,7 @@ def try_command(request: ApprovalRequest) -> HttpResponse:
         analysis = async_to_sync(analyze)(line, place)
         supposed = replace(rules, security=cast("Any", security), ask=cast("Any", ask))
         context |= _trial_context(run_trial(analysis, place, supposed, agent=agent, level=int(level), listed=listed), line)
-    return render(request, "approvals/_verdict.html" if request.htmx else "approvals/try.html", context)
+    return render(request, "approvals/_try_result.html" if request.htmx else "approvals/try_command.html", context)
 
 
 def _build_exec_context(request: ApprovalRequest, slug: str) -> ExecContext:
@@ -84,7 +84,7 @@ def _trial_context(trial: TrialResult, line: str) -> dict[str, Any]:
         "verdict": VERDICT_LABELS[judgement.effect],
         "effect": judgement.effect,
         "tone": VERDICT_TONES[judgement.effect],
-        "reasons": [gate_reason_text(each.code, each.words) for each in judgement.reasons],
+        "reasons": [gate_reason_text(each.code, each.text) for each in judgement.reasons],
         "because": [{"pk": grant.pk, "what": to_visible_html(str(grant)), "by": grant.owner} for grant in trial.because],
         "command": command_html(line, parts),
         "programs": [

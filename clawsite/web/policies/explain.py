@@ -131,9 +131,9 @@ def _render_page(request: PolicyRequest, params: Any, *, status: int = 200, prob
     if not request.htmx or (draft and draft.renewed):
         context |= _field_choices(rules, draft)
     if request.htmx:
-        return replace_url(render(request, "policies/_live.html", context, status=status), address)
+        return replace_url(render(request, "policies/_explain_update.html", context, status=status), address)
     context["version"] = PolicyVersion.objects.select_related("changed_by").first()
-    return render(request, "policies/page.html", context, status=status)
+    return render(request, "policies/explain.html", context, status=status)
 
 
 def _field_choices(rules: PolicyRules, draft: PolicyDraft | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Codes of runs and tool calls in words, for pages that the server makes. templates/_reasons.html has them for the scripts."""
+"""Labels for codes of runs and tool calls on pages rendered by the server. Scripts use templates/shared/_reason_texts.html."""
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy

@@ -77,7 +77,7 @@ def show_run(request: HttpRequest, pk: int) -> HttpResponse:
     holding = [] if row.status in Run.ENDED else [stop for stop in freezes.list_active() if stop.covers(row.session.agent, row.pk)]
     context |= {"stops": freeze_banners(_user(request), holding), "may_stop": freezes.may_freeze(_user(request))}
     context["calls"] = [_call_row(call) for call in report["toolCalls"]]
-    return render(request, "runs/page.html", context)
+    return render(request, "runs/run.html", context)
 
 
 @never_cache

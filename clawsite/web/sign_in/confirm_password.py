@@ -79,14 +79,14 @@ def confirm_password(request: HttpRequest) -> HttpResponse:
     )
     if not held:
         return redirect(to)
-    return render(request, "entry/go_on.html", {"to": to, "fields": _held_pairs(held)})
+    return render(request, "sign_in/password_confirmed.html", {"to": to, "fields": _held_pairs(held)})
 
 
 def _render_form(request: HttpRequest, to: str, held: QueryDict, *, trouble: str = "", status: int = 403) -> HttpResponse:
     back = safe_redirect_url(request, request.headers.get("Referer"))
     context = {"to": to, "fields": _held_pairs(held), "trouble": trouble, "prefix": HELD_PREFIX, "back": back}
     by_htmx = request.headers.get("HX-Request") == "true"
-    page = render(request, "entry/confirm.html", context, status=200 if by_htmx or request.method == "GET" else status)
+    page = render(request, "sign_in/confirm_password.html", context, status=200 if by_htmx or request.method == "GET" else status)
     if by_htmx:  # it shows no answer but a good one, and would put it into a corner of the page
         page["HX-Retarget"], page["HX-Reswap"] = "body", "innerHTML"
     return page

@@ -130,11 +130,11 @@ def first_admin_page(request: HttpRequest) -> HttpResponse:
         else:
             login(request, user, backend=BACKEND)
             return redirect("chat")
-    return render(request, "entry/first_admin.html", {"form": form}, status=400 if form.errors else 200)
+    return render(request, "sign_in/first_admin.html", {"form": form}, status=400 if form.errors else 200)
 
 
 def _sign_in_page(request: HttpRequest, form: forms.Form, wanted: str, status: int = 200, **context: Any) -> HttpResponse:
-    return render(request, "entry/sign_in.html", {"form": form, "next": wanted, **context}, status=status)
+    return render(request, "sign_in/page.html", {"form": form, "next": wanted, **context}, status=status)
 
 
 def _wait_page(request: HttpRequest, wait: Unavailable, wanted: str) -> HttpResponse:
@@ -155,4 +155,4 @@ def describe_wait(wait: Unavailable) -> tuple[int, str]:
 
 
 def _render_invalid_link(request: HttpRequest) -> HttpResponse:
-    return render(request, "entry/no_link.html", {"admin_exists": first_admin.admin_exists()}, status=404)
+    return render(request, "sign_in/invalid_link.html", {"admin_exists": first_admin.admin_exists()}, status=404)

@@ -78,7 +78,7 @@ function showRows(body, wanted) {
   if (focused) [...body.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
 }
 
-/** Same markup as templates/stops/_banner.html. */
+/** Same markup as templates/freezes/_active_freezes.html. */
 function showFreezes(banner, wanted) {
   const content = JSON.stringify(wanted);
   if (banner.content === content) return;

@@ -50,9 +50,9 @@ class CommandWords:
 @dataclass(frozen=True, slots=True)
 class BlockRule:
     code: str
-    words: str
+    reason: str
     names: frozenset[str]  # of the programs; empty for any
-    when: Callable[[CommandWords, ExecContext], bool]
+    matches: Callable[[CommandWords, ExecContext], bool]
 
 
 def _always(command: CommandWords, context: ExecContext) -> bool:
@@ -182,13 +182,13 @@ BLOCK_RULES: tuple[BlockRule, ...] = (
 
 def find_blocked(commands: Sequence[ShellCommand], writes: Sequence[Redirection], context: ExecContext) -> Iterator[GateReason]:
     for command in commands:
-        sources = {each.name.text or "" for each in command.upstream} | command.within
+        sources = {each.name.text or "" for each in command.upstream} | command.nested_names
         downloaders = {canonical_name(os.path.basename(name)) for name in sources} & DOWNLOADERS
         for candidate in _possible_commands(command, context):
             for rule in BLOCK_RULES:
                 matches = candidate.name in rule.names or (candidate.name.startswith("mkfs.") and "mkfs" in rule.names)
-                if matches and rule.when(candidate, context):
-                    yield GateReason(rule.code, rule.words)
+                if matches and rule.matches(candidate, context):
+                    yield GateReason(rule.code, rule.reason)
             if downloaders and canonical_name(candidate.name) in CODE_RUNNERS and _reads_code(candidate, command):
                 yield GateReason(
                     "runs-download", f"What {min(downloaders)} loads from the network is run by {candidate.name}, unseen."
@@ -202,7 +202,7 @@ def find_blocked(commands: Sequence[ShellCommand], writes: Sequence[Redirection]
 
 def _reads_code(command_words: CommandWords, command: ShellCommand) -> bool:
     """Whether it reads code from its input or from a substitution in its arguments. A named script only reads data there."""
-    if command.within & DOWNLOADERS:
+    if command.nested_names & DOWNLOADERS:
         return True
     return (
         not command_words.operands()

@@ -54,7 +54,7 @@ def _find_written_code(
     ]
     for other_command, other in started:
         own = other is call or (other.name == "tee" and _is_tee_of(other_command, command))
-        written += [(path, other.cwds, own) for path in other.brings if path not in HARMLESS_FILES]
+        written += [(path, other.cwds, own) for path in other.content_targets if path not in HARMLESS_FILES]
     for path, cwds, own in written:
         paths = real_paths(path, cwds, call.context) if path else []
         named = any(script == each or script.startswith(f"{each}/") for script in call.scripts for each in paths)

@@ -50,7 +50,7 @@ def examine(line: str, context: ExecContext, tree: Node, second: SecondParserRes
         writes=tuple(
             dict.fromkeys([*(w.target.text or "" for w in walked.writes), *(path for call in calls for path in call.writes)])
         ),
-        touches=tuple(dict.fromkeys(touch for call in calls for touch in call.touches)),
+        access_hints=tuple(dict.fromkeys(touch for call in calls for touch in call.access_hints)),
     )
 
 

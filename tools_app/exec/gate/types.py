@@ -45,7 +45,7 @@ class GateReason:
     """Why a line is not simply allowed: a code for programs, a sentence for people. Both enter the analysis hash."""
 
     code: str
-    words: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Analysis:
     refused: tuple[GateReason, ...] = ()  # by the character filter or the blocklist: no rule can allow it
     parts: tuple[LinePart, ...] = ()
     writes: tuple[str, ...] = ()  # literal paths it writes to
-    touches: tuple[str, ...] = ()  # other hints: "network", "other processes"
+    access_hints: tuple[str, ...] = ()  # other hints: "network", "other processes"
     unparsed: bool = False  # it could not be parsed, so the blocklist does not apply
 
 

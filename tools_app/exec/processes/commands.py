@@ -179,7 +179,7 @@ def find_unwanted(commands: Collection[UUID]) -> dict[UUID, str]:
         elif not row.session.owner.is_active:
             reasons[row.pk] = "the account was switched off"
         elif stopped := next((stop for stop in stops if stop.covers(row.session.agent, row.run_id)), None):
-            reasons[row.pk] = stopped.words
+            reasons[row.pk] = stopped.describe
     gone = set(commands) - {row.pk for row in rows}
     return reasons | dict.fromkeys(gone, "its session is gone")
 

@@ -82,7 +82,7 @@ class CommandManager:
         _current_manager.set(self)
         await asyncio.to_thread(probe_once)
 
-    def hear(self, message: BusMessage) -> None:
+    def handle_message(self, message: BusMessage) -> None:
         if message.get("k") == commands.CHANGED_MESSAGE["k"]:
             if UUID(message["id"]) in self._running:
                 self.changed.set()
@@ -141,7 +141,7 @@ class CommandManager:
         cmd.kill(reason)
         await asyncio.shield(cmd.finished)
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Handle pending inputs, and kill commands that must not keep running."""
         if not self._running:
             return
@@ -233,7 +233,7 @@ class CommandManager:
             await asyncio.sleep(FLUSH_SECONDS)
 
     async def _flush(self, cmd: RunningCommand) -> None:
-        if not (pieces := cmd.printed.take()):
+        if not (pieces := cmd.printed.take_pending()):
             return
         try:
             await db.write(commands.add_output, cmd.id, pieces, cmd.printed.end)

@@ -118,7 +118,7 @@ class OutputBuffer:
         """Flush incomplete characters."""
         self._add(self._text.flush("stdout") + self._text.flush("stderr"))
 
-    def take(self) -> list[tuple[int, str]]:
+    def take_pending(self) -> list[tuple[int, str]]:
         """Return output since the last call with its offset; at most the last MAX_PENDING_CHARACTERS."""
         taken, self._waiting = self._waiting, ""
         return [(self.end - len(taken), taken)] if taken else []

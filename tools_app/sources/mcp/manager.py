@@ -28,7 +28,7 @@ class McpManager:
         self._connections: dict[str, McpConnection] = {}
         _managers.append(self)
 
-    async def look(self) -> None:
+    async def synchronize(self) -> None:
         """Synchronize the connections with the rows: open new ones, replace changed ones, close removed ones."""
         wanted = {each.name: each for each in await db.read(servers.list_enabled)}
         stale = [name for name, open_ in self._connections.items() if open_.settings != wanted.get(name)]

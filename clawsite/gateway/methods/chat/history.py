@@ -129,7 +129,7 @@ async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
     if page.active:
         answer["inFlightRun"] = openclaw.to_in_flight_run(page.active)
     if all(position is None for position in (params.before, params.after, params.around)):
-        answer["deltaCursor"] = str(HistoryPosition.of(epoch, session, page))
+        answer["deltaCursor"] = str(HistoryPosition.after_page(epoch, session, page))
     if session.thinking_level:
         answer["thinkingLevel"] = session.thinking_level
     if session.verbose_level:
@@ -149,7 +149,7 @@ async def _read_delta(call: Call, session: Session | None, cursor: str, epoch: s
     delta = {
         "kind": "delta",
         "messages": messages,
-        "deltaCursor": str(HistoryPosition.of(epoch, session, page)),
+        "deltaCursor": str(HistoryPosition.after_page(epoch, session, page)),
         "sessionInfo": info,
     }
     if page.active:

@@ -133,7 +133,7 @@ async def show_notice(call: Call, address: SessionAddress, run_id: str, notice: 
     payload = {"runId": run_id, "seq": 0, "state": "final", "stopReason": "command", "message": message}
     session = await db.read(find_session_or_none, call.user, address)
     key, id = (session.key_for(call.user.pk), str(session.generation_id)) if session else (address.own_key(), "")
-    call.connection.take(replace(to_chat_outgoing(payload, SessionName(id, key)), classic=None))
+    call.connection.deliver(replace(to_chat_outgoing(payload, SessionName(id, key)), classic=None))
 
 
 async def _run_slash_command(
@@ -148,27 +148,27 @@ async def _run_slash_command(
             return SlashCommandResult(await _render_status(session, key), key)
         case "new":
             return await _create_session(
-                call, invocation.words, session.agent if session else parse_key(key).agent, idempotency_key
+                call, invocation.arguments, session.agent if session else parse_key(key).agent, idempotency_key
             )
         case "reset":
-            return await _reset_session(call, invocation.words, session, key)
+            return await _reset_session(call, invocation.arguments, session, key)
         case "name":
-            if not invocation.words:
+            if not invocation.arguments:
                 raise InvalidRequest(_("/name must be followed by a title."))
-            title = " ".join(invocation.words.split())[:200]
+            title = " ".join(invocation.arguments.split())[:200]
             await _patch_session(call, session, address, title=title)
             return SlashCommandResult(_("This chat is now named “%(title)s”.") % {"title": title}, key)
         case "model":
-            return SlashCommandResult(await _change_model(call, invocation.words, session, address, key), key)
+            return SlashCommandResult(await _change_model(call, invocation.arguments, session, address, key), key)
         case "compact":
             if session is None:
                 return SlashCommandResult(_("There is nothing to summarize yet."), key)
             await db.write(
-                request_compaction, call.user, session, run_id=idempotency_key, words=invocation.words, key=str(session.id)
+                request_compaction, call.user, session, run_id=idempotency_key, words=invocation.arguments, key=str(session.id)
             )
             return SlashCommandResult(_("Summarizing earlier messages. They stay visible here."), key)
         case "think":
-            return SlashCommandResult(await _change_thinking(call, invocation.words, session, address), key)
+            return SlashCommandResult(await _change_thinking(call, invocation.arguments, session, address), key)
     raise InvalidRequest(f"/{invocation.name} is not available here")
 
 

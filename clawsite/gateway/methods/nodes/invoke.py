@@ -151,7 +151,7 @@ async def invoke_result(call: Call, params: ResultParams) -> ResultAnswer:
         error=error,
         actor=acting.actor_for_user(call.user),
     )
-    call.runtime.nodes.answered(params.id)
+    call.runtime.nodes.forget_invocation(params.id)
     if not fits:
         raise InvalidRequest(results.TOO_LARGE_MESSAGE)
     return ResultAnswer(ok=True) if ended else ResultAnswer(ok=True, ignored=True)

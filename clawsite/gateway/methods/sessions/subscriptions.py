@@ -123,7 +123,7 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | AnswerWithF
         session = await db.read(find_session_or_none, call.user, params.address)
         if session and promised and connection.awaited_keys.pop(session.key, None):
             promised, just_created = None, True  # the hub does not send its events yet, so they are sent here
-            connection.held.add(str(session.id))
+            connection.catching_up.add(str(session.id))
     key, session_id = (session.key_for(call.user.pk), str(session.generation_id)) if session else (params.address.own_key(), None)
     answer = FollowAnswer(subscribed=True, key=key, sessionId=session_id)
     start: int | str | None = None
@@ -140,12 +140,12 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | AnswerWithF
     row_id, name = str(session.id), SessionName(str(session.generation_id), key)
     if not isinstance(start, int):
         if just_created:
-            connection.held.discard(row_id)
+            connection.catching_up.discard(row_id)
         cursor = await _follow_from_now(call, row_id, by_messages=by_messages)
         return {**answer, "cursor": cursor, **await _read_open_approvals(call, params, session)}
-    if row_id in connection.held and not just_created:
+    if row_id in connection.catching_up and not just_created:
         raise Conflict("missed events of this session are already being sent", retryable=True)
-    connection.held.add(row_id)
+    connection.catching_up.add(row_id)
     hub.audience.follow(connection, row_id)
     first: FollowAnswer = {**answer, "cursor": start, **await _read_open_approvals(call, params, session)}
     own = session.owner_id == call.user.pk

@@ -174,7 +174,7 @@ def check_git(call: ProgramCall) -> None:
     if name == "tag" and found.has("-a", "--annotate") and not found.has("-m", "--message", "-F"):
         call.doubt("tag would open an editor")
     if name in CHANGING_SUBCOMMANDS and _changes_files(name, found):
-        call.brings.append("")
+        call.content_targets.append("")
     if name in NETWORK_SUBCOMMANDS:
         _check_network(call, name, found)
     if name in ("init",):
@@ -215,7 +215,7 @@ def _check_nested(call: ProgramCall, name: str, arguments: tuple[Word, ...]) -> 
 
 
 def _check_network(call: ProgramCall, name: str, found: ParsedArguments) -> None:
-    call.touches.append("network")
+    call.access_hints.append("network")
     if not found.operands:
         if name == "clone":
             call.doubt("there is nothing to clone")

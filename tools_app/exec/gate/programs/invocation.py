@@ -23,8 +23,8 @@ class ProgramCall:
     doubts: list[GateReason] = field(default_factory=list)
     standing: list[GateReason] = field(default_factory=list)  # doubts about files, not about the arguments
     writes: list[str] = field(default_factory=list)
-    touches: list[str] = field(default_factory=list)
-    brings: list[str] = field(default_factory=list)  # where it puts content; empty text if only known at run time
+    access_hints: list[str] = field(default_factory=list)
+    content_targets: list[str] = field(default_factory=list)  # where it puts content; empty text if only known at run time
     starts: list[tuple[Word, ...]] = field(default_factory=list)  # programs it starts itself: name and arguments
     scripts: list[str] = field(default_factory=list)  # files whose content it runs
     runs_code: bool = False  # of the workspace: the scripts, and whatever they and the program's settings there lead to
@@ -61,7 +61,7 @@ class ProgramCall:
         if target.text:
             self.writes.append(target.text)
         if content:
-            self.brings.append(target.text or "")
+            self.content_targets.append(target.text or "")
 
     def run_code(self, *files: Word, cwds: frozenset[str] | None = None) -> None:
         """Record that it runs code of these files and of its directory: all inside the workspace, or a doubt."""

@@ -25,7 +25,7 @@ URL_PATTERN = re.compile(r"(?:https?://)?[A-Za-z0-9\[][^\s@{}\[\]]*", re.IGNOREC
 
 
 def check_curl(call: ProgramCall) -> None:
-    call.touches.append("network")
+    call.access_hints.append("network")
     found = call.read(CURL)
     call.check_home_settings(".curlrc", ".config/curlrc")
     for name in ("-d", "--data", "--json", "--data-urlencode", "-H", "--header", "-w", "--write-out", "-b", "--cookie"):
@@ -42,7 +42,7 @@ def check_curl(call: ProgramCall) -> None:
 
 
 def check_wget(call: ProgramCall) -> None:
-    call.touches.append("network")
+    call.access_hints.append("network")
     found = call.read(WGET)
     _check_urls(call, found.operands)
     if not found.has("-O", "--output-document", "-P", "--directory-prefix", "--spider", "--version"):

@@ -13,7 +13,7 @@ class ShellCommand:
     arguments: tuple[Word, ...]
     cwds: Cwds
     upstream: "tuple[ShellCommand, ...]"  # commands whose output it reads through pipes
-    within: frozenset[str] = frozenset()  # names of the commands inside its substitutions
+    nested_names: frozenset[str] = frozenset()  # names of the commands inside its substitutions
     builtin: bool = False
     once: bool = True  # not in a loop
 

@@ -211,7 +211,7 @@ class Walker(WordWalker):
         count = len(self.found.commands)
         words = [self.word(argument, mark=True) for argument in arguments]
         command.name, command.arguments = words[0], tuple(words[1:])
-        command.within = frozenset(inner.name.text or "" for inner in self.found.commands[count:])
+        command.nested_names = frozenset(inner.name.text or "" for inner in self.found.commands[count:])
         return self.named(command, arguments[0], cwds)
 
     def named(self, command: ShellCommand, node: Node, cwds: Cwds) -> ExitCwds:
