@@ -38,7 +38,7 @@ def render() -> str:
         ]
         lines.append(_row(graph, layer, ", ".join(f"`{other}`" for other in below)))
         for child in sorted(graph.find_children(layer)):
-            if _is_package(child) and not child.endswith((".migrations", ".templatetags")):
+            if _is_package(child) and not child.endswith((".migrations", ".templatetags", ".management")):
                 siblings = sorted(
                     other.rpartition(".")[2]
                     for other in graph.find_children(layer)
