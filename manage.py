@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""`python manage.py …` and `claw …` are the same commands."""
+"""`python manage.py` is the same as `claw`."""
 
 from clawsite.cli.main import main
 

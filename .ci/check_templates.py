@@ -1,6 +1,6 @@
-"""Checks every template: it compiles, the templates it extends and includes exist, and no line is too long.
+"""Check every template: it compiles, the templates it extends and includes exist, and no line is too long.
 
-A mistake on a page that is rarely shown then fails `make lint` instead of the page.
+`make lint` then finds errors in rarely shown pages.
 """
 
 import os

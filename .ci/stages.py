@@ -1,6 +1,6 @@
-"""Run lint and the tests in stages, and print how long each took: `stages.py` runs all, `stages.py web postgres` only these.
+"""Run lint and the tests in stages and print the time of each. `stages.py` runs all, `stages.py web postgres` only these.
 
-Budgets are wall-clock seconds on an idle machine with two cores. A stage above its budget is marked; only a failing one fails.
+Budgets are wall-clock seconds on an idle machine with two cores. A stage over its budget is marked, but does not fail.
 """
 
 import os
@@ -8,9 +8,9 @@ import subprocess
 import sys
 import time
 
-# More processes than cores: half of the time a test waits for a socket, a lease or another process.
+# More processes than cores, because tests spend half of their time waiting for sockets, leases and other processes.
 WORKERS = os.environ.get("CLAWSITE_TEST_WORKERS", str(2 * (os.cpu_count() or 1)))
-# worksteal: each process takes files in a row, so that a running installation serves all tests of its file.
+# worksteal gives each process consecutive tests, so that tests of one file share a running server.
 PYTEST = [sys.executable, "-m", "pytest", "-n", WORKERS, "--dist", "worksteal", "--durations=25", "--durations-min=1"]
 POSTGRES = {"CLAWSITE_TEST_DATABASE": "postgres"}
 
@@ -26,23 +26,23 @@ STAGES: dict[str, tuple[list[str], dict[str, str], int]] = {
 
 def main(names: list[str]) -> int:
     if unknown := [name for name in names if name not in STAGES]:
-        print(f"no such stage: {', '.join(unknown)}; there are {', '.join(STAGES)}", file=sys.stderr)
+        print(f"unknown stage: {', '.join(unknown)}; choose from {', '.join(STAGES)}", file=sys.stderr)
         return 2
-    took: dict[str, float] = {}
+    times: dict[str, float] = {}
     code = 0
     for name in names or STAGES:
         command, environment, _budget = STAGES[name]
         print(f"stage {name}: {' '.join(command)}", flush=True)
-        began = time.monotonic()
-        code = subprocess.run(command, env=os.environ | environment, check=False).returncode  # noqa: S603  ours
-        took[name] = time.monotonic() - began
+        started = time.monotonic()
+        code = subprocess.run(command, env=os.environ | environment, check=False).returncode  # noqa: S603  # a fixed command
+        times[name] = time.monotonic() - started
         if code:
             print(f"stage {name} failed", flush=True)
             break
-    for name, seconds in took.items():
+    for name, seconds in times.items():
         budget = STAGES[name][2]
         print(f"stage {name}: {seconds:.0f}s (budget {budget}s){' OVER' if seconds > budget else ''}")
-    print(f"all stages: {sum(took.values()):.0f}s")
+    print(f"all stages: {sum(times.values()):.0f}s")
     return code
 
 

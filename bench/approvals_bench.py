@@ -1,12 +1,12 @@
-"""How long an approver's click takes to become a running command, and how fast a long queue is listed.
+"""Measure the time from an approval to the start of the command, and how fast a long queue is listed.
 
     python -m bench.approvals_bench [--database postgres] [--rounds 20] [--out FILE]
 
-click → started   from before `exec.approval.resolve` is sent until the row of the started command is there, which is committed
-                  before the command gets the word
-ask               from the message until its question is there: the model, the gate, the question
-list, page        1,000 open questions: `exec.approval.list` of the oldest 100, and the page /approvals/
-Exit code 1: a promise was not kept.
+click → started   from sending `exec.approval.resolve` until the row of the started command is committed
+ask               from the message until its approval request exists: model, exec gate, request
+list, page        1,000 pending requests: `exec.approval.list` of the oldest 100, and the page /approvals/
+
+The exit code is 1 if a promise is not kept.
 """
 
 import asyncio
@@ -17,17 +17,17 @@ import time
 import uuid
 from typing import Any
 
+from bench.django_installation import open_installation, running, until
 from bench.gateway.figures import Result, milliseconds
 from bench.installation import Installation
-from bench.round_table import command
-from bench.rows import running, until, with_rows
+from bench.rounds_command import run_benchmark
 
 PROMISES = {"click → started": ("p50", 100.0), "list of 1,000": ("p95", 200.0), "page of 1,000": ("p95", 200.0)}
 PENDING = 1000
-LOOKS = 40
+LIST_REQUESTS = 40
 
 
-async def clicks(installation: Installation, user: Any, token: str, rounds: int) -> Result:
+async def measure_approvals(installation: Installation, user: Any, token: str, rounds: int) -> Result:
     from clawsite.client import Client, Endpoint
     from sessions_app.models import Run
     from sessions_app.runs import lifecycle
@@ -35,28 +35,28 @@ async def clicks(installation: Installation, user: Any, token: str, rounds: int)
     from tools_app.models import Approval, Command
 
     session = ensure_session(user, "agent:main:bench")
-    asked, started = [], []
+    request_times, start_times = [], []
     async with Client(Endpoint(url=installation.urls[0], token=token)) as client:
         for number in range(rounds):
             command = json.dumps({"command": f"touch made-{number}"})
-            began = time.perf_counter()
+            sent = time.perf_counter()
             pk = lifecycle.accept_run(
                 user=user, session=session, run_id=f"k{number}", prompt=f"[[tool=exec args={command}]] [[text=done]]"
             ).pk
-            there = await until(lambda pk=pk: Approval.objects.filter(run=pk).exists())
-            asked.append(there - began)
+            created = await until(lambda pk=pk: Approval.objects.filter(run=pk).exists())
+            request_times.append(created - sent)
             await until(lambda pk=pk: Run.objects.filter(pk=pk, status="waiting").exists())
-            question = Approval.objects.get(run=pk)
-            began = time.perf_counter()
+            approval = Approval.objects.get(run=pk)
+            sent = time.perf_counter()
             await client.request(
-                "exec.approval.resolve", {"id": str(question.pk), "decision": "allow-once", "planHash": question.plan_hash}
+                "exec.approval.resolve", {"id": str(approval.pk), "decision": "allow-once", "planHash": approval.plan_hash}
             )
-            started.append(await until(lambda pk=pk: Command.objects.filter(run=pk).exists()) - began)
+            start_times.append(await until(lambda pk=pk: Command.objects.filter(run=pk).exists()) - sent)
             await until(lambda pk=pk: Run.objects.filter(pk=pk, status="completed").exists())
-    return {"click → started": milliseconds(started), "ask": milliseconds(asked)}
+    return {"click → started": milliseconds(start_times), "ask": milliseconds(request_times)}
 
 
-async def looks(installation: Installation, user: Any, token: str) -> Result:
+async def measure_lists(installation: Installation, user: Any, token: str) -> Result:
     import httpx
     from django.test import Client as Browser
 
@@ -80,20 +80,20 @@ async def looks(installation: Installation, user: Any, token: str) -> Result:
         Client(Endpoint(url=installation.urls[0], token=token)) as client,
         httpx.AsyncClient(base_url=address, cookies=cookies) as browser,
     ):
-        for _ in range(LOOKS):
-            began = time.perf_counter()
-            found = await client.request("exec.approval.list", {"limit": 100})
-            lists.append(time.perf_counter() - began)
-            assert len(found) == 100
-            began = time.perf_counter()
+        for _ in range(LIST_REQUESTS):
+            sent = time.perf_counter()
+            approvals = await client.request("exec.approval.list", {"limit": 100})
+            lists.append(time.perf_counter() - sent)
+            assert len(approvals) == 100
+            sent = time.perf_counter()
             page = await browser.get("/approvals/")
-            pages.append(time.perf_counter() - began)
+            pages.append(time.perf_counter() - sent)
             assert page.status_code == 200, page.status_code
     return {"list of 1,000": milliseconds(lists), "page of 1,000": milliseconds(pages)}
 
 
 def measure(database: str, rounds: int) -> Result:
-    with with_rows(database) as installation:
+    with open_installation(database) as installation:
         from django.contrib.auth.models import Group
 
         from clawsite.accounts.groups import scopes_of
@@ -106,10 +106,10 @@ def measure(database: str, rounds: int) -> Result:
         token = issue_token(user, "bench", sorted(scopes_of(user)), None)[1]
         ExecRule.objects.create(scope="agent", subject="main", security="allowlist", ask="on-miss")
         with running(installation):
-            found = asyncio.run(clicks(installation, user, token, rounds))
-            found |= asyncio.run(looks(installation, user, token))
-    return found
+            result = asyncio.run(measure_approvals(installation, user, token, rounds))
+            result |= asyncio.run(measure_lists(installation, user, token))
+    return result
 
 
 if __name__ == "__main__":
-    sys.exit(command("bench.approvals_bench", __doc__, measure, PROMISES))
+    sys.exit(run_benchmark("bench.approvals_bench", __doc__, measure, PROMISES))

@@ -1,12 +1,13 @@
-"""The audit log: what an entry costs the transaction it is part of, and how fast entries are sealed and verified.
+"""Measure the audit log: the cost of an entry in its transaction, and how fast entries are sealed and verified.
 
     python -m bench.audit_bench [--entries 100000] [--database URL] [--out FILE]
 
-record 1, 3    one entry, and the three verdicts of a turn, inside a transaction that is open already
-turn           a transaction with and without three verdicts: the difference is what a turn of calls pays, commit included
-has unsealed   the look that every worker takes every second, with that many entries sealed
-seal, verify   entries a second, in one process
-Without --database it is SQLite in a temporary directory; on PostgreSQL give an empty database.
+record 1, 3    one entry, and the three verdicts of a turn, inside an open transaction
+turn           a transaction with and without three verdicts: the difference is the cost for a turn, including the commit
+has unsealed   the query that every worker runs every second, with that many entries sealed
+seal, verify   entries per second, in one process
+
+Without --database, uses SQLite in a temporary directory. For PostgreSQL, pass an empty database.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from typing import Any
 
 from bench.gateway.figures import Result, percentile
 from bench.installation import CLEARED, prepare
-from bench.report import aligned
+from bench.report import align_columns
 
 ROUNDS = 2_000
 
@@ -56,68 +57,72 @@ def _figures(entries: int) -> Result:
     def verdicts(count: int) -> list[Any]:
         agent = actor.actor_for_agent("main")
         return [
-            audit_log.NewAuditEntry("call.allowed", agent, ("tool", "read"), "7d0c1c3e-6f3d-4f2e-9a54-2a6b8f1f3c11", n, _told(n))
+            audit_log.NewAuditEntry("call.allowed", agent, ("tool", "read"), "7d0c1c3e-6f3d-4f2e-9a54-2a6b8f1f3c11", n, _details(n))
             for n in range(count)
         ]
 
     def turn(count: int) -> None:
         with transaction.atomic():
-            AuditHead.objects.filter(pk=0).update(position=0)  # what else a transaction does: at least one statement
+            AuditHead.objects.filter(pk=0).update(position=0)  # a transaction has at least one other statement
             audit_log.record_all(verdicts(count))
 
-    found: Result = {"database": connection.vendor}
+    result: Result = {"database": connection.vendor}
     with transaction.atomic():
-        found["record 1"] = _timed(lambda: audit_log.record_all(verdicts(1)))
-        found["record 3"] = _timed(lambda: audit_log.record_all(verdicts(3)))
-    found["turn without"], found["turn with 3"] = _timed(lambda: turn(0)), _timed(lambda: turn(3))
+        result["record 1"] = _timed(lambda: audit_log.record_all(verdicts(1)))
+        result["record 3"] = _timed(lambda: audit_log.record_all(verdicts(3)))
+    result["turn without"], result["turn with 3"] = _timed(lambda: turn(0)), _timed(lambda: turn(3))
     for _ in range(entries // 500):
         audit_log.record_all(verdicts(500))
-    began, sealed = time.perf_counter(), 0
-    while some := audit_chain.seal_entries():
-        sealed += some
-    found["seal"] = {"entries": sealed, "per_second": round(sealed / (time.perf_counter() - began))}
-    found["has unsealed"] = _timed(audit_chain.has_unsealed, 200)
-    before, began = _own_memory(), time.perf_counter()
+    started, sealed = time.perf_counter(), 0
+    while count := audit_chain.seal_entries():
+        sealed += count
+    result["seal"] = {"entries": sealed, "per_second": round(sealed / (time.perf_counter() - started))}
+    result["has unsealed"] = _timed(audit_chain.has_unsealed, 200)
+    before, started = _own_memory(), time.perf_counter()
     report = verify()
     assert report.whole, report.findings
     assert report.sealed == sealed
-    found["verify"] = {
+    result["verify"] = {
         "entries": sealed,
-        "per_second": round(sealed / (time.perf_counter() - began)),
+        "per_second": round(sealed / (time.perf_counter() - started)),
         "grew_mb": round((_own_memory() - before) / 1024, 1),
     }
-    found["load_average"] = round(os.getloadavg()[0], 2)
-    return found
+    result["load_average"] = round(os.getloadavg()[0], 2)
+    return result
 
 
 def _own_memory() -> int:
-    """In KB, without the pages of the database's file, which SQLite maps."""
+    """Return the memory in KB, without the database file's pages that SQLite maps."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("RssAnon:")[2].split()[0])
 
 
-def _told(number: int) -> dict[str, Any]:
+def _details(number: int) -> dict[str, Any]:
     return {"call": f"call_{number:08d}", "for": 12, "layer": "profile", "policy": 7}
 
 
 def _timed(job: Callable[[], Any], rounds: int = ROUNDS) -> Result:
-    taken = []
+    times = []
     for number in range(rounds + 20):
-        began = time.perf_counter()
+        started = time.perf_counter()
         job()
         if number >= 20:
-            taken.append(time.perf_counter() - began)
-    return {name: round((percentile(taken, share) or 0) * 1000, 3) for name, share in (("p50", 0.5), ("p95", 0.95))}
+            times.append(time.perf_counter() - started)
+    return {name: round((percentile(times, share) or 0) * 1000, 3) for name, share in (("p50", 0.5), ("p95", 0.95))}
 
 
 def table(result: Result) -> str:
     lines = [("what", "p50, ms", "p95, ms")]
     lines += [
-        (name, f"{told['p50']:g}", f"{told['p95']:g}") for name, told in result.items() if isinstance(told, dict) and "p50" in told
+        (name, f"{figures['p50']:g}", f"{figures['p95']:g}")
+        for name, figures in result.items()
+        if isinstance(figures, dict) and "p50" in figures
     ]
-    rates = [f"{name}: {result[name]['per_second']:,} a second, of {result[name]['entries']:,}" for name in ("seal", "verify")]
-    grew = f"verify took {result['verify']['grew_mb']} MB more memory; {result['database']}, load average {result['load_average']}"
-    return "\n".join([aligned(lines), *rates, grew])
+    rates = [
+        f"{name}: {result[name]['per_second']:,} per second ({result[name]['entries']:,} entries)" for name in ("seal", "verify")
+    ]
+    grew = f"verify used {result['verify']['grew_mb']} MB more memory; {result['database']}, load average {result['load_average']}"
+    return "\n".join([align_columns(lines), *rates, grew])
 
 
 def main() -> int:
@@ -127,11 +132,11 @@ def main() -> int:
     parser.add_argument("--entries", type=int, default=100_000)
     parser.add_argument("--database", default="", help="DATABASE_URL of an empty PostgreSQL database")
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
-    given = parser.parse_args()
-    result = measure(given.entries, given.database)
+    options = parser.parse_args()
+    result = measure(options.entries, options.database)
     print(table(result))
-    if given.out:
-        given.out.write_text(json.dumps(result, indent=1))
+    if options.out:
+        options.out.write_text(json.dumps(result, indent=1))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What this machine does at this moment, without Clawsite: the floor under every figure of the same run.
+"""Measure this machine without Clawsite: the baseline for every figure of the same run.
 
 python -m bench.calibration echo PORT        a WebSocket echo server; `measure` starts it
 """
@@ -25,7 +25,7 @@ SAMPLES = 200
 
 
 async def measure(llm: str) -> Result:
-    """Round trips and commits, p50 and p95 in ms, and the load of the machine."""
+    """Return p50 and p95 in ms of round trips and commits, and the load average."""
     return {
         "python_loop_ms": milliseconds(_spin() for _ in range(5)),
         "websocket_echo_ms": await _echo(),
@@ -38,21 +38,21 @@ async def measure(llm: str) -> Result:
 
 
 def _spin() -> float:
-    """A million additions: compares machines, and shows a core that is shared with somebody."""
-    began = time.perf_counter()
+    """Time a million additions, to compare machines and to detect a shared core."""
+    started = time.perf_counter()
     total = 0
     for number in range(1_000_000):
         total += number
-    return time.perf_counter() - began
+    return time.perf_counter() - started
 
 
 async def _timed(call: Callable[[], Awaitable[object]]) -> Result | None:
     samples = []
     for number in range(SAMPLES + 10):
-        began = time.perf_counter()
+        started = time.perf_counter()
         await call()
-        if number >= 10:  # the first ones open connections and import codecs
-            samples.append(time.perf_counter() - began)
+        if number >= 10:  # the first calls open connections and import codecs
+            samples.append(time.perf_counter() - started)
     return milliseconds(samples)
 
 
@@ -81,18 +81,18 @@ async def _echo() -> Result | None:
 
 
 def _commits() -> list[float]:
-    """A transaction of one small row, with our pragmas, beside the temporary homes of the installation."""
+    """Time transactions that insert one small row, with our pragmas, in the same file system as the temporary servers."""
     samples = []
     with tempfile.TemporaryDirectory(prefix="clawsite-bench-") as directory:
         connection = sqlite3.connect(Path(directory) / "commits.sqlite3", isolation_level=None)
         connection.executescript(SQLITE_PRAGMAS)
         connection.execute("CREATE TABLE row (id INTEGER PRIMARY KEY, text TEXT)")
         for _ in range(SAMPLES):
-            began = time.perf_counter()
+            started = time.perf_counter()
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("INSERT INTO row (text) VALUES ('x')")
             connection.execute("COMMIT")
-            samples.append(time.perf_counter() - began)
+            samples.append(time.perf_counter() - started)
         connection.close()
     return samples
 
@@ -103,21 +103,21 @@ BODY = {"model": "fake-1", "stream": True, "messages": [{"role": "user", "conten
 async def _aiohttp(llm: str) -> Result | None:
     async with aiohttp.ClientSession() as http:
 
-        async def ask() -> None:
+        async def request() -> None:
             async with http.post(f"{llm}/v1/chat/completions", json=BODY) as response:
                 await response.read()
 
-        return await _timed(ask)
+        return await _timed(request)
 
 
 async def _httpx(llm: str) -> Result | None:
     async with httpx.AsyncClient() as http:
 
-        async def ask() -> None:
+        async def request() -> None:
             async with http.stream("POST", f"{llm}/v1/chat/completions", json=BODY) as response:
                 await response.aread()
 
-        return await _timed(ask)
+        return await _timed(request)
 
 
 async def echo_server(port: int) -> None:

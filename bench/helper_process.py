@@ -1,4 +1,4 @@
-"""A helper in a process of its own, talked to in JSON lines over stdin and stdout: one question, one answer."""
+"""A helper process with requests and responses as JSON lines over stdin and stdout."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 class HelperProcess:
-    """The harness's side."""
+    """The benchmark's side."""
 
     def __init__(self, module: str, *arguments: str, env: Mapping[str, str] | None = None) -> None:
         self._command = (sys.executable, "-m", module, *arguments)
@@ -26,18 +26,18 @@ class HelperProcess:
         pipe = asyncio.subprocess.PIPE
         self._process = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe, limit=16 << 20, env=self._env)
 
-    async def ask(self, timeout: float = 120, **question: Any) -> Json:
+    async def request(self, timeout: float = 120, **params: Any) -> Json:
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(orjson.dumps(question) + b"\n")
+        self._process.stdin.write(orjson.dumps(params) + b"\n")
         line = await asyncio.wait_for(self._process.stdout.readline(), timeout)
         if not line:
-            raise ConnectionError(f"{self._command[2]} ended early; its message is above")
-        answer: Json = orjson.loads(line)
-        return answer
+            raise ConnectionError(f"{self._command[2]} exited early; see its message above")
+        response: Json = orjson.loads(line)
+        return response
 
     async def close(self) -> None:
-        """End of input asks it to end; the signals are for one that does not."""
+        """Close its input, which makes it exit; send signals if it does not."""
         if self._process.stdin:
             self._process.stdin.close()
         for signal in (self._process.terminate, self._process.kill):
@@ -48,12 +48,12 @@ class HelperProcess:
         await self._process.wait()
 
 
-async def next_question() -> Json | None:
-    """The helper's side; None when the harness is gone."""
+async def next_request() -> Json | None:
+    """Read the next request, in the helper. None means that the benchmark has ended."""
     line = await asyncio.get_running_loop().run_in_executor(None, sys.stdin.buffer.readline)
     return orjson.loads(line) if line else None
 
 
-def answer(what: Json) -> None:
-    sys.stdout.buffer.write(orjson.dumps(what) + b"\n")
+def respond(response: Json) -> None:
+    sys.stdout.buffer.write(orjson.dumps(response) + b"\n")
     sys.stdout.buffer.flush()

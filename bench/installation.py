@@ -1,4 +1,4 @@
-"""A throw-away installation to measure: temporary home, fake model, Clawsite's processes. All on 127.0.0.1, ended by pid."""
+"""A temporary installation to measure: state directory, fake model and Clawsite's processes, all on 127.0.0.1."""
 
 import contextlib
 import os
@@ -19,13 +19,13 @@ from tests.harness import services
 
 PROJECT = Path(__file__).resolve().parent.parent
 TOKEN = "bench-gateway-token"
-# Whatever a developer has set must not change what is measured.
+# The developer's settings must not affect measurements.
 CLEARED = ("CLAWSITE_", "OPENAI_", "ANTHROPIC_", "OPENROUTER_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
 MANAGE = [sys.executable, str(PROJECT / "manage.py")]
 
 
 class CommandLauncher:
-    """Starts one command and ends it with its children."""
+    """Starts commands and stops them with their children."""
 
     def __init__(self, *commands: Sequence[str], log: str | Path, env: Mapping[str, str] | None = None) -> None:
         self._commands, self._log, self._env = commands, log, env
@@ -58,9 +58,9 @@ class CommandLauncher:
 
 
 class Installation:
-    """Clawsite as its users start it: `serve` on SQLite, or two `web` and two `worker` processes on PostgreSQL and Redis.
+    """Clawsite as users start it: `serve` on SQLite, or two `web` and two `worker` processes on PostgreSQL and Redis.
 
-    `program` is the module that plays the model, and `model` the name it is asked by.
+    `program` is the module of the fake model, and `model` its name.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Installation:
         self.launcher = CommandLauncher(*commands, log=self.log, env=self.env)
 
     def open(self) -> list[int]:
-        """Start the model and migrate the database; -> pids of the model and of the database servers."""
+        """Start the model and migrate the database. Return the PIDs of the model and the database servers."""
         self._model.start()
         _wait_for_port(self._llm_port)
         prepare(self.env)
@@ -102,7 +102,7 @@ class Installation:
 
 
 def prepare(env: Mapping[str, str]) -> None:
-    """Migrate the database that the environment names."""
+    """Migrate the database in the environment's DATABASE_URL."""
     subprocess.run([*MANAGE, "prepare"], cwd=PROJECT, env=env, check=True, stdout=subprocess.DEVNULL)
 
 

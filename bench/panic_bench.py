@@ -1,13 +1,15 @@
-"""How long a stop takes, and what it costs when nothing is stopped.
+"""Measure how long a freeze takes, and what checking for freezes costs.
 
     python -m bench.panic_bench [--database postgres] [--rounds 20] [--out FILE]
 
-Each round a run is carrying out a command, a process of its own, while everything is stopped: over the socket (`panic.stop`, as
-the page does it; workers hear of it) and on the database alone (as `claw panic` does it; workers find it by their poll).
-command gone    from before the stop was asked for until the command's process is not there any more
-confirmed       until the worker has written that the run waits
-claim           one claim among 50 queued sessions with the look for stops, and the same without it, interleaved
-Exit code 1: a stop took longer than 2 s.
+In each round, everything is frozen while a run executes a command in a separate process: through the socket (`panic.stop`, as the
+page does, which notifies workers) and only in the database (as `claw panic` does; workers poll).
+
+command gone    from the request until the command's process has ended
+confirmed       from the request until the worker has stored that the run is waiting
+claim           one claim among 50 queued sessions with the check for freezes, and the same without it, interleaved
+
+The exit code is 1 if a freeze took longer than 2 s.
 """
 
 import asyncio
@@ -16,19 +18,19 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from bench.django_installation import open_installation, running, until
 from bench.gateway.figures import Result, milliseconds
 from bench.installation import Installation
-from bench.round_table import command
-from bench.rows import running, until, with_rows
+from bench.rounds_command import run_benchmark
 
-STOPS = ("panic.stop", "claw panic")
-PROMISES = {f"{stop}: {what}": ("max", 2000.0) for stop in STOPS for what in ("command gone", "confirmed")}
+FREEZE_METHODS = ("panic.stop", "claw panic")
+PROMISES = {f"{method}: {what}": ("max", 2000.0) for method in FREEZE_METHODS for what in ("command gone", "confirmed")}
 QUEUED = 50
 CLAIMS = 500
 
 
-def claims() -> Result:
-    """Before any worker is there. Each claim is taken back."""
+def measure_claims() -> Result:
+    """Measure claims before any worker is started. Each claim is rolled back."""
     from django.db import transaction
 
     from clawsite.accounts.models import User
@@ -40,25 +42,25 @@ def claims() -> Result:
     for number in range(QUEUED):
         session = ensure_session(user, f"agent:main:queued-{number}")
         lifecycle.accept_run(user=user, session=session, run_id=f"queued-{number}", prompt="hi")
-    looks = {"claim": claim_sql.NOT_FROZEN, "claim without the look": "1 = 1"}
-    seconds: dict[str, list[float]] = {name: [] for name in looks}
+    conditions = {"claim": claim_sql.NOT_FROZEN, "claim without the check": "1 = 1"}
+    seconds: dict[str, list[float]] = {name: [] for name in conditions}
     for number in range(CLAIMS + 20):
-        for name, condition in looks.items():
+        for name, condition in conditions.items():
             claim_sql.NOT_FROZEN = condition
             with transaction.atomic():
-                began = time.perf_counter()
-                taken = claim_sql.claim_runs(worker="bench", lane="main", max_runs=1, lease_seconds=20)
-                took = time.perf_counter() - began
+                started_at = time.perf_counter()
+                claimed = claim_sql.claim_runs(worker="bench", lane="main", max_runs=1, lease_seconds=20)
+                elapsed = time.perf_counter() - started_at
                 transaction.set_rollback(True)
-            assert len(taken) == 1
+            assert len(claimed) == 1
             if number >= 20:
-                seconds[name].append(took)
-    claim_sql.NOT_FROZEN = looks["claim"]
+                seconds[name].append(elapsed)
+    claim_sql.NOT_FROZEN = conditions["claim"]
     Run.objects.all().delete()
-    return {name: milliseconds(taken) for name, taken in seconds.items()}
+    return {name: milliseconds(times) for name, times in seconds.items()}
 
 
-async def stops(installation: Installation, sleeps: Any, rounds: int) -> Result:
+async def measure_freezes(installation: Installation, sleeps: Any, rounds: int) -> Result:
     from django.contrib.auth.models import Group
 
     from clawsite.accounts.groups import scopes_of
@@ -74,48 +76,48 @@ async def stops(installation: Installation, sleeps: Any, rounds: int) -> Result:
     token = issue_token(user, "bench", sorted(scopes_of(user)), None)[1]
     session = ensure_session(user, "agent:main:bench")
 
-    async def over_the_database() -> None:
+    async def freeze_in_database() -> None:
         freezes.freeze("all", reason="bench", by=None, by_name="bench")
 
-    async def one(number: int, stop: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
+    async def run_round(number: int, freeze: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
         started = len(sleeps.started)
         pk = lifecycle.accept_run(user=user, session=session, run_id=f"k{number}", prompt=f"{sleeps.prompt} [[text=done]]").pk
         await until(lambda: len(sleeps.started) > started)
-        await asyncio.sleep(0.01 + number * 0.137 % 1)  # at any moment between two polls
-        began = time.perf_counter()
-        await stop()
+        await asyncio.sleep(0.01 + number * 0.137 % 1)  # at a varying moment between two polls
+        started_at = time.perf_counter()
+        await freeze()
         gone = await until(lambda: not sleeps.alive)
         confirmed = await until(lambda: Run.objects.filter(pk=pk, status="waiting", reason="frozen").exists())
         freezes.resume("all", reason="bench", by=None, by_name="bench")
         await until(lambda: Run.objects.filter(pk=pk, status="completed").exists())
-        return gone - began, confirmed - began
+        return gone - started_at, confirmed - started_at
 
     async with Client(Endpoint(url=installation.urls[0], token=token)) as client:
 
-        async def over_the_socket() -> None:
+        async def freeze_over_socket() -> None:
             await client.request("panic.stop", {"scope": "all", "reason": "bench"})
 
-        ways = {"panic.stop": over_the_socket, "claw panic": over_the_database}
-        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+        methods = {"panic.stop": freeze_over_socket, "claw panic": freeze_in_database}
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in methods}
         for number in range(rounds):
-            for place, (name, stop) in enumerate(ways.items()):
-                taken[name].append(await one(number * len(ways) + place, stop))
-    found = {}
-    for name, pairs in taken.items():
-        found[f"{name}: command gone"] = milliseconds(gone for gone, _ in pairs)
-        found[f"{name}: confirmed"] = milliseconds(confirmed for _, confirmed in pairs)
-    return found
+            for index, (name, freeze) in enumerate(methods.items()):
+                times[name].append(await run_round(number * len(methods) + index, freeze))
+    result = {}
+    for name, pairs in times.items():
+        result[f"{name}: command gone"] = milliseconds(gone for gone, _ in pairs)
+        result[f"{name}: confirmed"] = milliseconds(confirmed for _, confirmed in pairs)
+    return result
 
 
 def measure(database: str, rounds: int) -> Result:
-    with with_rows(database) as installation:
+    with open_installation(database) as installation:
         from tests.harness.plugins import sleep_plugin
 
-        found = claims()
+        result = measure_claims()
         with sleep_plugin(installation.home) as sleeps, running(installation):
-            found |= asyncio.run(stops(installation, sleeps, rounds))
-    return found
+            result |= asyncio.run(measure_freezes(installation, sleeps, rounds))
+    return result
 
 
 if __name__ == "__main__":
-    sys.exit(command("bench.panic_bench", __doc__, measure, PROMISES))
+    sys.exit(run_benchmark("bench.panic_bench", __doc__, measure, PROMISES))

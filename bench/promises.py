@@ -1,4 +1,4 @@
-"""What Clawsite promises to reach, and what OpenClaw 2026.9.6 reached on the same kind of machine (2 vCPU, Debian 12)."""
+"""The figures that Clawsite promises, and those of OpenClaw 2026.9.6 on the same kind of machine (2 vCPU, Debian 12)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from bench.gateway.figures import Result, leaf, median_of, worst_of
 @dataclass(frozen=True)
 class Promise:
     suite: str
-    path: tuple[str, ...]  # where the figure is in the suite's result
-    words: str
+    path: tuple[str, ...]  # keys of the figure in the suite's result
+    label: str
     unit: str
-    limit: float | None = None  # None: told, not judged
+    limit: float | None = None  # None: reported without a promise
     at_least: bool = False
-    exact: bool = False  # a count that must hold in every repetition, not in the median
+    exact: bool = False  # a count that every repetition must meet, not only the median
     openclaw: float | None = None
 
     def figure(self, results: Sequence[Result]) -> Any:
@@ -24,7 +24,7 @@ class Promise:
         return median_of([leaf(result, self.path) for result in results])
 
     def verdict(self, figure: Any, database: str) -> bool | None:
-        """None when nothing is promised: times are promised on SQLite, losing nothing on either database."""
+        """Return whether the promise is kept, or None if there is none. On PostgreSQL only exact counts are promised."""
         if self.limit is None or (database != "sqlite" and not self.exact):
             return None
         if not isinstance(figure, int | float):
@@ -37,9 +37,9 @@ STREAMED, PLAIN, TEN_STREAMED, TEN_PLAIN = "stream_sequential", "plain_sequentia
 
 PROMISES = (
     Promise("policy", ("evaluate", "p99"), "tool policy, 60 tools × 9 layers, 500 rows: p99", "ms", 2),
-    Promise("policy", ("authorize", "p50"), "… one call at the door", "ms"),
-    Promise("policy", ("tool set", "p99"), "… a run's tool set, with reading the rules: p99", "ms", 3),
-    Promise("coldstart", ("start_to_connect_s",), "process start → first accepted connect", "s", 3, openclaw=12.4),
+    Promise("policy", ("authorize", "p50"), "… authorizing one call", "ms"),
+    Promise("policy", ("tool set", "p99"), "… a run's tool set, including reading the rules: p99", "ms", 3),
+    Promise("coldstart", ("start_to_connect_s",), "process start → first accepted connection", "s", 3, openclaw=12.4),
     Promise("coldstart", ("start_to_first_run_done_s",), "process start → first run finished", "s", openclaw=16.7),
     Promise("coldstart", ("memory_idle", "pss_mb"), "idle memory, all processes (PSS)", "MB", 250, openclaw=1093),
     Promise("coldstart", ("memory_idle", "litellm_loaded"), "processes that loaded litellm", "", 0, exact=True),
@@ -52,32 +52,32 @@ PROMISES = (
     Promise("overhead", (ONE, "errors"), "runs that failed", "", 0, exact=True, openclaw=0),
     Promise("throughput", (FIFTY, "runs_per_s"), "runs per second, 50 sessions", "1/s", 100, at_least=True, openclaw=3.15),
     Promise("throughput", (FIFTY, "errors"), "… that failed", "", 0, exact=True, openclaw=0),
-    Promise("throughput", (FIFTY, "runs_without_whole_text"), "… without their whole text", "", 0, exact=True, openclaw=0),
+    Promise("throughput", (FIFTY, "runs_without_whole_text"), "… with incomplete text", "", 0, exact=True, openclaw=0),
     Promise("throughput", (HUNDRED, "runs_per_s"), "runs per second, 100 sessions", "1/s", at_least=True, openclaw=3.2),
-    Promise("throughput", (HUNDRED, "total_ms", "p50"), "… how long a run takes, p50", "ms", openclaw=16_162),
+    Promise("throughput", (HUNDRED, "total_ms", "p50"), "… duration of a run, p50", "ms", openclaw=16_162),
     Promise("throughput", (HUNDRED, "total_ms", "p95"), "… p95", "ms", openclaw=30_850),
     Promise("throughput", (HUNDRED, "errors"), "… that failed", "", 0, exact=True, openclaw=0),
-    Promise("throughput", (HUNDRED, "runs_without_whole_text"), "… without their whole text", "", 0, exact=True, openclaw=0),
-    Promise("fanout", (WATCHED, "agent", "token_lag_ms", "p95"), "300 watchers: lag of every token, p95", "ms", 40),
+    Promise("throughput", (HUNDRED, "runs_without_whole_text"), "… with incomplete text", "", 0, exact=True, openclaw=0),
+    Promise("fanout", (WATCHED, "agent", "token_lag_ms", "p95"), "300 clients: lag of every token, p95", "ms", 40),
     Promise("fanout", (WATCHED, "agent", "lag_ms", "p95"), "… newest token of each agent event, p95", "ms"),
-    # The one that compares with OpenClaw's figure, which was taken from its chat events.
+    # OpenClaw's figure was measured with its chat events, so this is the one to compare.
     Promise("fanout", (WATCHED, "chat", "lag_ms", "p95"), "… newest token of each chat event, p95", "ms", openclaw=47.6),
     Promise("fanout", (WATCHED, "events_lost"), "… events lost", "", 0, exact=True, openclaw=0),
-    Promise("fanout", (WATCHED, "seq_gaps"), "… gaps in a connection's numbers", "", 0, exact=True, openclaw=0),
-    Promise("idle", ("kb_per_socket",), "1,000 idle sockets: memory of each (PSS)", "KB", 40),
-    Promise("storm", ("back_ms", "p95"), "1,000 clients cut off at once: back and following, p95", "ms", 15_000),
-    Promise("storm", ("clients_missing_events",), "… clients that miss an event", "", 0, exact=True),
-    Promise("storm", ("storm", "token_lag_ms", "p95"), "… another watcher's lag meanwhile, p95", "ms"),
-    Promise("storm", ("storm", "events_lost"), "… events it lost", "", 0, exact=True),
-    Promise("storm", ("storm", "seq_gaps"), "… gaps in its numbers", "", 0, exact=True),
+    Promise("fanout", (WATCHED, "seq_gaps"), "… gaps in sequence numbers", "", 0, exact=True, openclaw=0),
+    Promise("idle", ("kb_per_socket",), "1,000 idle sockets: memory per socket (PSS)", "KB", 40),
+    Promise("storm", ("back_ms", "p95"), "1,000 clients disconnected at once: reconnected, p95", "ms", 15_000),
+    Promise("storm", ("clients_missing_events",), "… clients that missed an event", "", 0, exact=True),
+    Promise("storm", ("storm", "token_lag_ms", "p95"), "… lag of another client during that, p95", "ms"),
+    Promise("storm", ("storm", "events_lost"), "… events that it lost", "", 0, exact=True),
+    Promise("storm", ("storm", "seq_gaps"), "… gaps in its sequence numbers", "", 0, exact=True),
     Promise("http", (STREAMED, "req_to_llm_ms", "p50"), "/v1, streamed: request → model call", "ms", 20, openclaw=453),
     Promise("http", (PLAIN, "req_to_llm_ms", "p50"), "/v1, plain: request → model call", "ms", 20, openclaw=453),
-    Promise("http", (TEN_STREAMED, "req_per_s"), "/v1, streamed, 10 at a time", "1/s", 60, at_least=True, openclaw=1.84),
-    Promise("http", (TEN_PLAIN, "req_per_s"), "/v1, plain, 10 at a time", "1/s", 60, at_least=True, openclaw=1.61),
+    Promise("http", (TEN_STREAMED, "req_per_s"), "/v1, streamed, 10 concurrent", "1/s", 60, at_least=True, openclaw=1.84),
+    Promise("http", (TEN_PLAIN, "req_per_s"), "/v1, plain, 10 concurrent", "1/s", 60, at_least=True, openclaw=1.61),
     Promise("http", (TEN_STREAMED, "errors"), "… that failed, streamed", "", 0, exact=True),
     Promise("http", (TEN_PLAIN, "errors"), "… that failed, plain", "", 0, exact=True),
     Promise("methods", ("sessions.list_10000", "limit_50", "p50"), "sessions.list, 50 of 10,000", "ms", 10, openclaw=9.1),
     Promise("methods", ("sessions.list_10000", "search_limit_50", "p50"), "… with a search", "ms", 30, openclaw=93),
     Promise("methods", ("chat.history_limit_1000", "p50"), "chat.history of 1,000 messages", "ms", 60, openclaw=78),
-    Promise("methods", ("chat.inject_x1000_per_s",), "chat.inject, one after the other", "1/s", at_least=True, openclaw=120),
+    Promise("methods", ("chat.inject_x1000_per_s",), "chat.inject, sequential", "1/s", at_least=True, openclaw=120),
 )

@@ -1,12 +1,13 @@
-"""Our queue beside procrastinate and DBOS, on the same machine in the same hour: no-op jobs, in order within each session.
+"""Compare our queue with procrastinate and DBOS on the same machine: no-op jobs, in order within each session.
 
     python -m bench.queue_bench [--rounds 3] [--engines clawsite-sqlite,clawsite-postgres,procrastinate,dbos] [--out FILE]
 
-latency   100 jobs, 20 ms apart, to an idle worker: call of enqueue -> start of the job
-drain     1,000 waiting jobs of 100 sessions: jobs a second from the first start to the last, with one worker process
-Rounds are interleaved and medians taken. Every job must have run once, in the order of its session, and none may be left in
-the database. PostgreSQL runs with fsync off and SQLite with synchronous=NORMAL: no engine waits for the disk at a commit.
-Needs the packages of requirements-bench.txt.
+latency   100 jobs, 20 ms apart, with an idle worker: from the enqueue call to the start of the job
+drain     1,000 queued jobs of 100 sessions with one worker process: jobs per second between the first and the last start
+
+Rounds are interleaved, and the table shows medians. Every job must run exactly once, in the order of its session, and none may
+be left in the database. PostgreSQL runs with fsync off and SQLite with synchronous=NORMAL, so no engine waits for the disk at a
+commit. Needs the packages of requirements-bench.txt.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from typing import Any
 from bench.gateway.figures import Result, median_of, milliseconds
 from bench.helper_process import HelperProcess
 from bench.installation import CLEARED, prepare
-from bench.report import aligned
+from bench.report import align_columns
 from tests.harness import services
 
 ENGINES = {
@@ -34,13 +35,13 @@ ENGINES = {
     "dbos": "DBOS, partitioned queue",
 }
 SESSIONS = [f"s{number}" for number in range(100)]
-PACED, GAP = 100, 0.02
+LATENCY_JOBS, GAP = 100, 0.02
 BACKLOG = 1000
-WITHIN = 120.0
+TIMEOUT = 120.0
 
 
-class Contest:
-    """The engines with their databases and their senders, which stay for all rounds; workers come and go."""
+class Comparison:
+    """The engines with their databases and senders, which stay for all rounds. Workers are restarted in each round."""
 
     def __init__(self, engines: Sequence[str]) -> None:
         self.engines = engines
@@ -66,7 +67,7 @@ class Contest:
             self._envs[engine] = env
             sender = self._senders[engine] = HelperProcess("bench.queue_engines.process", engine.split("-")[0], "sender", env=env)
             await sender.start()
-            await sender.ask(sessions=SESSIONS)
+            await sender.request(sessions=SESSIONS)
 
     async def close(self) -> None:
         for sender in self._senders.values():
@@ -74,24 +75,24 @@ class Contest:
         shutil.rmtree(self._home, ignore_errors=True)
 
     async def round(self, engine: str) -> Result:
-        """Latency first, with a worker that has just done one job; then a backlog for a fresh worker."""
+        """Measure latency with a worker that has just run one job, then drain a backlog with a new worker."""
         sender = self._senders[engine]
-        worker = await self._worker(engine)
+        worker = await self._start_worker(engine)
         try:
             await self._send(sender, 1, 0.0)
-            await worker.ask(WITHIN, count=1, within=WITHIN)
-            sent = await self._send(sender, PACED, GAP)
-            starts = (await worker.ask(WITHIN, count=PACED, within=WITHIN))["starts"]
-            latency = _checked(sent["sent"], starts)
-            await self._all_done(sender)
+            await worker.request(TIMEOUT, count=1, within=TIMEOUT)
+            sent = await self._send(sender, LATENCY_JOBS, GAP)
+            starts = (await worker.request(TIMEOUT, count=LATENCY_JOBS, within=TIMEOUT))["starts"]
+            latency = _check_order(sent["sent"], starts)
+            await self._wait_until_done(sender)
         finally:
             await worker.close()
         sent = await self._send(sender, BACKLOG, 0.0)
-        worker = await self._worker(engine)
+        worker = await self._start_worker(engine)
         try:
-            starts = (await worker.ask(WITHIN + 5, count=BACKLOG, within=WITHIN))["starts"]
-            _checked(sent["sent"], starts)
-            await self._all_done(sender)
+            starts = (await worker.request(TIMEOUT + 5, count=BACKLOG, within=TIMEOUT))["starts"]
+            _check_order(sent["sent"], starts)
+            await self._wait_until_done(sender)
         finally:
             await worker.close()
         moments = [moment for _, moment in starts]
@@ -102,26 +103,26 @@ class Contest:
             "load_average": round(os.getloadavg()[0], 2),
         }
 
-    async def _worker(self, engine: str) -> HelperProcess:
+    async def _start_worker(self, engine: str) -> HelperProcess:
         worker = HelperProcess("bench.queue_engines.process", engine.split("-")[0], "worker", env=self._envs[engine])
         await worker.start()
         return worker
 
     async def _send(self, sender: HelperProcess, count: int, gap: float) -> dict[str, Any]:
         first, self._next = self._next, self._next + count
-        return await sender.ask(send=count, first=first, gap=gap)
+        return await sender.request(send=count, first=first, gap=gap)
 
-    async def _all_done(self, sender: HelperProcess) -> None:
+    async def _wait_until_done(self, sender: HelperProcess) -> None:
         for _ in range(100):
-            left = (await sender.ask())["unfinished"]
+            left = (await sender.request())["unfinished"]
             if not left:
                 return
             await asyncio.sleep(0.1)
         raise AssertionError(f"{left} jobs are still in the database")
 
 
-def _checked(sent: list[list[Any]], starts: list[list[Any]]) -> list[float]:
-    """-> seconds from enqueue to start; every job ran exactly once, and each session's in order."""
+def _check_order(sent: list[list[Any]], starts: list[list[Any]]) -> list[float]:
+    """Check that every job ran once, and each session's in order. Return the seconds from enqueue to start."""
     enqueued = dict(sent)
     ran = [number for number, _ in starts]
     assert sorted(ran) == sorted(enqueued), f"{len(ran)} starts, {len(set(ran))} distinct, of {len(enqueued)} jobs"
@@ -141,19 +142,19 @@ def _new_database(server: str, name: str) -> str:
     return server.rsplit("/", 1)[0] + f"/{name}"
 
 
-async def contest(engines: Sequence[str], rounds: int) -> dict[str, list[Result]]:
+async def compare(engines: Sequence[str], rounds: int) -> dict[str, list[Result]]:
     results: dict[str, list[Result]] = {engine: [] for engine in engines}
-    field = Contest(engines)
+    comparison = Comparison(engines)
     try:
-        await field.open()
+        await comparison.open()
         for number in range(1, rounds + 1):
             for engine in engines:
-                began = time.time()
-                results[engine].append(await field.round(engine))
-                words = json.dumps(results[engine][-1])
-                print(f"round {number} of {rounds}, {engine}, {time.time() - began:.0f} s: {words}", file=sys.stderr, flush=True)
+                started = time.time()
+                results[engine].append(await comparison.round(engine))
+                result = json.dumps(results[engine][-1])
+                print(f"round {number} of {rounds}, {engine}, {time.time() - started:.0f} s: {result}", file=sys.stderr, flush=True)
     finally:
-        await field.close()
+        await comparison.close()
     return results
 
 
@@ -173,7 +174,7 @@ def table(results: dict[str, list[Result]]) -> str:
                 f"{figures['drain_per_s'] / first:.2f}",
             )
         )
-    return aligned(lines)
+    return align_columns(lines)
 
 
 def main() -> None:
@@ -181,13 +182,13 @@ def main() -> None:
         prog="bench.queue_bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--engines", type=lambda words: words.split(","), default=list(ENGINES))
+    parser.add_argument("--engines", type=lambda names: names.split(","), default=list(ENGINES))
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    results = asyncio.run(contest(given.engines, given.rounds))
-    print(f"\nmedians of {given.rounds} interleaved rounds\n{table(results)}")
-    if given.out:
-        given.out.write_text(json.dumps(results, indent=1))
+    options = parser.parse_args()
+    results = asyncio.run(compare(options.engines, options.rounds))
+    print(f"\nmedians of {options.rounds} interleaved rounds\n{table(results)}")
+    if options.out:
+        options.out.write_text(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

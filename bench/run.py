@@ -1,14 +1,15 @@
-"""Measures Clawsite against its promises: one command, a throw-away installation, a table and a JSON file.
+"""Measure Clawsite against its promised figures, on a temporary server. Prints a table and writes a JSON file.
 
     python -m bench.run                                   every suite, SQLite, medians of 3 (about 9 minutes)
-    python -m bench.run overhead throughput --repeat 5    some of them
+    python -m bench.run overhead throughput --repeat 5    only these suites
     python -m bench.run --database postgres               two web and two worker processes on PostgreSQL and Redis
-    python -m bench.run --out results.json                where the full result goes
+    python -m bench.run --out results.json                write all results
 
-First what the machine does without us, then the suites. Exit code 1 when a promise is not kept. Other suites (faults, crash,
-approval) and other gateways: python -m bench.gateway --help. Queues: python -m bench.queue_bench --help.
-Pages in a browser: python -m bench.browser --help. The tool policy: python -m bench.policy_bench --help.
-The exec gate: python -m bench.gate_bench --help.
+Calibrates the machine without Clawsite first, then runs the suites. The exit code is 1 if a promise is not kept.
+
+Other suites (faults, crash, approval) and other gateways: python -m bench.gateway --help
+Queues: python -m bench.queue_bench --help                 Pages in a browser: python -m bench.browser --help
+The tool policy: python -m bench.policy_bench --help       The exec gate: python -m bench.gate_bench --help
 """
 
 import argparse
@@ -30,7 +31,7 @@ from bench.gateway.options import Options
 from bench.gateway.suites.catalog import SUITES
 from bench.installation import TOKEN, Installation
 
-# Only the levels that a promise names, and one for comparison. `methods` is last: its 10,000 sessions stay in the store.
+# Only levels with a promise, and one for comparison. `methods` is last, because its 10,000 sessions stay in the database.
 LEVELS: dict[str, list[int] | None] = {
     "policy": None,
     "coldstart": None,
@@ -43,7 +44,7 @@ LEVELS: dict[str, list[int] | None] = {
     "http": None,
     "methods": [10, 10_000],
 }
-RUN_HERE = {"policy": policy_bench.suite, **SUITES}
+ALL_SUITES = {"policy": policy_bench.suite, **SUITES}
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -53,41 +54,41 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=3, help="repetitions of each suite; the table shows medians (default 3)")
     parser.add_argument("--settle", type=float, default=8, help="seconds before idle memory is read (default 8)")
     parser.add_argument("--out", type=Path, help="write everything measured as JSON")
-    given = parser.parse_args()
-    if unknown := [name for name in given.suite if name not in LEVELS]:
-        parser.error(f"there is no suite {', '.join(unknown)}; choose from {', '.join(LEVELS)}")
-    return given
+    options = parser.parse_args()
+    if unknown := [name for name in options.suite if name not in LEVELS]:
+        parser.error(f"unknown suite: {', '.join(unknown)}; choose from {', '.join(LEVELS)}")
+    return options
 
 
-def measure_suite(name: str, opt: Options, repeat: int, tell: Callable[[str], None]) -> list[Result]:
+def measure_suite(name: str, opt: Options, repeat: int, log: Callable[[str], None]) -> list[Result]:
     results = []
     for turn in range(1, repeat + 1):
-        began = time.time()
-        results.append(asyncio.run(RUN_HERE[name](opt)))
-        tell(f"{name} {turn} of {repeat}: {time.time() - began:.0f} s; {report.disturbance(results[-1:])}")
+        started = time.time()
+        results.append(asyncio.run(ALL_SUITES[name](opt)))
+        log(f"{name} {turn} of {repeat}: {time.time() - started:.0f} s; {report.disturbance(results[-1:])}")
     return results
 
 
-def measure(given: argparse.Namespace, tell: Callable[[str], None]) -> Result:
-    wanted = [name for name in LEVELS if name in (given.suite or LEVELS)]
-    installation = Installation(given.database)
-    opt = Options(urls=installation.urls, token=TOKEN, llm=installation.llm, launcher=installation.launcher, settle=given.settle)
+def measure(options: argparse.Namespace, log: Callable[[str], None]) -> Result:
+    names = [name for name in LEVELS if name in (options.suite or LEVELS)]
+    installation = Installation(options.database)
+    opt = Options(urls=installation.urls, token=TOKEN, llm=installation.llm, launcher=installation.launcher, settle=options.settle)
     results: dict[str, list[Result]] = {}
     try:
-        tell("starting the fake model and migrating the database")
+        log("starting the fake model and migrating the database")
         opt.helper_pids = installation.open()
-        floor = asyncio.run(calibration.measure(opt.llm))
-        print(report.calibration_lines(floor), flush=True)
-        alone = ("policy", "coldstart")  # while no gateway runs
-        for name in [name for name in wanted if name in alone]:
-            results[name] = measure_suite(name, opt, given.repeat, tell)
-        if rest := [name for name in wanted if name not in alone]:
+        baseline = asyncio.run(calibration.measure(opt.llm))
+        print(report.calibration_lines(baseline), flush=True)
+        standalone = ("policy", "coldstart")  # run before the gateway is started
+        for name in [name for name in names if name in standalone]:
+            results[name] = measure_suite(name, opt, options.repeat, log)
+        if rest := [name for name in names if name not in standalone]:
             opt.pids = installation.launcher.start()
             try:
                 asyncio.run(wait_until_up(opt))
                 for name in rest:
                     opt.levels = LEVELS[name]
-                    results[name] = measure_suite(name, opt, given.repeat, tell)
+                    results[name] = measure_suite(name, opt, options.repeat, log)
             finally:
                 installation.launcher.stop()
     except BaseException:
@@ -96,32 +97,32 @@ def measure(given: argparse.Namespace, tell: Callable[[str], None]) -> Result:
         raise
     finally:
         installation.close()
-    return {"calibration": floor, "results": results}
+    return {"calibration": baseline, "results": results}
 
 
 def main() -> int:
-    given = parse_arguments()
-    began = time.time()
+    options = parse_arguments()
+    started = time.time()
 
-    def tell(words: str) -> None:
-        print(f"[{time.time() - began:5.0f} s] {words}", file=sys.stderr, flush=True)
+    def log(message: str) -> None:
+        print(f"[{time.time() - started:5.0f} s] {message}", file=sys.stderr, flush=True)
 
-    measured = measure(given, tell)
+    measured = measure(options, log)
     results = measured["results"]
-    print(f"\n{given.database}, medians of {given.repeat}\n{report.table(results, given.database)}")
+    print(f"\n{options.database}, medians of {options.repeat}\n{report.table(results, options.database)}")
     for name, parts in results.items():
-        if words := report.disturbance(parts):
-            print(f"{name}: {words}")
-    if given.out:
-        about: dict[str, Any] = {
+        if load := report.disturbance(parts):
+            print(f"{name}: {load}")
+    if options.out:
+        metadata: dict[str, Any] = {
             "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-            "database": given.database,
-            "repeat": given.repeat,
+            "database": options.database,
+            "repeat": options.repeat,
             "machine": {"cores": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()},
         }
-        given.out.write_text(json.dumps({**about, **measured}, indent=1))
-        print(f"\nwritten to {given.out}")
-    if failed := report.failures(results, given.database):
+        options.out.write_text(json.dumps({**metadata, **measured}, indent=1))
+        print(f"\nwritten to {options.out}")
+    if failed := report.failures(results, options.database):
         print(f"\nnot kept: {', '.join(failed)}")
     return 1 if failed else 0
 

@@ -1,6 +1,6 @@
-"""A throw-away installation with a browser in front of it, and its rows within reach: for measuring pages and picturing them.
+"""A temporary installation with a browser and access to its database, for benchmarks of pages and for screenshots.
 
-Django is set up on the installation's own database, so one process has one site.
+Django is set up for its database, so there is one per process.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from bench.installation import CLEARED, Installation
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 FLAGS = [
     "--headless",
@@ -32,7 +32,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--hide-scrollbars",
-    # Precise figures: the heap's are otherwise rounded, and a page in the background is slowed down.
+    # Otherwise heap sizes are rounded and background pages are throttled.
     "--enable-precise-memory-info",
     "--disable-background-timer-throttling",
     "--disable-renderer-backgrounding",
@@ -40,7 +40,7 @@ FLAGS = [
 
 
 class Site:
-    """`with running_site() as site:`; rows are made with the project's own services, in this process."""
+    """Use as `with running_site() as site:`. This process creates rows with the project's services."""
 
     def __init__(self, installation: Installation, pids: list[int], helper_pids: list[int]) -> None:
         self.installation = installation
@@ -60,7 +60,7 @@ class Site:
         return user
 
     def cookie_of(self, user: "User") -> str:
-        """What signing in with a password would have given a browser; the same one each time."""
+        """Return the session cookie of a signed-in browser, the same one each time."""
         from django.conf import settings
         from django.test import Client
 
@@ -78,7 +78,7 @@ class Site:
 
 @contextlib.contextmanager
 def running_site(**options: Any) -> Iterator[Site]:
-    """Clawsite with a model, started and ready. Options are Installation's."""
+    """Start Clawsite with a fake model and wait until it is ready. Options are those of `Installation`."""
     installation = Installation(**options)
     try:
         helpers = installation.open()
@@ -86,7 +86,7 @@ def running_site(**options: Any) -> Iterator[Site]:
         pids = installation.launcher.start()
         try:
             site = Site(installation, pids, helpers)
-            until(lambda: _answers(f"{site.url}/readyz"), "the site to be ready")
+            until(lambda: _is_ready(f"{site.url}/readyz"), "the site to be ready")
             yield site
         finally:
             installation.launcher.stop()
@@ -111,14 +111,14 @@ def running_browser() -> Iterator[Browser]:
             browser.close()
 
 
-def until(look: Callable[[], Found], what: str, seconds: float = 60) -> Found:
-    """The first true answer."""
+def until(check: Callable[[], Value], what: str, seconds: float = 60) -> Value:
+    """Call `check` until it returns a true value, and return that."""
     give_up = time.monotonic() + seconds
-    while not (found := look()):
+    while not (value := check()):
         if time.monotonic() > give_up:
-            raise TimeoutError(f"waited {seconds:.0f} s for {what}")
+            raise TimeoutError(f"timed out after {seconds:.0f} s waiting for {what}")
         time.sleep(0.05)
-    return found
+    return value
 
 
 def _load_django(installation: Installation) -> None:
@@ -132,9 +132,9 @@ def _load_django(installation: Installation) -> None:
     django.setup()
 
 
-def _answers(url: str) -> bool:
+def _is_ready(url: str) -> bool:
     try:
-        with urlopen(url, timeout=2) as answer:
-            return bool(answer.status == 200)
+        with urlopen(url, timeout=2) as response:
+            return bool(response.status == 200)
     except (URLError, OSError):
         return False

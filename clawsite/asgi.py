@@ -1,6 +1,6 @@
-"""The ASGI application: HTTP by Django, WebSockets by the gateway, start and end of the process by its runtime.
+"""The ASGI application: Django handles HTTP, the gateway handles WebSockets, and its runtime handles startup and shutdown.
 
-Runs under uvicorn and daphne alike. daphne has no lifespan, so the runtime also starts with the first request or socket.
+Runs under uvicorn and daphne. daphne has no lifespan events, so the runtime also starts with the first request or socket.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from clawsite.web.middleware.asgi_handler import LazyBodyHandler  # noqa: E402
 from clawsite.web.middleware.body_limit import limit_body  # noqa: E402
 from clawsite.ws import GatewayConsumer  # noqa: E402
 
-REST_LOAD_DELAY_SECONDS = 1.0  # first those who were cut off come back; loading takes half a second of the interpreter
-SOCKET_PATHS = ("/ws", "/ws/", "/")  # OpenClaw's clients dial the bare origin
+REST_LOAD_DELAY_SECONDS = 1.0  # disconnected clients reconnect first; loading blocks the interpreter for half a second
+SOCKET_PATHS = ("/ws", "/ws/", "/")  # OpenClaw's clients connect to the bare origin
 
 _consumer = GatewayConsumer.as_asgi()
 _page_handler = LazyBodyHandler()
@@ -45,7 +45,7 @@ async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await _consumer(scope, receive, send)
     else:
         await receive()
-        await send({"type": "websocket.close", "code": 1008})  # before accepting: the client sees HTTP 403
+        await send({"type": "websocket.close", "code": 1008})  # before accepting, so the client gets HTTP 403
 
 
 async def lifespan(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -54,7 +54,7 @@ async def lifespan(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if message["type"] == "lifespan.startup":
             await runtime.get_runtime()
             await send({"type": "lifespan.startup.complete"})
-            # Sockets need no pages, so they are taken in before those are loaded; a page that is asked for meanwhile waits.
+            # Load pages after sockets are accepted, which don't need them. A page requested before that waits.
             loop = asyncio.get_running_loop()
             loop.run_in_executor(None, lambda: get_resolver().url_patterns)
             loop.call_later(REST_LOAD_DELAY_SECONDS, loop.run_in_executor, None, load_operations)

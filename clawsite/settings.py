@@ -1,4 +1,4 @@
-"""Composition only: what is installed, and where the environment's wishes go. Names: docs/deployment.md."""
+"""Django settings and values from the environment. docs/deployment.md describes the environment variables."""
 
 import os
 import sys
@@ -15,22 +15,22 @@ GATEWAY_TOKEN = environment.gateway_token(HOME)
 
 HOST = os.environ.get("CLAWSITE_HOST", "127.0.0.1")
 PORT = int(environment.read_number("CLAWSITE_PORT", 8765))
-# Where browsers reach us, scheme, host and port each exact: other programs on the same host share our cookies.
+# The origins of our pages. Scheme, host and port must match exactly: other programs on the same host share our cookies.
 ALLOWED_ORIGINS = environment.allowed_origins(HOST, PORT)
 ALLOWED_HOSTS = environment.hosts_of(ALLOWED_ORIGINS)
 CSRF_TRUSTED_ORIGINS = ALLOWED_ORIGINS
-# Pages of other programs that may open a socket with a token. Their cookies do not count, and they post no forms.
+# Origins of other programs' pages that can open a socket with a token. Cookies are ignored there, and forms are rejected.
 CLIENT_ORIGINS = environment.client_origins()
-# Reverse proxies in front of us, each of which appends to X-Forwarded-For; without any the header is ignored.
+# Number of reverse proxies, each of which appends to X-Forwarded-For. With 0 the header is ignored.
 TRUSTED_PROXIES = int(environment.read_number("CLAWSITE_TRUSTED_PROXIES", 0))
 BEHIND_TLS = all(origin.startswith("https://") for origin in ALLOWED_ORIGINS)
 
 INSTALLED_APPS = [
-    # Gives `runserver` the WebSocket; loaded for nothing else, because it brings Twisted along.
+    # WebSockets for `runserver`. Not loaded otherwise, because it imports Twisted.
     *(["daphne"] if sys.argv[1:2] == ["runserver"] else []),
-    "unfold",  # the admin's look; before the admin, whose templates it replaces
+    "unfold",  # the admin theme; before the admin, because it replaces its templates
     "unfold.contrib.filters",
-    # Its pages are loaded with the addresses: workers and commands start 0.4 s earlier and 15 MB smaller without them.
+    # urls.py loads the admin pages. Workers and commands don't: they start 0.4 s faster and use 15 MB less.
     "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -44,13 +44,12 @@ INSTALLED_APPS = [
     "agents",
     "clawsite.connectors",
     "clawsite.gateway",
-    "clawsite.cli",
 ]
 
 MIDDLEWARE = [
     "clawsite.web.middleware.instrumentation.observing_middleware",
     "django.middleware.security.SecurityMiddleware",
-    # Before static files, so that they carry the headers too.
+    # Before static files, so that they get the headers too.
     "clawsite.web.middleware.security_headers.ContentSecurityPolicyMiddleware",
     "clawsite.web.middleware.static_files.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -87,8 +86,8 @@ TEMPLATES = [
 
 DATABASES = {"default": environment.database_settings(os.environ.get("DATABASE_URL", ""), HOME)}
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
-    # The admin's look would load psycopg for fields that nothing here has: 11 MB in each process.
-    sys.modules.setdefault("django.contrib.postgres.fields", None)  # type: ignore[arg-type]  # how Python says: not there
+    # Unfold would load psycopg for PostgreSQL fields, which no model has: 11 MB in each process.
+    sys.modules.setdefault("django.contrib.postgres.fields", None)  # type: ignore[arg-type]  # None makes the import fail
 REDIS_URL = os.environ.get("REDIS_URL", "")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -97,9 +96,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}Validator"}
     for name in ("UserAttributeSimilarity", "MinimumLength", "CommonPassword", "NumericPassword")
 ]
-CONFIRM_MINUTES = environment.read_number(
-    "CLAWSITE_CONFIRM_MINUTES", 30, minimum=1
-)  # a password older than that is asked for before rules are changed
+# How long a password stays confirmed for changes to security settings.
+CONFIRM_MINUTES = environment.read_number("CLAWSITE_CONFIRM_MINUTES", 30, minimum=1)
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/sign-in/"
@@ -109,7 +107,7 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
 CSRF_COOKIE_NAME = "clawsite_csrf"
-# What a proxy says about the scheme is believed only when the operator says that there is one.
+# The proxy header for the scheme is trusted only if a proxy is configured.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
@@ -117,7 +115,7 @@ SECURE_HSTS_SECONDS = 31_536_000 if BEHIND_TLS else 0
 X_FRAME_OPTIONS = "DENY"
 
 LANGUAGE_CODE = "en"
-LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]  # each in its own words, for those who read no other
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]  # each in its own language
 LANGUAGE_COOKIE_NAME = "clawsite_language"
 LOCALE_PATHS = [BASE_DIR / "locale"]
 FORMAT_MODULE_PATH = ["clawsite.formats"]
@@ -133,7 +131,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "clawsite.web.middleware.static_files.HashedAssets"},
 }
 
-# Colours are in static/css/admin.css and scripts are left out, for the content policy's sake: docs/adr/0012-admin-look.md.
+# Colors are in static/css/admin.css and scripts are omitted because of the content security policy: docs/adr/0012-admin-look.md.
 UNFOLD = {
     "SITE_TITLE": "Clawsite",
     "SITE_HEADER": "Clawsite",
@@ -143,39 +141,34 @@ UNFOLD = {
     "SIDEBAR": {"navigation": "clawsite.web.admin.sidebar.navigation"},
 }
 
-LOGGING_CONFIG = None  # clawsite.infra.observability.logs.configure() is called by each process with its own name
+LOGGING_CONFIG = None  # each process calls clawsite.infra.observability.logs.configure() with its name
 LOG_DIRECTORY = HOME / "logs"
 
-# Runs. The defaults are the promises of docs/reliability.md; tests shorten them.
+# Runs. docs/reliability.md promises the defaults; tests use shorter times.
 DEFAULT_MODEL = os.environ.get("CLAWSITE_MODEL", "")
 LEASE_SECONDS = environment.read_number("CLAWSITE_LEASE_SECONDS", 20)
 HEARTBEAT_SECONDS = environment.read_number("CLAWSITE_HEARTBEAT_SECONDS", 5)
 SWEEP_SECONDS = environment.read_number("CLAWSITE_SWEEP_SECONDS", 5)
-POLL_SECONDS = environment.read_number("CLAWSITE_POLL_SECONDS", 1)  # behind every wake-up, which may be lost
+POLL_SECONDS = environment.read_number("CLAWSITE_POLL_SECONDS", 1)  # polling in addition to wake-ups, which can be lost
 DRAIN_SECONDS = environment.read_number("CLAWSITE_DRAIN_SECONDS", 10)
 RUN_TIMEOUT_SECONDS = environment.read_number("CLAWSITE_RUN_TIMEOUT_SECONDS", 600)
-TOOL_TIMEOUT_SECONDS = environment.read_number(
-    "CLAWSITE_TOOL_TIMEOUT_SECONDS", 120, minimum=1
-)  # of a tool that names no time of its own
-TOOL_RESULT_KB = environment.read_number(
-    "CLAWSITE_TOOL_RESULT_KB", 100, minimum=1
-)  # of text in one result; the middle of a longer one is cut
+TOOL_TIMEOUT_SECONDS = environment.read_number("CLAWSITE_TOOL_TIMEOUT_SECONDS", 120, minimum=1)  # unless the tool sets its own
+TOOL_RESULT_KB = environment.read_number("CLAWSITE_TOOL_RESULT_KB", 100, minimum=1)  # longer text is cut in the middle
 MAX_RESCUES = 3
-EVENT_DAYS = environment.read_number(
-    "CLAWSITE_EVENT_DAYS", 30
-)  # events of runs that ended earlier are deleted; 0 keeps them for ever
-STATELESS_DAYS = environment.read_number("CLAWSITE_STATELESS_DAYS", 30)  # sessions of a single /v1 request; 0 keeps them for ever
-HOOK_LOG_DAYS = environment.read_number("CLAWSITE_HOOK_LOG_DAYS", 30)  # deliveries to webhooks; 0 keeps them for ever
+# After these days events of ended runs, sessions of single /v1 requests and webhook deliveries are deleted; 0 keeps them.
+EVENT_DAYS = environment.read_number("CLAWSITE_EVENT_DAYS", 30)
+STATELESS_DAYS = environment.read_number("CLAWSITE_STATELESS_DAYS", 30)
+HOOK_LOG_DAYS = environment.read_number("CLAWSITE_HOOK_LOG_DAYS", 30)
 MAX_QUEUED_PER_USER = 100
-# Above the sum of the lanes' maxima (64 + 5 + 8 + 2), so that no lane can take a lone worker's last place from another.
+# Above the sum of the lanes' limits (64 + 5 + 8 + 2), so that no lane can use up a single worker's capacity.
 WORKER_CONCURRENCY = int(environment.read_number("CLAWSITE_WORKER_CONCURRENCY", 80))
 RAW_STREAM_LOG = os.environ.get("CLAWSITE_RAW_STREAM_LOG", "")
 
-# The audit log is chained this often; the head of the chain is noted in a file, best on another host's disk ("": nowhere).
+# How often the audit log is chained, and the file that gets the chain head, preferably on another host ("": none).
 AUDIT_SEAL_SECONDS = 1.0
 AUDIT_ANCHOR = os.environ.get("CLAWSITE_AUDIT_ANCHOR", "").strip()
 
-# Sockets: how long `connect` may take, and a guard against floods of cheap requests on one of them.
+# Sockets: handshake timeout, and rate limits against floods of cheap requests.
 GATEWAY_HANDSHAKE_SECONDS = 15.0
 GATEWAY_REQUESTS_PER_SECOND = 2_000.0
 GATEWAY_REQUESTS_BURST = 4_000.0
@@ -183,15 +176,15 @@ GATEWAY_ACCOUNT_REQUESTS_PER_SECOND = 6_000.0
 GATEWAY_ACCOUNT_REQUESTS_BURST = 12_000.0
 GATEWAY_KNOCKS_PER_ADDRESS = 1_024
 
-# Who may read /metrics besides operators and auditors: whoever has this token; programs on this host, if the operator says so.
+# Access to /metrics besides operators and auditors: with this token, or without it from this host.
 METRICS_TOKEN = os.environ.get("CLAWSITE_METRICS_TOKEN", "").strip()
 METRICS_LOOPBACK = os.environ.get("CLAWSITE_METRICS_LOOPBACK") == "1"
-# The OpenAI-compatible API: whether a run ends when its client goes away, and how long a request waits for people who approve.
+# The OpenAI-compatible API: stop the run when its client disconnects; how long a request waits for approval.
 HTTP_ABORT_ON_DISCONNECT = environment.read_boolean("CLAWSITE_HTTP_ABORT_ON_DISCONNECT", True)
 HTTP_APPROVAL_WAIT_SECONDS = environment.read_number("CLAWSITE_HTTP_APPROVAL_WAIT_SECONDS", 120, minimum=0)
 
-# What leaves the host for URLs that models and pages choose: public addresses, and what is named here.
+# Requests to URLs chosen by models and pages can only go to public addresses and to those listed here.
 FETCH_ALLOW = environment.fetch_allowlist()
-SEARCH_PROVIDER = os.environ.get("CLAWSITE_SEARCH_PROVIDER", "").strip().lower()  # "": the first one that is configured
+SEARCH_PROVIDER = os.environ.get("CLAWSITE_SEARCH_PROVIDER", "").strip().lower()  # "": the first configured one
 SEARXNG_URL = environment.searxng_url()
 BRAVE_API_KEY = os.environ.get("BRAVE_API_KEY", "").strip()

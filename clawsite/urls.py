@@ -100,11 +100,11 @@ urlpatterns = [
     path("v1/responses/<str:response_id>", retrieve_response),
     path("responses", create_response),
     path("responses/<str:response_id>", retrieve_response),
-    path("control-ui", RedirectView.as_view(url="/")),  # where OpenClaw has its page
+    path("control-ui", RedirectView.as_view(url="/")),  # OpenClaw's address of the same page
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", metrics),
-    # The admin's own sign-in, sign-out and password form, replaced by ours.
+    # Replace the admin's sign-in, sign-out and password form.
     path("admin/login/", pages.admin_sign_in),
     path("admin/logout/", pages.sign_out),
     path("admin/password_change/", RedirectView.as_view(url="/account/#password")),

@@ -1,4 +1,4 @@
-"""The WebSocket endpoint: text frames in and out of one `Peer`, and nothing else. Channels carries it, without its layers."""
+"""The WebSocket endpoint: passes frames between Channels and one `WebSocketHandler`. Uses no channel layers."""
 
 import asyncio
 from ipaddress import ip_address
@@ -22,24 +22,24 @@ AsgiMessage = dict[str, Any]
 
 
 class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]  # Channels has no types
-    # The hub delivers; a channel layer would cost a task and a copy per socket and event.
+    # The hub delivers events; a channel layer would cost a task per socket and a copy per event.
     channel_layer_alias = None
     _handler: WebSocketHandler | None = None
-    _cut = False
+    _disconnected = False
 
     async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
         self._task = asyncio.current_task()
         try:
             await super().__call__(scope, receive, send)
         except asyncio.CancelledError:
-            if not self._cut:
+            if not self._disconnected:
                 raise
         finally:
             if self._handler:
                 self._handler.handle_disconnect()
 
     async def dispatch(self, message: AsgiMessage) -> None:
-        """As in Channels, without closing database connections at every frame: only infra.db has any, on threads of its own."""
+        """Like Channels, but without closing database connections after every frame: only `infra.db` has any, in its threads."""
         if message["type"] == "websocket.disconnect":
             raise StopConsumer
         if self._handler is None:
@@ -54,17 +54,17 @@ class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]  # Channels has no t
         running = await runtime.get_runtime()
         await self.base_send({"type": "websocket.accept"})
         return WebSocketHandler(
-            running, read_handshake_info(self.scope), send=self._text, send_close=self._close, hang_up=self._disconnect
+            running, read_handshake_info(self.scope), send=self._send_text, send_close=self._close, hang_up=self._disconnect
         )
 
-    async def _text(self, text: str) -> None:
+    async def _send_text(self, text: str) -> None:
         await self.base_send({"type": "websocket.send", "text": text})
 
     async def _close(self, code: int, reason: str) -> None:
         await self.base_send({"type": "websocket.close", "code": code, "reason": reason})
 
     def _disconnect(self) -> None:
-        self._cut = True
+        self._disconnected = True
         if self._task:
             self._task.cancel()
 
@@ -85,10 +85,10 @@ def read_handshake_info(scope: AsgiScope) -> HandshakeInfo:
 
 
 def is_local(peer: str, headers: dict[bytes, bytes]) -> bool:
-    """From this host, by one of its own names, and with no trace of a proxy, which would make the whole world local."""
+    """Whether the client is on this host: loopback address, local host name, and no proxy header (a local proxy serves anyone)."""
     try:
-        here = ip_address(peer.split("%", 1)[0]).is_loopback
-    except ValueError:  # a Unix socket, behind which a proxy may stand
+        loopback = ip_address(peer.split("%", 1)[0]).is_loopback
+    except ValueError:  # a Unix socket, which a proxy may use
         return False
     name = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0].strip("[]")
-    return here and name in LOCAL_NAMES and PROXY_HEADERS.isdisjoint(headers)
+    return loopback and name in LOCAL_NAMES and PROXY_HEADERS.isdisjoint(headers)

@@ -81,7 +81,7 @@ def decide_calls(claimed: ClaimedRun, turn: ProposedCalls, plan: RunPlan, *, why
 
 def _supervise(claimed: ClaimedRun, planned: PlannedCommand | Supervision | None, why: str, version: int) -> Supervision:
     if planned is None:
-        return Supervision("deny", "exec_denied: no plan of it could be authorization. It did not run.")
+        return Supervision("deny", "exec_denied: the command could not be planned, so it could not be authorized. It did not run.")
     return planned if isinstance(planned, Supervision) else decide_command(claimed, planned, why=why, version=version)
 
 

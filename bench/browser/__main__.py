@@ -1,12 +1,12 @@
-"""Measures the pages in a real browser: how soon they are there, and what a streamed answer costs them.
+"""Measure the pages in a real browser: how fast they load, and what a streamed answer costs.
 
     python -m bench.browser                          everything, medians of 3 (about 8 minutes)
-    python -m bench.browser streaming --repeat 1     one of loading, streaming, switching, memory
-    python -m bench.browser --out browser.json       where the full result goes
+    python -m bench.browser streaming --repeat 1     one of: loading, streaming, switching, memory
+    python -m bench.browser --out browser.json       write all results
     python -m bench.browser streaming --repeat 1 --profile stream.cpuprofile
 
-A throw-away installation on 127.0.0.1 (server, worker, a model that writes markdown at a fixed pace) and Debian's Chromium, desktop
-size. Exit code 1 when a promise is not kept. On a busy machine put `chrt -r 1` before it.
+Uses a temporary server on 127.0.0.1 with a fake model that writes Markdown at a fixed pace, and Debian's Chromium at desktop size.
+The exit code is 1 if a promise is not kept. On a busy machine, raise the priority with `chrt -r 1`.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from bench import report
-from bench.browser import words
+from bench.browser import sample_text
 from bench.browser.promises import PROMISES
 from bench.browser.suites import SUITES, Bench
 from bench.gateway.figures import Result
@@ -37,34 +37,34 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=10, help="visits and switches in each repetition (default 10)")
     parser.add_argument("--seconds", type=float, default=20, help="length of each streamed answer (default 20)")
     parser.add_argument("--out", type=Path, help="write everything measured as JSON")
-    parser.add_argument("--profile", default="", help="write a CPU profile of each stream here, and print what is in the last one")
-    given = parser.parse_args()
-    if unknown := [name for name in given.suite if name not in SUITES]:
-        parser.error(f"there is no suite {', '.join(unknown)}; choose from {', '.join(SUITES)}")
-    return given
+    parser.add_argument("--profile", default="", help="write a CPU profile of each stream to this file, and print a summary")
+    options = parser.parse_args()
+    if unknown := [name for name in options.suite if name not in SUITES]:
+        parser.error(f"unknown suite: {', '.join(unknown)}; choose from {', '.join(SUITES)}")
+    return options
 
 
-def measure(given: argparse.Namespace) -> tuple[dict[str, list[Result]], str]:
-    began = time.time()
+def measure(options: argparse.Namespace) -> tuple[dict[str, list[Result]], str]:
+    started = time.time()
     results: dict[str, list[Result]] = {}
     with running_site(program="bench.browser.model") as site, running_browser() as browser:
         user = site.account("bench", "User")
-        sessions = {messages: words.session_of(user, f"s{messages}", messages) for messages in (200, 201, 5000)}
-        bench = Bench(browser, site, user, sessions, given.seconds, given.samples, given.profile)
-        options = Options(pids=site.pids, helper_pids=site.helper_pids)
-        for name in [name for name in SUITES if name in (given.suite or SUITES)]:
-            for turn in range(1, given.repeat + 1):
-                with Meter(options) as meter:
+        sessions = {messages: sample_text.create_session(user, f"s{messages}", messages) for messages in (200, 201, 5000)}
+        bench = Bench(browser, site, user, sessions, options.seconds, options.samples, options.profile)
+        processes = Options(pids=site.pids, helper_pids=site.helper_pids)
+        for name in [name for name in SUITES if name in (options.suite or SUITES)]:
+            for turn in range(1, options.repeat + 1):
+                with Meter(processes) as meter:
                     result = SUITES[name](bench)
-                # The browser is a child of ours, like the model: what is left is others'.
+                # The browser is a child of this process, like the model; only the load average shows other programs.
                 results.setdefault(name, []).append({**result, "load_average": meter.result["load_average"]})
-                told = f"{name} {turn} of {given.repeat}: load average {meter.result['load_average']}"
-                print(f"[{time.time() - began:5.0f} s] {told}", file=sys.stderr, flush=True)
+                line = f"{name} {turn} of {options.repeat}: load average {meter.result['load_average']}"
+                print(f"[{time.time() - started:5.0f} s] {line}", file=sys.stderr, flush=True)
         return results, browser.version
 
 
 def table(results: dict[str, list[Result]]) -> tuple[str, list[str]]:
-    """-> (the table, what was not kept)"""
+    """Return the table and the promises that were not kept."""
     lines, failed = [("what", "promise", "figure", "")], []
     for promise in PROMISES:
         if promise.suite not in results:
@@ -72,26 +72,26 @@ def table(results: dict[str, list[Result]]) -> tuple[str, list[str]]:
         figure = promise.figure(results[promise.suite])
         verdict = promise.verdict(figure, "sqlite")
         if verdict is False:
-            failed.append(promise.words)
+            failed.append(promise.label)
         limit = "" if promise.limit is None else f"≤ {promise.limit:g} {promise.unit}"
-        lines.append((promise.words, limit, f"{figure} {promise.unit}", {None: "", True: "pass", False: "FAIL"}[verdict]))
-    return report.aligned(lines), failed
+        lines.append((promise.label, limit, f"{figure} {promise.unit}", {None: "", True: "pass", False: "FAIL"}[verdict]))
+    return report.align_columns(lines), failed
 
 
 def main() -> int:
-    given = parse_arguments()
-    results, browser = measure(given)
+    options = parse_arguments()
+    results, browser = measure(options)
     shown, failed = table(results)
-    print(f"\nChromium {browser}, medians of {given.repeat}\n{shown}")
-    if given.out:
-        about = {
+    print(f"\nChromium {browser}, medians of {options.repeat}\n{shown}")
+    if options.out:
+        metadata = {
             "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             "browser": browser,
-            "repeat": given.repeat,
+            "repeat": options.repeat,
             "machine": {"cores": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()},
         }
-        given.out.write_text(json.dumps({**about, "results": results}, indent=1))
-        print(f"\nwritten to {given.out}")
+        options.out.write_text(json.dumps({**metadata, "results": results}, indent=1))
+        print(f"\nwritten to {options.out}")
     if failed:
         print(f"\nnot kept: {', '.join(failed)}")
     return 1 if failed else 0

@@ -1,7 +1,7 @@
-"""The model of the browser's measurements: see words.py."""
+"""The fake model of the browser benchmarks; sample_text.py has its answers."""
 
-from bench.browser.words import reply_to
-from bench.told_model import main
+from bench.browser.sample_text import reply_to
+from bench.scripted_model import main
 
 if __name__ == "__main__":
     main(reply_to)

@@ -1,4 +1,4 @@
-"""Where the main thread's time goes: a CPU profile of Chromium, as a file for its developer tools and in a few lines."""
+"""CPU profiles of Chromium's main thread, as a file for its developer tools and as a short summary."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from playwright.sync_api import CDPSession
 
 @contextlib.contextmanager
 def profiled(cdp: CDPSession, path: str) -> Iterator[None]:
-    """Nothing when no path is given. Each profile overwrites the one before."""
+    """Profile the block if a path is given. Each profile overwrites the previous one."""
     if not path:
         yield
         return
@@ -33,8 +33,8 @@ def _self_times(profile: dict[str, Any]) -> Counter[str]:
     for node in profile["nodes"]:
         frame = node["callFrame"]
         file = frame["url"].rpartition("/")[2]
-        place = f" {file}:{frame['lineNumber'] + 1}" if file else ""
-        names[node["id"]] = (frame["functionName"] or "(anonymous)") + place
+        location = f" {file}:{frame['lineNumber'] + 1}" if file else ""
+        names[node["id"]] = (frame["functionName"] or "(anonymous)") + location
     spent: Counter[str] = Counter()
     for node, microseconds in zip(profile["samples"], profile["timeDeltas"], strict=True):
         spent[names[node]] += microseconds / 1000

@@ -1,4 +1,4 @@
-"""The measurements. Each has something simple beside it, from the same server, in the same browser and minute."""
+"""The measurements of the pages, compared with simple pages from the same server in the same browser."""
 
 import contextlib
 import time
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import Browser, Page, expect
 
-from bench.browser import words
+from bench.browser import sample_text
+from bench.browser.page_metrics import OBSERVE, Frames, MainThread, visible_after
 from bench.browser.profile import profiled
-from bench.browser.watch import OBSERVE, Frames, Thread, visible_after
 from bench.gateway.figures import Result, milliseconds
 from bench.site import Site
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 PLAIN = "/healthz"  # a line of text, without a stylesheet or a script
 TOKENS_PER_SECOND = 100
 
-# Appends the text of the same events to a <pre>, and does nothing else: what a stream costs at least.
+# Only appends the text of the same events to a <pre>: the minimal cost of a stream.
 APPEND = """async ([key, message]) => {
   const { Gateway, randomId } = await import("/static/js/shared/gateway.js");
   const pre = document.createElement("pre");
   document.body.replaceChildren(pre);
-  const question = { sessionKey: key, message, idempotencyKey: randomId() };
+  const params = { sessionKey: key, message, idempotencyKey: randomId() };
   const gateway = new Gateway({
     url: location.origin.replace("http", "ws") + "/ws",
     client: { id: "webchat-ui", mode: "webchat", version: "1", platform: "web" },
     onGap: () => {},
-    onState: ({ name }) => name === "ready" && gateway.request("chat.send", question),
+    onState: ({ name }) => name === "ready" && gateway.request("chat.send", params),
     onEvent: (name, { sessionKey, stream, data }) => {
       if (name !== "agent" || sessionKey !== key || stream !== "assistant" || !data.delta) return;
       pre.append(data.delta);
@@ -39,10 +39,10 @@ APPEND = """async ([key, message]) => {
   });
   gateway.start();
 }"""
-CHANGE = """async ([key, last]) => {
-  const began = performance.now();
+SWITCH_CHAT = """async ([key, last]) => {
+  const started = performance.now();
   location.hash = key;
-  return (await bench.shown(last)) - began;
+  return (await bench.shown(last)) - started;
 }"""
 
 
@@ -51,14 +51,14 @@ class Bench:
     browser: Browser
     site: Site
     user: "User"
-    sessions: dict[int, tuple[str, str]]  # number of messages -> key, id of the last one
+    sessions: dict[int, tuple[str, str]]  # number of messages -> session key, ID of the last message
     seconds: float = 20
     samples: int = 10
     profile: str = ""
 
     @contextlib.contextmanager
     def page(self) -> Iterator[Page]:
-        """In a profile of its own, with an empty cache."""
+        """Open a page in a new profile with an empty cache."""
         context = self.browser.new_context(viewport={"width": 1440, "height": 900})
         context.set_default_timeout(120_000)
         self.site.sign_in(context, self.user)
@@ -76,23 +76,23 @@ class Bench:
         return page
 
 
-def ask(page: Page, message: str) -> None:
+def send_message(page: Page, message: str) -> None:
     page.get_by_label("Message", exact=True).fill(message)
     page.get_by_label("Message", exact=True).press("Enter")
 
 
 def loading(bench: Bench) -> Result:
-    """A visit to a conversation of 200 messages, and one to a line of plain text, in turn."""
+    """Visits to a chat with 200 messages and to a line of plain text, alternating."""
     key, last = bench.sessions[200]
-    seen: dict[str, list[Result]] = {"cold": [], "warm": [], "plain": []}
+    visits: dict[str, list[Result]] = {"cold": [], "warm": [], "plain": []}
     for _ in range(bench.samples):
         with bench.page() as page:
-            seen["cold"].append(_visit(page, f"{bench.site.url}/#{key}", last))
+            visits["cold"].append(_visit(page, f"{bench.site.url}/#{key}", last))
             page.goto("about:blank")
-            seen["warm"].append(_visit(page, f"{bench.site.url}/#{key}", last))
+            visits["warm"].append(_visit(page, f"{bench.site.url}/#{key}", last))
         with bench.page() as page:
-            seen["plain"].append(_visit(page, bench.site.url + PLAIN))
-    result: Result = {name: _summary(visits) for name, visits in seen.items()}
+            visits["plain"].append(_visit(page, bench.site.url + PLAIN))
+    result: Result = {name: _summary(each) for name, each in visits.items()}
     for name in ("cold", "warm"):
         result[name]["times_plain"] = round(result[name]["fcp_ms"]["p50"] / result["plain"]["fcp_ms"]["p50"], 2)
     return result
@@ -107,8 +107,8 @@ def _visit(page: Page, address: str, last: str = "") -> Result:
     shown = visible_after(page, f"[data-message-id='{last}']") if last else None
     painted = float(page.evaluate("bench.painted")) / 1000
     page.wait_for_load_state("load")
-    over = [size for size in loaded if size > 0]  # from the cache: nothing
-    return {"fcp": painted, "shown": shown, "requests": len(over), "bytes": sum(over)}
+    transferred = [size for size in loaded if size > 0]  # 0 for cached files
+    return {"fcp": painted, "shown": shown, "requests": len(transferred), "bytes": sum(transferred)}
 
 
 def _summary(visits: list[Result]) -> Result:
@@ -121,16 +121,16 @@ def _summary(visits: list[Result]) -> Result:
 
 
 def streaming(bench: Bench) -> Result:
-    """An answer of 100 words a second: in a new conversation, at the end of long ones, and appended to a <pre>."""
+    """An answer of 100 words per second: in a new chat, at the end of long ones, and appended to a <pre>."""
     result: Result = {"append": _streamed(bench, _append)}
     for messages in (0, 200, 5000):
         result[f"after_{messages}"] = _streamed(bench, _chat(*bench.sessions.get(messages, ("agent:main:new", ""))))
-        beside = result[f"after_{messages}"]["event_ms"] / result["append"]["event_ms"]
-        result[f"after_{messages}"]["times_append"] = round(beside, 2)
+        ratio = result[f"after_{messages}"]["event_ms"] / result["append"]["event_ms"]
+        result[f"after_{messages}"]["times_append"] = round(ratio, 2)
     return result
 
 
-Play = Callable[[Bench, Page, str], None]  # asks for the answer
+StartAnswer = Callable[[Bench, Page, str], None]
 
 
 def _append(bench: Bench, page: Page, message: str) -> None:
@@ -138,27 +138,27 @@ def _append(bench: Bench, page: Page, message: str) -> None:
     page.evaluate(APPEND, ["agent:main:append", message])
 
 
-def _chat(key: str, last: str) -> Play:
-    def play(bench: Bench, page: Page, message: str) -> None:
+def _chat(key: str, last: str) -> StartAnswer:
+    def start(bench: Bench, page: Page, message: str) -> None:
         bench.open(page, key, last)
-        page.wait_for_timeout(1000)  # what comes after the first sight: agents, models, the list
-        ask(page, message)
+        page.wait_for_timeout(1000)  # agents, models and the list are loaded after the first render
+        send_message(page, message)
 
-    return play
+    return start
 
 
-def _streamed(bench: Bench, play: Play) -> Result:
-    """From the first words to the end. The question's own cost is left out, as is what the page does before."""
-    message = words.question(int(bench.seconds * TOKENS_PER_SECOND), TOKENS_PER_SECOND)
+def _streamed(bench: Bench, start: StartAnswer) -> Result:
+    """Measure from the first words to the end, without the cost of sending the message."""
+    message = sample_text.build_prompt(int(bench.seconds * TOKENS_PER_SECOND), TOKENS_PER_SECOND)
     with bench.page() as page:
-        frames, thread = Frames().of(page), Thread(page)
-        play(bench, page, message)
+        frames, thread = Frames().watch(page), MainThread(page)
+        start(bench, page, message)
         frames.wait(page, "deltas")
         with profiled(thread.cdp, bench.profile):
             deltas, frames_before = frames.deltas, frames.all
             thread.begin()
             frames.wait(page, "ends")
-            page.wait_for_timeout(300)  # the last block is rendered after the end
+            page.wait_for_timeout(300)  # the last block is rendered after the end of the run
             result = thread.end()
     events = frames.deltas - deltas
     return {
@@ -170,28 +170,28 @@ def _streamed(bench: Bench, play: Play) -> Result:
 
 
 def switching(bench: Bench) -> Result:
-    """From one conversation of 200 messages to another and back."""
-    places = [bench.sessions[200], bench.sessions[201]]
-    took = []
+    """Switch between two chats with 200 messages."""
+    chats = [bench.sessions[200], bench.sessions[201]]
+    times = []
     with bench.page() as page:
-        bench.open(page, *places[0])
+        bench.open(page, *chats[0])
         for turn in range(1, 2 * bench.samples + 1):
-            key, last = places[turn % 2]
-            took.append(float(page.evaluate(CHANGE, [key, f"[data-message-id='{last}']"])) / 1000)
+            key, last = chats[turn % 2]
+            times.append(float(page.evaluate(SWITCH_CHAT, [key, f"[data-message-id='{last}']"])) / 1000)
             page.wait_for_timeout(50)
-    return {"shown_ms": milliseconds(took)}
+    return {"shown_ms": milliseconds(times)}
 
 
 def memory(bench: Bench) -> Result:
-    """The page's heap when it is new, after 20 answers of 300 words, and after going on to an empty conversation."""
+    """The heap of a new page, after 20 answers of 300 words, and after switching to an empty chat."""
     with bench.page() as page:
-        frames, thread = Frames().of(page), Thread(page)
+        frames, thread = Frames().watch(page), MainThread(page)
         bench.open(page, "agent:main:memory")
         page.wait_for_timeout(1000)
         result: Result = {"new": thread.heap()}
-        began = time.monotonic()
+        started = time.monotonic()
         for _ in range(20):
-            ask(page, words.question(300, 1000))
+            send_message(page, sample_text.build_prompt(300, 1000))
             frames.wait(page, "ends")
         page.wait_for_timeout(1000)
         result["after_20_answers"] = thread.heap()
@@ -199,7 +199,7 @@ def memory(bench: Bench) -> Result:
         expect(page.locator("#welcome")).to_be_visible()
         page.wait_for_timeout(1000)
         result["after_leaving"] = thread.heap()
-        result["seconds"] = round(time.monotonic() - began)
+        result["seconds"] = round(time.monotonic() - started)
     return result
 
 

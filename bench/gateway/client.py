@@ -1,4 +1,4 @@
-"""One WebSocket connection to an OpenClaw-protocol gateway: requests with answers, events to listeners."""
+"""One WebSocket connection to a gateway with OpenClaw's protocol: sends requests, passes events to listeners."""
 
 import asyncio
 import base64
@@ -22,15 +22,15 @@ DEVICE_KEY = Ed25519PrivateKey.generate()
 Frame = dict[str, Any]
 Listener = Callable[[Frame, float], None]
 
-_turn = itertools.count()
+_connection_count = itertools.count()
 
 
 class Rejected(Exception):
-    """The gateway answered with an error."""
+    """The gateway responded with an error."""
 
 
 def next_url(opt: Options) -> str:
-    return opt.urls[next(_turn) % len(opt.urls)]
+    return opt.urls[next(_connection_count) % len(opt.urls)]
 
 
 def connect_params(opt: Options, challenge: Frame) -> Frame:
@@ -51,9 +51,9 @@ def connect_params(opt: Options, challenge: Frame) -> Frame:
 def _device(opt: Options, challenge: Frame) -> Frame:
     public = DEVICE_KEY.public_key().public_bytes_raw()
     device = hashlib.sha256(public).hexdigest()
-    words = ["v3", device, opt.client_id, opt.client_mode, "operator", ",".join(SCOPES)]
-    words += [str(challenge["ts"]), opt.token, challenge["nonce"], "linux", ""]
-    signature = DEVICE_KEY.sign("|".join(words).encode())
+    fields = ["v3", device, opt.client_id, opt.client_mode, "operator", ",".join(SCOPES)]
+    fields += [str(challenge["ts"]), opt.token, challenge["nonce"], "linux", ""]
+    signature = DEVICE_KEY.sign("|".join(fields).encode())
     return {
         "id": device,
         "publicKey": _base64(public),
@@ -68,7 +68,7 @@ def _base64(raw: bytes) -> str:
 
 
 class Gateway:
-    """`request()` for calls; every event goes to the listeners with the time of its arrival."""
+    """Every event goes to the listeners, with its time of arrival."""
 
     def __init__(self, opt: Options) -> None:
         self.opt = opt
@@ -114,7 +114,7 @@ class Gateway:
     async def _read(self) -> None:
         try:
             async for raw in self._ws:
-                self._take(raw, time.time())
+                self._handle(raw, time.time())
         except websockets.ConnectionClosed:
             pass
         finally:
@@ -122,7 +122,7 @@ class Gateway:
                 if not future.done():
                     future.set_exception(ConnectionError("the gateway closed the connection"))
 
-    def _take(self, raw: str | bytes, now: float) -> None:
+    def _handle(self, raw: str | bytes, now: float) -> None:
         self.frames += 1
         self.bytes += len(raw)
         frame = orjson.loads(raw)
@@ -139,7 +139,7 @@ class Gateway:
 
 
 async def connect_when_up(opt: Options, limit: float = 120) -> Gateway:
-    """The first connection a starting gateway accepts."""
+    """Connect as soon as a starting gateway accepts connections."""
     deadline = time.time() + limit
     while True:
         try:
@@ -151,7 +151,7 @@ async def connect_when_up(opt: Options, limit: float = 120) -> Gateway:
 
 
 async def wait_until_up(opt: Options) -> None:
-    """Until every address of the gateway accepts connections."""
+    """Wait until every address of the gateway accepts connections."""
     for url in opt.urls:
         gateway = await connect_when_up(replace(opt, urls=[url]))
         await gateway.close()

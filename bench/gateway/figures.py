@@ -1,4 +1,4 @@
-"""Percentiles and medians. A figure that could not be measured is None, never 0."""
+"""Percentiles and medians. A value that could not be measured is None, never 0."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ def percentile(values: Sequence[float], share: float) -> float | None:
 
 
 def milliseconds(seconds: Iterable[float | None]) -> Result | None:
-    """p50, p95 and the worst of times given in seconds."""
+    """Return p50, p95 and maximum in milliseconds of times in seconds."""
     values = [value * 1000 for value in seconds if value is not None]
     if not values:
         return None
@@ -24,7 +24,7 @@ def milliseconds(seconds: Iterable[float | None]) -> Result | None:
 
 
 def median_of(results: Sequence[Any]) -> Any:
-    """Leaf by leaf, the median of results of the same shape; words are kept when all agree, else listed."""
+    """Return the medians of results with the same shape. Text is kept if all are equal, otherwise listed."""
     first = next((result for result in results if result is not None), None)
     if isinstance(first, dict):
         keys = {key: None for result in results if isinstance(result, dict) for key in result}
@@ -36,7 +36,7 @@ def median_of(results: Sequence[Any]) -> Any:
 
 
 def worst_of(results: Sequence[Result], path: Sequence[str], *, largest: bool) -> Any:
-    """The worst single repetition of one leaf: counts of errors and losses must not vanish in a median."""
+    """Return the worst value of all repetitions: a median would hide errors and losses."""
     values = [value for result in results if (value := leaf(result, path)) is not None]
     return (max(values) if largest else min(values)) if values else None
 

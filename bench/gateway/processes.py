@@ -1,4 +1,4 @@
-"""Memory and CPU of the gateway's processes, of this harness and of the rest of the machine."""
+"""Measure memory and CPU of the gateway's processes, of this benchmark and of the rest of the machine."""
 
 import contextlib
 import os
@@ -12,21 +12,21 @@ import psutil
 from bench.gateway.figures import Result
 from bench.gateway.options import Options
 
-# litellm itself is plain Python and leaves no trace in a process's maps; these compiled parts of it do.
+# litellm itself is plain Python and does not appear in a process's memory maps; these compiled dependencies do.
 LITELLM_LIBRARIES = ("tiktoken", "tokenizers")
 
 
 def tree(pids: Iterable[int]) -> list[psutil.Process]:
-    found = []
+    processes = []
     for pid in pids:
         with contextlib.suppress(psutil.Error):
             parent = psutil.Process(pid)
-            found += [parent, *parent.children(recursive=True)]
-    return found
+            processes += [parent, *parent.children(recursive=True)]
+    return processes
 
 
 def memory(pids: Iterable[int]) -> Result | None:
-    """RSS and PSS (shared pages counted once) of all processes, and whether any has loaded litellm."""
+    """Return RSS and PSS (shared pages counted once) of all processes, and whether any has loaded litellm."""
     processes = tree(pids)
     if not processes:
         return None
@@ -49,9 +49,9 @@ def memory(pids: Iterable[int]) -> Result | None:
 
 
 def _name(process: psutil.Process) -> str:
-    """The command of a gateway process: `web`, `worker`, `serve`; else the program's name."""
-    words: list[str] = process.cmdline()
-    return next((word for word in words if word in ("serve", "web", "worker", "prepare")), str(process.name()))
+    """Return the command of a gateway process (`web`, `worker`, `serve`), or else the program's name."""
+    arguments: list[str] = process.cmdline()
+    return next((name for name in arguments if name in ("serve", "web", "worker", "prepare")), str(process.name()))
 
 
 def cpu_seconds(pids: Iterable[int]) -> dict[int, tuple[str, float]]:
@@ -69,9 +69,9 @@ def busy_seconds() -> float:
 
 
 class Meter:
-    """Wall time and CPU, in cores, while the block runs.
+    """Measures wall time and CPU usage in cores while the block runs.
 
-    `harness_cpu` near 1.0 means that the harness was the limit; a high `other_cpu` means that something else disturbed us.
+    If `harness_cpu` is near 1.0, the benchmark itself was the bottleneck; a high `other_cpu` means interference by other programs.
     """
 
     seconds: float

@@ -1,6 +1,6 @@
-"""Runs as one connection sees them, and the time the gateway added to the model's own.
+"""Start runs on one connection and measure the time that the gateway adds to the model's.
 
-All clocks are time.time() of one machine:
+All times are time.time() of one machine:
   req_to_llm   request frame sent       -> model request received by the fake model
   delta_lag    first model delta sent   -> first text delta at the client
   later_delta  any later model delta    -> its text at the client (from the stamps in the text)
@@ -24,7 +24,7 @@ Record = dict[str, Any]
 
 
 def delta_text(frame: Frame) -> tuple[str, str] | None:
-    """-> (kind of event, new text) of a text delta, else None."""
+    """Return the kind of event and the new text of a text delta, or None."""
     payload = frame.get("payload") or {}
     if frame["event"] == "agent" and payload.get("stream") == "assistant":
         return "agent", (payload.get("data") or {}).get("delta") or ""
@@ -34,7 +34,7 @@ def delta_text(frame: Frame) -> tuple[str, str] | None:
 
 
 class StampReader:
-    """Finds the send times in a text of stamps that arrives in pieces."""
+    """Reads the send times from a text of timestamps that arrives in pieces."""
 
     def __init__(self) -> None:
         self._rest = ""
@@ -45,7 +45,7 @@ class StampReader:
 
 
 class Runs:
-    """Starts runs on one connection and notes when what arrived."""
+    """Starts runs on one connection and records when each event arrives."""
 
     def __init__(self, gateway: Gateway, method: str = "chat.send") -> None:
         self.gateway, self.method = gateway, method
@@ -53,7 +53,7 @@ class Runs:
         gateway.listeners.append(self._on_event)
 
     async def run(self, session: str, markers: str, timeout: float = 300) -> Run:
-        """One run to its end. A failure is noted in `state`, not raised: the suite counts errors."""
+        """Start a run and wait for its end. A failure is stored in `state` instead of raised, so that suites can count errors."""
         tag = uuid.uuid4().hex[:12]
         run: Run = {"tag": tag, "id": str(uuid.uuid4()), "lags": [], "stamps": StampReader()}
         run["done"] = asyncio.get_running_loop().create_future()
@@ -61,10 +61,10 @@ class Runs:
         params = {"sessionKey": session, "message": f"bench [[{markers} tag={tag}]]", "idempotencyKey": run["id"]}
         run["sent"] = time.time()
         try:
-            answer = await self.gateway.request(self.method, params, timeout=timeout)
+            response = await self.gateway.request(self.method, params, timeout=timeout)
             run["ack"] = time.time()
-            if answer.get("runId") != run["id"]:
-                self.by_id[answer["runId"]] = run
+            if response.get("runId") != run["id"]:
+                self.by_id[response["runId"]] = run
             await asyncio.wait_for(run["done"], timeout)
         except Exception as error:
             run["state"] = f"exception {type(error).__name__}: {error}"[:200]
@@ -87,10 +87,10 @@ class Runs:
 
     def _on_delta(self, run: Run, payload: Frame, kind: str, text: str, now: float) -> None:
         data = payload.get("data") or {}
-        if payload.get("replace") or data.get("replace") or data.get("reset"):  # the model was asked again
+        if payload.get("replace") or data.get("replace") or data.get("reset"):  # the model request was retried
             run[f"{kind}_text"] = ""
         if not text:
-            return  # also the stored message at the end of an answer
+            return  # such as the stored message at the end of an answer
         run.setdefault("first_delta", now)
         run[f"{kind}_deltas"] = run.get(f"{kind}_deltas", 0) + 1
         run[f"{kind}_text"] = run.get(f"{kind}_text", "") + text
@@ -110,22 +110,22 @@ def has_whole_text(run: Run, tokens: int) -> bool:
 async def model_log(opt: Options, tag: str | None = None) -> list[Record]:
     params = {"tag": tag} if tag else {}
     async with aiohttp.ClientSession() as http, http.get(opt.llm + "/_log", params=params) as response:
-        found: list[Record] = await response.json()
-        return found
+        records: list[Record] = await response.json()
+        return records
 
 
 async def model_log_by_tag(opt: Options) -> dict[str, Record]:
     return {record["tag"]: record for record in await model_log(opt) if record["tag"]}
 
 
-async def forget_model_log(opt: Options) -> None:
+async def clear_model_log(opt: Options) -> None:
     async with aiohttp.ClientSession() as http:
         await http.post(opt.llm + "/_reset")
 
 
 def overhead_of(runs: Sequence[Run], log: dict[str, Record]) -> Result:
     ok = [run for run in runs if run.get("state") == "final" and "first" in log.get(run["tag"], {})]
-    both = [(run, log[run["tag"]]) for run in ok]
+    pairs = [(run, log[run["tag"]]) for run in ok]
     failed = [run for run in runs if run not in ok]
     return {
         "ok": len(ok),
@@ -134,11 +134,11 @@ def overhead_of(runs: Sequence[Run], log: dict[str, Record]) -> Result:
             {f"{run.get('state')} {(run.get('payload') or {}).get('errorMessage', '')}"[:160] for run in failed}
         )[:3],
         "ack_ms": milliseconds(run["ack"] - run["sent"] for run in ok),
-        "req_to_llm_ms": milliseconds(model["received"] - run["sent"] for run, model in both),
-        "delta_lag_ms": milliseconds(run["first_delta"] - model["first"] for run, model in both if "first_delta" in run),
+        "req_to_llm_ms": milliseconds(model["received"] - run["sent"] for run, model in pairs),
+        "delta_lag_ms": milliseconds(run["first_delta"] - model["first"] for run, model in pairs if "first_delta" in run),
         "later_delta_lag_ms": milliseconds(lag for run in ok for lag in run["lags"][1:]),
-        "end_lag_ms": milliseconds(run.get("lifecycle_end", run["final"]) - model["last"] for run, model in both),
-        "final_lag_ms": milliseconds(run["final"] - model["last"] for run, model in both),
+        "end_lag_ms": milliseconds(run.get("lifecycle_end", run["final"]) - model["last"] for run, model in pairs),
+        "final_lag_ms": milliseconds(run["final"] - model["last"] for run, model in pairs),
         "total_ms": milliseconds(run["final"] - run["sent"] for run in ok),
-        "model_ms": milliseconds(model["end"] - model["received"] for _, model in both if "end" in model),
+        "model_ms": milliseconds(model["end"] - model["received"] for _, model in pairs if "end" in model),
     }

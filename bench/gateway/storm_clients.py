@@ -1,9 +1,9 @@
-"""Clients that follow one session, are all cut off at once, and come back by themselves, in one process of their own.
+"""Many clients in one process that follow a session, are disconnected at the same time, and reconnect.
 
-Each dials again as our clients do, after a random part of a growing delay, and asks for what it has missed. What it was told is
-kept by cursor, so that an event that was lost or told twice is seen.
+Like our clients, each reconnects after a growing delay with jitter and requests the events it missed. Events are counted by
+cursor, so that lost and repeated ones are noticed.
 
-    python -m bench.gateway.storm_clients        driven over stdin and stdout by the suite `storm`
+    python -m bench.gateway.storm_clients        controlled over stdin and stdout by the suite `storm`
 """
 
 import asyncio
@@ -20,31 +20,31 @@ from bench.gateway.figures import milliseconds
 from bench.gateway.options import Options
 from bench.gateway.watchers import Watcher
 from bench.gateway.websocket import TEXT
-from bench.helper_process import answer, next_question
+from bench.helper_process import next_request, respond
 
-FIRST_DELAY, LONGEST_DELAY = 0.25, 15.0
-AT_ONCE = 20  # while they come for the first time
-DIAL_SECONDS = 30.0
+FIRST_DELAY, MAX_DELAY = 0.25, 15.0
+BATCH_SIZE = 20  # concurrent first connections
+CONNECT_SECONDS = 30.0
 
 
-class Line(Watcher):
-    """One socket; every frame after the handshake is told."""
+class FollowerSocket(Watcher):
+    """One socket. Every frame after the handshake is passed to `on_frame`."""
 
-    def __init__(self, opt: Options, url: str, hear: Any) -> None:
+    def __init__(self, opt: Options, url: str, on_frame: Any) -> None:
         super().__init__(opt, url)
-        self._hear = hear
+        self._on_frame = on_frame
         self.lost = asyncio.Event()
 
-    def _answer(self, opcode: int, payload: bytes) -> None:
+    def _handle(self, opcode: int, payload: bytes) -> None:
         if opcode == TEXT and self.ready.done():
-            self._hear(orjson.loads(payload))
+            self._on_frame(orjson.loads(payload))
         else:
-            super()._answer(opcode, payload)
+            super()._handle(opcode, payload)
 
-    def follow(self, session: str, place: int) -> None:
-        self._request("sessions.messages.subscribe", {"key": session, "fromStateVersion": place})
+    def follow(self, session: str, cursor: int) -> None:
+        self._request("sessions.messages.subscribe", {"key": session, "fromStateVersion": cursor})
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -52,82 +52,85 @@ class Line(Watcher):
         self.lost.set()
 
 
-class Member:
-    """One client over all its sockets."""
+class StormClient:
+    """One client, across all its sockets."""
 
     def __init__(self, opt: Options, number: int, session: str) -> None:
         self._opt, self._url, self._session = opt, opt.urls[number % len(opt.urls)], session
-        self.told: Counter[int] = Counter()
-        self.place = 0
-        self.tries = 0
-        self.line: Line | None = None
-        self.cut_at = self.back_at = 0.0
+        self.received: Counter[int] = Counter()
+        self.cursor = 0
+        self.attempts = 0
+        self.socket: FollowerSocket | None = None
+        self.disconnected_at = self.reconnected_at = 0.0
 
-    async def dial(self) -> None:
+    async def connect(self) -> None:
         parts = urlsplit(self._url)
         connecting = asyncio.get_running_loop().create_connection(
-            partial(Line, self._opt, self._url, self._heard), parts.hostname or "", parts.port or 80
+            partial(FollowerSocket, self._opt, self._url, self._on_frame), parts.hostname or "", parts.port or 80
         )
-        self.tries += 1
-        async with asyncio.timeout(DIAL_SECONDS):
-            _, line = await connecting
-            await line.ready
-        self.line = line
-        line.follow(self._session, self.place)
+        self.attempts += 1
+        async with asyncio.timeout(CONNECT_SECONDS):
+            _, socket = await connecting
+            await socket.ready
+        self.socket = socket
+        socket.follow(self._session, self.cursor)
 
-    async def come_back(self) -> None:
+    async def reconnect(self) -> None:
         delay = FIRST_DELAY
         while True:
             await asyncio.sleep(delay * random.uniform(0.5, 1))
             try:
-                await self.dial()
+                await self.connect()
             except (OSError, TimeoutError):
-                delay = min(delay * 2, LONGEST_DELAY)
+                delay = min(delay * 2, MAX_DELAY)
             else:
-                self.back_at = time.time()
+                self.reconnected_at = time.time()
                 return
 
-    def _heard(self, frame: dict[str, Any]) -> None:
+    def _on_frame(self, frame: dict[str, Any]) -> None:
         payload = frame.get("payload") or {}
         if frame.get("event") in ("agent", "session") and "cursor" in payload:
-            self.told[payload["cursor"]] += 1
-            self.place = max(self.place, payload["cursor"])
+            self.received[payload["cursor"]] += 1
+            self.cursor = max(self.cursor, payload["cursor"])
 
-    def cut(self) -> None:
-        assert self.line
-        self.cut_at = time.time()
-        self.line.cut()
+    def disconnect(self) -> None:
+        assert self.socket
+        self.disconnected_at = time.time()
+        self.socket.abort()
 
 
 async def main() -> None:
-    asked = await next_question()
-    assert asked
-    members = [Member(Options(**asked["options"]), number, asked["session"]) for number in range(asked["count"])]
-    for first in range(0, len(members), AT_ONCE):
-        await asyncio.gather(*(member.dial() for member in members[first : first + AT_ONCE]))
-    answer({"ready": len(members)})
-    await next_question()
-    for member in members:
-        member.tries = 0
-        member.cut()
-    await asyncio.gather(*(member.come_back() for member in members))
-    answer(
-        {"back": milliseconds(member.back_at - member.cut_at for member in members), "tries": sum(each.tries for each in members)}
+    setup = await next_request()
+    assert setup
+    clients = [StormClient(Options(**setup["options"]), number, setup["session"]) for number in range(setup["count"])]
+    for first in range(0, len(clients), BATCH_SIZE):
+        await asyncio.gather(*(client.connect() for client in clients[first : first + BATCH_SIZE]))
+    respond({"ready": len(clients)})
+    await next_request()
+    for client in clients:
+        client.attempts = 0
+        client.disconnect()
+    await asyncio.gather(*(client.reconnect() for client in clients))
+    respond(
+        {
+            "back": milliseconds(client.reconnected_at - client.disconnected_at for client in clients),
+            "tries": sum(each.attempts for each in clients),
+        }
     )
-    if (last := await next_question()) is not None:
+    if (last := await next_request()) is not None:
         deadline = time.time() + 30
-        while time.time() < deadline and any(member.place < last["cursor"] for member in members):  # noqa: ASYNC110  # nothing is measured now
+        while time.time() < deadline and any(client.cursor < last["cursor"] for client in clients):  # noqa: ASYNC110  # not measured
             await asyncio.sleep(0.1)
-        whole = set(range(last["first"], last["cursor"] + 1))
-        answer(
+        expected = set(range(last["first"], last["cursor"] + 1))
+        respond(
             {
-                "clients_missing_events": sum(not whole <= set(member.told) for member in members),
-                "clients_told_twice": sum(any(count > 1 for count in member.told.values()) for member in members),
+                "clients_missing_events": sum(not expected <= set(client.received) for client in clients),
+                "clients_with_repeated_events": sum(any(count > 1 for count in client.received.values()) for client in clients),
             }
         )
-    for member in members:
-        if member.line:
-            member.line.cut()
+    for client in clients:
+        if client.socket:
+            client.socket.abort()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""Many watching connections in one process of their own, as light as Python allows.
+"""Many watching connections in one process, as lightweight as Python allows.
 
-While the run is watched a connection only keeps (time, bytes) of what it reads; frames are cut and parsed when the run is
-over. So neither JSON nor the harness is part of the lag that is measured, and the checks can be thorough all the same.
-A watch has to be over within 30 s: pings are answered before and after it, not during it.
+During a run, a connection only stores (time, bytes) of what it reads; frames are parsed when the run has ended. So parsing doesn't
+add to the measured lag, and the checks can be thorough. A run must end within 30 s, because pings are not answered during it.
 
-    python -m bench.gateway.watchers        driven over stdin and stdout by WatcherProcess below
+    python -m bench.gateway.watchers        controlled over stdin and stdout by WatcherProcess below
 """
 
 import asyncio
@@ -21,12 +20,12 @@ import orjson
 from bench.gateway.client import connect_params
 from bench.gateway.figures import Result
 from bench.gateway.options import Options
-from bench.gateway.watched import Watched, summary
-from bench.gateway.websocket import END_OF_HEADERS, PING, PONG, client_frame, cut_frames, upgrade_request
-from bench.helper_process import HelperProcess, answer, next_question
+from bench.gateway.watch_report import WatchReport, summary
+from bench.gateway.websocket import END_OF_HEADERS, PING, PONG, client_frame, split_frames, upgrade_request
+from bench.helper_process import HelperProcess, next_request, respond
 
-QUIET_SECONDS = 0.5  # no byte for so long after the end of the run: everything has arrived
-LONGEST_WAIT = 10.0
+QUIET_SECONDS = 0.5  # when nothing arrives for this long after the run, everything has arrived
+MAX_WAIT_SECONDS = 10.0
 
 
 class Watcher(asyncio.Protocol):
@@ -39,7 +38,7 @@ class Watcher(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]  # uvloop's has the same methods, but is no subclass
+        self._transport = transport  # type: ignore[assignment]  # uvloop's transport has the same methods, but is not a subclass
         self._transport.write(upgrade_request(self._url))
 
     def data_received(self, data: bytes) -> None:
@@ -56,16 +55,16 @@ class Watcher(asyncio.Protocol):
                 return
             self._upgraded = True
         used = 0
-        for opcode, begin, end in cut_frames(self._buffer):
+        for opcode, begin, end in split_frames(self._buffer):
             used = end
-            self._answer(opcode, self._buffer[begin:end])
+            self._handle(opcode, self._buffer[begin:end])
         self._buffer = self._buffer[used:]
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.ready.done():
             self.ready.set_exception(ConnectionError("the gateway closed the connection"))
 
-    def _answer(self, opcode: int, payload: bytes) -> None:
+    def _handle(self, opcode: int, payload: bytes) -> None:
         if opcode == PING:
             self._transport.write(client_frame(payload, PONG))
         elif not self.ready.done():
@@ -94,7 +93,7 @@ class Watcher(asyncio.Protocol):
 
 
 async def open_watchers(opt: Options, count: int) -> list[Watcher]:
-    """In groups, as clients come after a restart; a backlog of connects is another suite's subject."""
+    """Connect in groups; other suites measure many simultaneous connections."""
     loop, watchers = asyncio.get_running_loop(), []
     for first in range(0, count, 20):
         group = []
@@ -110,38 +109,38 @@ async def open_watchers(opt: Options, count: int) -> list[Watcher]:
 
 
 async def until_quiet(watchers: Sequence[Watcher]) -> None:
-    deadline = time.time() + LONGEST_WAIT
-    seen = -1
+    deadline = time.time() + MAX_WAIT_SECONDS
+    previous = -1
     while time.time() < deadline:
-        now = sum(len(watcher.chunks) for watcher in watchers)
-        if now == seen:
+        count = sum(len(watcher.chunks) for watcher in watchers)
+        if count == previous:
             return
-        seen = now
+        previous = count
         await asyncio.sleep(QUIET_SECONDS)
 
 
 async def main() -> None:
-    asked = await next_question()
-    assert asked
-    watchers = await open_watchers(Options(**asked["options"]), asked["count"])
-    if asked["subscribe_to"]:
+    setup = await next_request()
+    assert setup
+    watchers = await open_watchers(Options(**setup["options"]), setup["count"])
+    if setup["subscribe_to"]:
         for watcher in watchers:
-            watcher.subscribe(asked["subscribe_to"])
-    await asyncio.sleep(QUIET_SECONDS)  # presence news of all these connections, before the clock runs
+            watcher.subscribe(setup["subscribe_to"])
+    await asyncio.sleep(QUIET_SECONDS)  # receive presence events of all these connections before the measurement
     for watcher in watchers:
         watcher.watch()
     gc.collect()
-    gc.disable()  # a collection would look like a lag of every connection
-    answer({"ready": len(watchers)})
-    if (report := await next_question()) is not None:
+    gc.disable()  # a collection would look like lag of every connection
+    respond({"ready": len(watchers)})
+    if (report := await next_request()) is not None:
         await until_quiet(watchers)
-        answer(summary([Watched.of(watcher.chunks, report["run"]) for watcher in watchers], report["tokens"]))
+        respond(summary([WatchReport.from_chunks(watcher.chunks, report["run"]) for watcher in watchers], report["tokens"]))
     for watcher in watchers:
         watcher.close()
 
 
 class WatcherProcess:
-    """The harness's side: start, wait until all watch, end with a report."""
+    """The benchmark's side: start the process, wait until all are connected, get the report."""
 
     def __init__(self, opt: Options, count: int, session: str) -> None:
         self._opt, self._count, self._session = opt, count, session
@@ -151,10 +150,10 @@ class WatcherProcess:
         await self._process.start()
         self._opt.helper_pids.append(self._process.pid)
         subscribe_to = self._session if self._opt.subscribe else ""
-        await self._process.ask(options=asdict(replace(self._opt, launcher=None)), count=self._count, subscribe_to=subscribe_to)
+        await self._process.request(options=asdict(replace(self._opt, launcher=None)), count=self._count, subscribe_to=subscribe_to)
 
     async def report(self, run_id: str, tokens: int) -> Result:
-        return await self._process.ask(run=run_id, tokens=tokens)
+        return await self._process.request(run=run_id, tokens=tokens)
 
     async def close(self) -> None:
         self._opt.helper_pids.remove(self._process.pid)

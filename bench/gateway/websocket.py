@@ -1,4 +1,4 @@
-"""The little of RFC 6455 that a watcher needs: open a connection, cut bytes into frames. No masking work, no JSON."""
+"""The part of RFC 6455 that a watcher needs: the upgrade request and splitting bytes into frames. No masking, no JSON."""
 
 import base64
 import os
@@ -25,7 +25,7 @@ def upgrade_request(url: str) -> bytes:
 
 
 def client_frame(payload: bytes, opcode: int = TEXT) -> bytes:
-    """A frame to the server. The mask is zero, so that the payload stays as it is; a server cannot tell."""
+    """Build a frame to the server. The mask is zero, which leaves the payload unchanged and is valid."""
     size = len(payload)
     if size < 126:
         length = bytes([0x80 | size])
@@ -36,8 +36,8 @@ def client_frame(payload: bytes, opcode: int = TEXT) -> bytes:
     return bytes([0x80 | opcode]) + length + b"\0\0\0\0" + payload
 
 
-def cut_frames(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """-> (opcode, begin, end) of the payload of every whole frame; servers send unmasked and, here, unfragmented ones."""
+def split_frames(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield opcode, start and end of the payload of every complete frame. Servers send unmasked and, here, unfragmented frames."""
     at, size = 0, len(data)
     while size - at >= 2:
         length, begin = data[at + 1] & 0x7F, at + 2

@@ -1,22 +1,22 @@
-"""What the queue benchmark asks of an engine: jobs that do nothing, in order within a session, many sessions at once."""
+"""The interface of a queue engine in the benchmark: no-op jobs, in order within a session, many sessions concurrently."""
 
 from collections.abc import Callable
 from typing import Protocol
 
-CONCURRENCY = 64  # of all sessions together, where the engine has such a limit; our main lane's default
+CONCURRENCY = 64  # max concurrent jobs, if the engine supports it; the default of our main lane
 
 Started = Callable[[int], None]
 
 
 class Engine(Protocol):
-    """One side of a queue: the sender sends, the worker works. A new object in a new process for each."""
+    """The sender or the worker of a queue. Each is a separate object in a separate process."""
 
     async def open_sender(self, sessions: list[str]) -> None: ...
     async def send(self, number: int, session: str) -> None: ...
     async def unfinished(self) -> int:
-        """Jobs in the database that are not done."""
+        """Return the number of unfinished jobs in the database."""
         ...
 
     async def work(self, started: Started) -> None:
-        """Run jobs until cancelled; `started(number)` is the whole of each job."""
+        """Run jobs until canceled. Each job only calls `started(number)`."""
         ...

@@ -1,6 +1,6 @@
-"""Our own queue: accept_run, the real worker with its leases and heartbeats, and runs that end as soon as they begin.
+"""Our queue: `accept_run` and the real worker with leases and heartbeats, with runs that end immediately.
 
-Unlike the others it also writes events and a transcript entry for every job: they are part of accepting and ending a run.
+Unlike the other engines, it also writes events and a transcript entry for every job, as accepting and ending a run requires.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class ClawsiteEngine:
         from clawsite.infra import bus, db
         from sessions_app.sessions.service import ensure_session
 
-        settings.MAX_QUEUED_PER_USER = 1_000_000  # the backlog is one user's, and that limit is not what we measure
+        settings.MAX_QUEUED_PER_USER = 1_000_000  # one user has the whole backlog
         await bus.start()
         self._user = await db.write(ensure_service_user, "bench")
         self._sessions = {name: await db.write(ensure_session, self._user, f"agent:main:{name}") for name in sessions}
@@ -49,16 +49,16 @@ class ClawsiteEngine:
         from sessions_app.models import Run
         from sessions_app.runs import queue
 
-        class NothingToDo(Runner):
+        class NoOpRunner(Runner):
             async def _run(self) -> None:
                 started(int(self.claimed.prompt))
                 await db.write(queue.end_run, self.claimed, Run.Status.COMPLETED, "stop", key=str(self.claimed.session_id))
 
-        with mock.patch.object(worker, "Runner", NothingToDo):
-            ours = worker.Worker(concurrency=CONCURRENCY)
-            running = asyncio.create_task(ours.run())
+        with mock.patch.object(worker, "Runner", NoOpRunner):
+            process = worker.Worker(concurrency=CONCURRENCY)
+            running = asyncio.create_task(process.run())
             try:
                 await asyncio.shield(running)
             except asyncio.CancelledError:
-                ours.drain()
+                process.drain()
                 await running

@@ -1,6 +1,6 @@
-"""DBOS on PostgreSQL: one partition per session, one workflow of a partition at a time, a limit over all of them.
+"""DBOS on PostgreSQL: one partition per session, one workflow at a time in each, and a global limit.
 
-Its queues are polled; 10 ms instead of the default second, or latency would measure that default.
+DBOS polls its queues, here every 10 ms: with its default of one second, latency would only measure the polling.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class DbosEngine:
     async def open_sender(self, sessions: list[str]) -> None:
         def prepare() -> None:
             self._launch()
-            DBOS.launch()  # makes the tables
+            DBOS.launch()  # creates the tables
             DBOS.destroy()
 
         await asyncio.to_thread(prepare)
@@ -34,15 +34,15 @@ class DbosEngine:
         self._engine = sqlalchemy.create_engine(self._url.replace("postgresql:", "postgresql+psycopg:"))
 
     async def send(self, number: int, session: str) -> None:
-        # The sync call: its async twin only moves this one to a thread.
+        # The sync call; the async version only runs it in a thread.
         self._client.enqueue(
             {"workflow_name": "nothing", "queue_name": QUEUE, "queue_partition_key": session, "app_version": "1"}, number
         )
 
     async def unfinished(self) -> int:
-        open_ones = "SELECT count(*) FROM dbos.workflow_status WHERE status IN ('ENQUEUED', 'PENDING')"
+        query = "SELECT count(*) FROM dbos.workflow_status WHERE status IN ('ENQUEUED', 'PENDING')"
         with self._engine.connect() as connection:
-            return int(connection.execute(sqlalchemy.text(open_ones)).scalar_one())
+            return int(connection.execute(sqlalchemy.text(query)).scalar_one())
 
     async def work(self, started: Started) -> None:
         def launch() -> None:

@@ -1,16 +1,16 @@
-"""One side of one engine as a process: python -m bench.queue_engines.process ENGINE sender|worker (asked by queue_bench)."""
+"""The sender or worker process of an engine, started by queue_bench: `bench.queue_engines.process ENGINE sender|worker`."""
 
 import asyncio
 import sys
 import time
 from typing import Any
 
-from bench.helper_process import answer, next_question
+from bench.helper_process import next_request, respond
 from bench.queue_engines.base import Engine
 
 
 def make_engine(name: str) -> Engine:
-    """Each in its own branch: only one of the libraries is loaded."""
+    """Import only the library of this engine."""
     if name == "clawsite":
         from bench.queue_engines.clawsite_engine import ClawsiteEngine
 
@@ -25,59 +25,59 @@ def make_engine(name: str) -> Engine:
 
 
 async def sender(engine: Engine) -> None:
-    question = await next_question()
-    assert question
-    sessions: list[str] = question["sessions"]
+    request = await next_request()
+    assert request
+    sessions: list[str] = request["sessions"]
     await engine.open_sender(sessions)
-    answer({"ready": True})
-    while (question := await next_question()) is not None:
-        if "send" not in question:
-            answer({"unfinished": await engine.unfinished()})
+    respond({"ready": True})
+    while (request := await next_request()) is not None:
+        if "send" not in request:
+            respond({"unfinished": await engine.unfinished()})
             continue
         sent: list[tuple[int, float]] = []
-        began = time.time()
-        for step, number in enumerate(range(question["first"], question["first"] + question["send"])):
-            pause = began + step * question["gap"] - time.time()
+        started = time.time()
+        for step, number in enumerate(range(request["first"], request["first"] + request["send"])):
+            pause = started + step * request["gap"] - time.time()
             if pause > 0:
                 await asyncio.sleep(pause)
             sent.append((number, time.time()))
             await engine.send(number, sessions[number % len(sessions)])
-        answer({"sent": sent, "seconds": time.time() - began})
+        respond({"sent": sent, "seconds": time.time() - started})
 
 
-class Starts:
-    """Which job began when. Jobs may begin on any thread."""
+class StartLog:
+    """Records when each job started. Jobs can start on any thread."""
 
     def __init__(self) -> None:
-        self.noted: list[tuple[int, float]] = []
-        self._wanted = 0
-        self._enough = asyncio.Event()
+        self.entries: list[tuple[int, float]] = []
+        self._expected = 0
+        self._complete = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
-    def note(self, number: int) -> None:
-        self.noted.append((number, time.time()))
-        if len(self.noted) == self._wanted:
-            self._loop.call_soon_threadsafe(self._enough.set)
+    def record(self, number: int) -> None:
+        self.entries.append((number, time.time()))
+        if len(self.entries) == self._expected:
+            self._loop.call_soon_threadsafe(self._complete.set)
 
     async def wait_for(self, count: int) -> None:
-        self._wanted = count
-        self._enough.clear()
-        if len(self.noted) < count:
-            await self._enough.wait()
+        self._expected = count
+        self._complete.clear()
+        if len(self.entries) < count:
+            await self._complete.wait()
 
 
 async def worker(engine: Engine) -> None:
-    starts = Starts()
-    working = asyncio.create_task(engine.work(starts.note))
+    starts = StartLog()
+    working = asyncio.create_task(engine.work(starts.record))
     try:
-        while (question := await next_question()) is not None:
-            enough = asyncio.create_task(starts.wait_for(question["count"]))
-            await asyncio.wait({enough, working}, timeout=question["within"], return_when=asyncio.FIRST_COMPLETED)
-            enough.cancel()
+        while (request := await next_request()) is not None:
+            complete = asyncio.create_task(starts.wait_for(request["count"]))
+            await asyncio.wait({complete, working}, timeout=request["within"], return_when=asyncio.FIRST_COMPLETED)
+            complete.cancel()
             if working.done():
                 await working
-            answer({"starts": starts.noted})
-            starts.noted = []
+            respond({"starts": starts.entries})
+            starts.entries = []
     finally:
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
@@ -88,7 +88,7 @@ def main() -> None:
     engine = make_engine(name)
     run: Any = sender(engine) if role == "sender" else worker(engine)
     if name == "dbos":
-        asyncio.run(run)  # brings its own threads
+        asyncio.run(run)  # it uses its own threads
     else:
         import uvloop
 

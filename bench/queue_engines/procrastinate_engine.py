@@ -1,4 +1,4 @@
-"""procrastinate: PostgreSQL only; the session is the job's lock. It has no limit over all workers, so each has its own."""
+"""procrastinate, which only supports PostgreSQL. The session is the job's lock. It has no global limit, only one per worker."""
 
 import os
 

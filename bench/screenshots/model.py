@@ -1,7 +1,7 @@
-"""The model of the pictures: `python -m bench.screenshots.model --port 18081`. What it says is in story.py."""
+"""The fake model of the screenshots: `python -m bench.screenshots.model --port 18081`. sample_chats.py has its answers."""
 
-from bench.screenshots.story import reply_to
-from bench.told_model import main
+from bench.screenshots.sample_chats import reply_to
+from bench.scripted_model import main
 
 if __name__ == "__main__":
     main(reply_to)

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 ADDRESS_FILE = "address"
-LOOPBACK_FOR = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nothing is bound; everywhere includes here
+LOOPBACK_FOR = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nothing is bound; all addresses include loopback
 
 
 def socket_url(host: str, port: int | str) -> str:

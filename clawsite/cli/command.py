@@ -1,8 +1,7 @@
-"""A command is a module with HELP, EXAMPLES, `add_arguments` and `run`. Run it with or without Django's machinery.
+"""What commands share: running one, failing with a message, loading settings and Django.
 
-Each command is such a module in `clawsite.cli.commands` and a thin Django command in `management/commands`, made by
-`django_command`. `claw` and `manage.py` call the module directly, because Django's own path loads every app first:
-0.4 s that `claw call` does not need.
+A command is a module in `clawsite.cli.commands` with HELP, EXAMPLES, `add_arguments` and `run`. They are not Django commands,
+because Django loads every app before it runs one: 0.4 s that `claw call` does not need.
 """
 
 import argparse
@@ -10,12 +9,8 @@ import os
 import pwd
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 from clawsite.infra.audit.actor import Actor, acting_as
-
-if TYPE_CHECKING:
-    from django.core.management.base import BaseCommand
 
 
 class CommandFailed(Exception):
@@ -47,33 +42,6 @@ def host_actor(command: str) -> Actor:
     except KeyError:
         login = str(os.getuid())
     return Actor("system", name=f"{command} ({login})")
-
-
-def django_command(module: ModuleType) -> "type[BaseCommand]":
-    """Wrap a command module for Django: `call_command("doctor")`, `manage.py help doctor`."""
-    from django.core.management.base import BaseCommand, CommandError, CommandParser
-
-    class Command(BaseCommand):
-        help = module.HELP
-        requires_system_checks = []
-
-        def create_parser(self, prog_name: str, subcommand: str, **options: Any) -> CommandParser:
-            options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-            return super().create_parser(prog_name, subcommand, epilog=module.EXAMPLES, **options)
-
-        def add_arguments(self, parser: CommandParser) -> None:
-            module.add_arguments(parser)
-
-        def handle(self, *_arguments: str, **options: Any) -> None:
-            try:
-                with acting_as(lambda: host_actor(module.__name__.rpartition(".")[2])):
-                    code = module.run(argparse.Namespace(**options))
-            except CommandFailed as failed:
-                raise CommandError(str(failed), returncode=failed.code) from failed
-            if code:
-                raise SystemExit(code)
-
-    return Command
 
 
 def read_settings() -> ModuleType:

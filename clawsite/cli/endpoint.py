@@ -34,8 +34,8 @@ def resolve_endpoint(options: argparse.Namespace) -> Endpoint:
 def find_default_url() -> str:
     """Return the address from the environment, or else from the state directory's address file."""
     host, port = os.environ.get("CLAWSITE_HOST"), os.environ.get("CLAWSITE_PORT")
-    if host is None and port is None and (noted := address.read_address(state_directory())):
-        return noted
+    if host is None and port is None and (published := address.read_address(state_directory())):
+        return published
     return address.socket_url(host or "127.0.0.1", port or "8765")
 
 
@@ -77,10 +77,10 @@ def read_token() -> str:
         ) from error
 
 
-def run_with_gateway(conversation: Coroutine[Any, Any, int]) -> int:
+def run_with_gateway(coroutine: Coroutine[Any, Any, int]) -> int:
     """Run a coroutine that talks to the gateway and turn connection errors into readable messages."""
     try:
-        return asyncio.run(conversation)
+        return asyncio.run(coroutine)
     except EventsGone as error:
         raise CommandFailed(f"{error}. To see what is stored now, run `claw logs --session KEY`.") from error
     except Unreachable as error:

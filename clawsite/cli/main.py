@@ -1,4 +1,4 @@
-"""The `claw` program: our commands and Django's. `python manage.py` is the same.
+"""The `claw` program: Clawsite's commands and Django's. `python manage.py` is the same.
 
 Selects the command and turns environment errors into one line and an exit code: 1 failed, 2 wrong usage or settings,
 3 gateway not reachable, 130 interrupted.
@@ -6,6 +6,7 @@ Selects the command and turns environment errors into one line and an exit code:
 
 import os
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 
 from clawsite.cli import errors
@@ -41,7 +42,7 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clawsite.settings")
     os.umask(0o077)  # keep database, notes and workspaces private, even in a directory that others can enter
     try:
-        code = _run(sys.argv[1:])
+        code = run(sys.argv[1:])
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130
@@ -60,7 +61,8 @@ def main() -> None:
     sys.exit(code)
 
 
-def _run(arguments: list[str]) -> int:
+def run(arguments: list[str]) -> int:
+    """Run one command, such as `["doctor", "--json"]`, and return its exit code."""
     name = arguments[0] if arguments else "help"
     if name in COMMANDS:
         return run_command(import_module(f"clawsite.cli.commands.{COMMANDS[name]}"), name, arguments[1:])
@@ -73,20 +75,27 @@ def _run(arguments: list[str]) -> int:
         print(f"Clawsite {version()}")
         return 0
     if name == "help" and arguments[1] in COMMANDS:
-        return _run([arguments[1], "--help"])
+        return run([arguments[1], "--help"])
     read_settings()
     return _run_django(["claw", *arguments])
 
 
 def _run_django(arguments: list[str]) -> int:
-    from django.core.management import BaseCommand, ManagementUtility
+    from django.core.management import BaseCommand, ManagementUtility, get_commands
 
     class Utility(ManagementUtility):
+        """Django's utility, with Clawsite's commands in the list of commands and in suggestions."""
+
+        def main_help_text(self, commands_only: bool = False) -> str:
+            text = super().main_help_text(commands_only)
+            return "\n".join(sorted({*text.split(), *COMMANDS})) if commands_only else text
+
         def fetch_command(self, subcommand: str) -> BaseCommand:
-            try:
+            if subcommand in get_commands():
                 return super().fetch_command(subcommand)
-            except SystemExit as unknown:  # Django has printed the error
-                raise SystemExit(2) from unknown
+            near = get_close_matches(subcommand, [*COMMANDS, *get_commands()], 1)
+            hint = f" Did you mean {near[0]}?" if near else " `claw help --commands` lists all commands."
+            raise CommandFailed(f"unknown command: {subcommand!r}.{hint}", code=2)
 
     with acting_as(lambda: host_actor(" ".join(arguments[:2]))):
         Utility(arguments).execute()
@@ -102,7 +111,7 @@ usage: claw COMMAND [options]        claw COMMAND --help shows options and examp
 {ours}
 
 Django's own commands work too: migrate, createsuperuser, changepassword, collectstatic, shell, …
-  claw help --commands                 lists all of them"""
+  claw help --commands                 lists all commands"""
 
 
 def _print_error(message: str, code: int) -> int:

@@ -18,17 +18,17 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 class AnswerPrinter:
     """Writes the answer as it is streamed. Feed it a run's events in order.
 
-    If both streams go to `one_place`, a note first ends the current line of the answer. Otherwise the answer is left as it is,
-    except that a tool call, which follows a whole message, ends its line.
+    With `shared_output` (both streams go to one terminal or file), a note first ends the current line of the answer. Otherwise
+    the answer is left as it is, except that a tool call, which follows a whole message, ends its line.
     """
 
-    def __init__(self, answer: TextIO, notes: TextIO, *, one_place: bool = False) -> None:
+    def __init__(self, answer: TextIO, notes: TextIO, *, shared_output: bool = False) -> None:
         self.error = ""
         self.aborted = False
         self.usage: dict[str, Any] = {}
         self._answer = answer
         self._notes = notes
-        self._shared_output = one_place
+        self._shared_output = shared_output
         self._message = ("", 0)
         self._texts: list[str] = []  # of the messages shown so far
         self._at_line_start = True
@@ -196,7 +196,7 @@ def escape_invisible(text: str) -> str:
 
 
 def escape_invisible_line(text: str) -> str:
-    """The same for single-line text, where a line break could fake another line of output."""
+    """Do the same for single-line text, where a line break could fake another line of output."""
     return "".join(letter if _is_visible(letter) else f"⟨U+{ord(letter):04X}⟩" for letter in text)
 
 
@@ -220,13 +220,13 @@ def describe_decision(approval: dict[str, Any]) -> str:
     return f"{who}: {shorten(approval['reason'])}" if approval.get("reason") else who
 
 
-def _format_arguments(data: dict[str, Any], most: int = SHORT_LENGTH) -> str:
-    return shorten(json.dumps(data.get("args", {}), ensure_ascii=False), most)
+def _format_arguments(data: dict[str, Any], limit: int = SHORT_LENGTH) -> str:
+    return shorten(json.dumps(data.get("args", {}), ensure_ascii=False), limit)
 
 
-def shorten(text: str, most: int = SHORT_LENGTH) -> str:
+def shorten(text: str, limit: int = SHORT_LENGTH) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def print_table(rows: Iterable[tuple[str, ...]]) -> None:

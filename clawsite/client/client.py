@@ -1,7 +1,7 @@
 """Python client for the gateway's WebSocket protocol, for the command line, tests and programs. Independent of Django.
 
 `Client` outlives sockets: it reconnects when the connection is lost, and follows a session by its cursor or a run by its
-idempotency key, so that no event is missed or repeated. `Connection`, re-exported here, is one socket.
+idempotency key, so that no event is missed or repeated. `Connection` is one socket.
 """
 
 import asyncio
@@ -14,19 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from clawsite.client.connection import Connection, ConnectionLost, Endpoint, Frame, GatewayError, Unreachable
-
-__all__ = [
-    "Client",
-    "Connection",
-    "ConnectionLost",
-    "Endpoint",
-    "Event",
-    "EventsGone",
-    "GatewayError",
-    "RunFailed",
-    "Unreachable",
-    "log_event",
-]
 
 FIRST_DELAY, MAX_DELAY, GROWTH = 0.25, 15.0, 1.7
 BEGINNING = "1970-01-01T00:00:00Z"  # before every stored event; cursor 0 is invalid once old events are deleted
@@ -51,13 +38,13 @@ class _ReadPosition:
     """How far a session has been read, and in which log."""
 
     session_key: str
-    place: Position
+    position: Position
     epoch: str = ""
 
 
 @dataclass(frozen=True)
 class Event:
-    """One event of a session's log. `cursor` counts the session's events; `run_id` and `seq` are those of a run, if it is one's."""
+    """One event of a session's log. `cursor` counts the session's events; `run_id` and `seq` are set for events of a run."""
 
     session_key: str
     cursor: int
@@ -118,13 +105,13 @@ class Client:
         return await (await self.connection()).request(method, params, **options)
 
     async def follow(
-        self, session_key: str, place: Position = BEGINNING, *, epoch: str = "", live: bool = True
+        self, session_key: str, position: Position = BEGINNING, *, epoch: str = "", live: bool = True
     ) -> AsyncIterator[Event]:
         """Yield every event of a session after a position, once and in order, across reconnects; endless with `live`.
 
         `epoch` identifies the log that a remembered cursor belongs to; the gateway sends it in `hello` and with cursors.
         """
-        reader = _ReadPosition(session_key, place, epoch)
+        reader = _ReadPosition(session_key, position, epoch)
         while True:
             connection = await self.connection()
             with contextlib.suppress(ConnectionLost):
@@ -153,7 +140,7 @@ class Client:
                             return
 
     async def ask(self, text: str, *, session_key: str = "main", **options: Any) -> str:
-        """Start a run and wait for its answer, across reconnects. RunFailed says why there is none."""
+        """Start a run and wait for its answer, across reconnects. Raises RunFailed with the reason if there is none."""
         answer = ""
         async for event in self.run(text, session_key=session_key, **options):
             if event.stream == "assistant" and event.data.get("final"):
@@ -164,10 +151,10 @@ class Client:
         return answer
 
     async def frames(self, *names: str) -> AsyncIterator[Frame]:
-        """Event frames of these names as they come, or of all; goes on after a loss, without what came meanwhile.
+        """Yield event frames with these names, or all, as they arrive. Frames sent during a reconnect are lost.
 
-        For news of which only the present counts, such as open questions: ask for the state after `on_lost`. For a session's
-        log, of which nothing may be missed, there is `follow`.
+        Use this for state that can be read again, such as pending approval requests: reload it after `on_lost`. To miss no
+        event of a session, use `follow`.
         """
         while True:
             connection = await self.connection()
@@ -180,7 +167,7 @@ class Client:
         give_up = time.monotonic() + self._patience
         delay = FIRST_DELAY
         while True:
-            # Jitter: after a restart of the gateway its clients come back one after another, not all at once.
+            # Jitter, so that clients don't all reconnect at the same moment after a gateway restart.
             await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311  # not a secret
             delay = min(delay * GROWTH, MAX_DELAY)
             try:
@@ -195,33 +182,33 @@ class Client:
 
 
 async def _read_events(connection: Connection, reader: _ReadPosition, *, live: bool = True) -> AsyncIterator[Event]:
-    """Events after a place: from the rows up to now, then as they come, and from the rows again wherever one is missing."""
+    """Yield events after a position: stored ones first, then live ones, and stored ones again wherever a live one is missing."""
     with connection.listen() as frames:
         while True:
             cursor = 0
             more = True
             while more:
-                params = {"sessionKey": reader.session_key, "fromStateVersion": reader.place}
+                params = {"sessionKey": reader.session_key, "fromStateVersion": reader.position}
                 page = await connection.request("sessions.history", params | ({"epoch": reader.epoch} if reader.epoch else {}))
                 if page.get("resync_required"):
                     raise EventsGone(page.get("reason", "the events are no longer stored"))
                 reader.epoch = page.get("epoch", "")
                 for frame in page["events"]:
                     if event := log_event(frame):
-                        reader.place = event.cursor
+                        reader.position = event.cursor
                         yield event
-                reader.place = cursor = page["cursor"]
+                reader.position = cursor = page["cursor"]
                 more = page["more"]
             if not live:
                 return
             while (frame := await frames.get()) is not None:
-                told = log_event(frame)
-                if told is None or told.session_key != reader.session_key or told.cursor <= cursor:
+                live_event = log_event(frame)
+                if live_event is None or live_event.session_key != reader.session_key or live_event.cursor <= cursor:
                     continue
-                if told.cursor > cursor + 1:
+                if live_event.cursor > cursor + 1:
                     break
-                reader.place = cursor = told.cursor
-                yield told
+                reader.position = cursor = live_event.cursor
+                yield live_event
             else:
                 raise ConnectionLost(connection.lost_because or "closed")
 
@@ -230,6 +217,6 @@ async def _start_run(connection: Connection, params: dict[str, Any]) -> None:
     try:
         await connection.request("agent", params)
     except GatewayError as error:
-        # Asked again after a loss, a run that has failed meanwhile answers with its failure; its events tell the same.
+        # Sent again after a reconnect, a request for a run that has failed returns its failure. Its events report the same.
         if not (isinstance(error.payload, dict) and error.payload.get("runId")):
             raise

@@ -1,4 +1,4 @@
-"""One socket to the gateway: handshake, requests with time-outs, events. Knows nothing of Django; `client.py` builds on it."""
+"""One socket to the gateway: handshake, requests with timeouts, events. Independent of Django; `client.py` builds on it."""
 
 import asyncio
 import contextlib
@@ -17,14 +17,14 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 PROTOCOL = 4
 REQUEST_SECONDS = 30.0
 HANDSHAKE_SECONDS = 15.0
-LOOPBACK = ("127.0.0.1", "::1", "localhost")  # a proxy of the environment would not lead back to this host
-TICK_TIMEOUT = 4000  # close code: nothing was heard for two ticks
+LOOPBACK = ("127.0.0.1", "::1", "localhost")  # never through a proxy from the environment, which would not lead back to this host
+TICK_TIMEOUT = 4000  # close code: no frame for two ticks
 
 Frame = dict[str, Any]
 
 
 class GatewayError(Exception):
-    """The gateway's answer was an error frame."""
+    """The gateway responded with an error."""
 
     def __init__(self, error: dict[str, Any], payload: Any = None) -> None:
         super().__init__(error.get("message") or "the gateway gave no reason")
@@ -40,16 +40,16 @@ class GatewayError(Exception):
 
 
 class ConnectionLost(Exception):
-    """The socket ended; what was asked may or may not have been done."""
+    """The socket closed. A pending request may or may not have been carried out."""
 
 
 class Unreachable(Exception):
-    """Nobody answers at that address, or not as a gateway does."""
+    """No gateway responds at that address."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the gateway is and who is calling. Without scopes the connection gets all that its account has."""
+    """The gateway's address and the caller's identity. Without scopes, the connection gets all scopes of its account."""
 
     url: str
     token: str = ""
@@ -62,18 +62,18 @@ class Endpoint:
 
     @classmethod
     def with_token_file(cls, url: str, file: str | Path, **fields: Any) -> "Endpoint":
-        """The token is the content of a file, so that it stands in no script and no list of processes."""
+        """Read the token from a file, so that it appears in no script and no process list."""
         return cls(url, Path(file).expanduser().read_text().strip(), **fields)
 
 
 @dataclass
 class _Pending:
-    answer: "asyncio.Future[Frame]"
+    response: "asyncio.Future[Frame]"
     expect_final: bool
 
 
 class Connection:
-    """One open socket. Every event goes to every listener, in order; `None` tells a listener that the socket has ended."""
+    """One open socket. Every event goes to every listener, in order; `None` means that the socket has closed."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -89,7 +89,7 @@ class Connection:
     @classmethod
     async def open(cls, endpoint: Endpoint) -> "Connection":
         try:
-            # The gateway sends a tick every 15 s, so pings of our own would add nothing.
+            # No pings: the gateway sends a tick every 15 s.
             socket = await connect(
                 endpoint.url,
                 max_size=None,
@@ -99,16 +99,16 @@ class Connection:
                 proxy=None if urlsplit(endpoint.url).hostname in LOOPBACK else True,
             )
         except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
-            raise Unreachable(f"no gateway answers at {endpoint.url}: {error or type(error).__name__}") from error
+            raise Unreachable(f"no gateway responds at {endpoint.url}: {error or type(error).__name__}") from error
         connection = cls(socket)
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS):
-                await socket.recv()  # connect.challenge; its nonce is for device identities, which we do not have
+                await socket.recv()  # connect.challenge; its nonce is only needed for device identities
                 connection._reader = asyncio.create_task(connection._read())
                 connection.hello = await connection.request("connect", _connect_params(endpoint))
         except (ConnectionClosed, ConnectionLost, TimeoutError) as error:
             await socket.close()
-            raise Unreachable(f"{endpoint.url} ended the handshake: {error or 'it took too long'}") from error
+            raise Unreachable(f"{endpoint.url} ended the handshake: {error or 'timeout'}") from error
         except GatewayError:
             await socket.close()
             raise
@@ -119,14 +119,14 @@ class Connection:
     async def request(
         self, method: str, params: dict[str, Any] | None = None, *, timeout: float = REQUEST_SECONDS, expect_final: bool = False
     ) -> Any:
-        """The payload of the answer. `expect_final` passes over `accepted` and waits for the second answer of `agent`."""
+        """Send a request and return the response's payload. With `expect_final`, skip `accepted` and wait for the final one."""
         if self.lost_because is not None:
             raise ConnectionLost(self.lost_because)
         number = str(next(self._ids))
         pending = self._pending[number] = _Pending(asyncio.get_running_loop().create_future(), expect_final)
         try:
             await self._socket.send(json.dumps({"type": "req", "id": number, "method": method, "params": params or {}}))
-            frame = await asyncio.wait_for(pending.answer, timeout)
+            frame = await asyncio.wait_for(pending.response, timeout)
         except ConnectionClosed as error:
             raise ConnectionLost(str(error)) from error
         finally:
@@ -137,7 +137,7 @@ class Connection:
 
     @contextlib.contextmanager
     def listen(self) -> "Iterator[asyncio.Queue[Frame | None]]":
-        """A queue of all events from now on."""
+        """Return a queue that receives all events from now on."""
         queue: asyncio.Queue[Frame | None] = asyncio.Queue()
         if self.lost_because is not None:
             queue.put_nowait(None)
@@ -160,7 +160,7 @@ class Connection:
                     self._handle_frame(json.loads(await self._socket.recv()))
                     self._reset_watchdog()
         except TimeoutError:
-            reason = "nothing was heard from the gateway for two ticks"
+            reason = "no frame from the gateway for two ticks"
             await self._socket.close(TICK_TIMEOUT, "tick timeout")
         except ConnectionClosed as error:
             reason = str(error)
@@ -177,15 +177,15 @@ class Connection:
                 queue.put_nowait(frame)
         elif frame.get("type") == "res" and (pending := self._pending.get(frame.get("id", ""))):
             payload = frame.get("payload")
-            first_of_two = frame.get("ok") and isinstance(payload, dict) and payload.get("status") == "accepted"
-            if not pending.answer.done() and not (pending.expect_final and first_of_two):
-                pending.answer.set_result(frame)
+            is_accepted = frame.get("ok") and isinstance(payload, dict) and payload.get("status") == "accepted"
+            if not pending.response.done() and not (pending.expect_final and is_accepted):
+                pending.response.set_result(frame)
 
     def _end(self, reason: str) -> None:
         self.lost_because = reason
         for pending in self._pending.values():
-            if not pending.answer.done():
-                pending.answer.set_exception(ConnectionLost(reason))
+            if not pending.response.done():
+                pending.response.set_exception(ConnectionLost(reason))
         for queue in self._listeners:
             queue.put_nowait(None)
 

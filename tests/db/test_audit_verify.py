@@ -4,11 +4,11 @@ import json
 from datetime import timedelta
 
 import pytest
-from django.core.management import call_command
-from django.core.management.base import CommandError
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from clawsite.cli import main
+from clawsite.cli.command import CommandFailed
 from clawsite.cli.doctor import database as checks_stored
 from clawsite.infra import clock
 from clawsite.infra.audit import anchor as audit_anchor
@@ -300,39 +300,36 @@ def test_an_empty_log_has_nothing_to_anchor(tmp_path):
     assert audit_anchor.append_anchor(tmp_path / "anchors.jsonl") is None
 
 
-def test_the_command_says_that_all_is_well(ids, capsys):
-    call_command("audit", "verify")
+def test_verify_command_reports_an_intact_log(ids, capsys):
+    main.run(["audit", "verify"])
     head = AuditHead.objects.get()
     assert f"The audit log is intact: 10 sealed entries, 0 anchors; head 10 {head.hash}" in capsys.readouterr().out
 
 
-def test_the_command_ends_with_1_on_a_finding_and_names_it(ids, capsys, tmp_path, settings):
+def test_verify_command_exits_with_1_and_lists_findings(ids, capsys, tmp_path, settings):
     file = tmp_path / "anchors.jsonl"
-    call_command("audit", "anchor", str(file))
+    main.run(["audit", "anchor", str(file)])
     settings.AUDIT_ANCHOR = str(file)  # used unless another one is named
     cut(7, head_too=True)
     capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        call_command("audit", "verify", "--json")
-    assert ended.value.code == 1
+    assert main.run(["audit", "verify", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert (told["whole"], told["position"], told["anchors"]) == (False, 7, 1)
     assert [(each["kind"], each["position"]) for each in told["findings"]] == [("cut", SEALED)]
-    with pytest.raises(SystemExit):
-        call_command("audit", "verify")
+    assert main.run(["audit", "verify"]) == 1
     assert "cut        position 10, anchored at" in capsys.readouterr().out
 
 
-def test_the_command_says_in_words_what_it_cannot_read(ids, tmp_path):
-    with pytest.raises(CommandError, match="cannot read the anchors"):
-        call_command("audit", "verify", "--anchor", str(tmp_path / "none"))
+def test_verify_command_reports_unreadable_anchors(ids, tmp_path):
+    with pytest.raises(CommandFailed, match="cannot read the anchors"):
+        main.run(["audit", "verify", "--anchor", str(tmp_path / "none")])
     (tmp_path / "other").write_text("hello\n")
-    with pytest.raises(CommandError, match="is not a valid anchor"):
-        call_command("audit", "verify", "--anchor", str(tmp_path / "other"))
+    with pytest.raises(CommandFailed, match="is not a valid anchor"):
+        main.run(["audit", "verify", "--anchor", str(tmp_path / "other")])
 
 
-def test_an_export_is_json_lines_with_the_place_in_the_chain_and_is_recorded(ids, capfdbinary):
-    call_command("audit", "export", "--since", "2020-01-01")
+def test_export_writes_json_lines_with_chain_positions_and_is_recorded(ids, capfdbinary):
+    main.run(["audit", "export", "--since", "2020-01-01"])
     lines = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
     assert [line["id"] for line in lines[:SEALED]] == ids
     assert [line["position"] for line in lines[:SEALED]] == list(range(1, SEALED + 1))
@@ -341,8 +338,8 @@ def test_an_export_is_json_lines_with_the_place_in_the_chain_and_is_recorded(ids
     assert lines[0]["details"] == {"n": 0}
     assert (lines[-1]["action"], lines[-1]["position"]) == ("audit.exported", None)
     assert lines[-1]["actor"]["kind"] == "system"
-    assert lines[-1]["actor"]["name"].startswith("audit (")
-    call_command("audit", "export", "--since", "2999-01-01T00:00+00:00")
+    assert lines[-1]["actor"]["name"].startswith("claw audit (")
+    main.run(["audit", "export", "--since", "2999-01-01T00:00+00:00"])
     assert capfdbinary.readouterr().out == b""
 
 

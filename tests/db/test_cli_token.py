@@ -1,4 +1,4 @@
-"""`claw token`, on the database of this run."""
+"""`claw token` with the test database."""
 
 import argparse
 
@@ -16,13 +16,13 @@ def claw_token(*arguments: str) -> int:
     return token.run(parser.parse_args(arguments))
 
 
-def test_a_token_is_printed_once_and_works_until_it_is_revoked(make_user, capsys):
+def test_token_is_printed_once_and_works_until_revoked(make_user, capsys):
     ada = make_user(name="ada")
     claw_token("create", "--user", "ada", "--name", "laptop", "--scope", "operator.read")
     secret = capsys.readouterr().out.splitlines()[0]
-    found = find_principal(secret)
-    assert found is not None
-    assert (found.user, found.scopes) == (ada, {"operator.read"})
+    principal = find_principal(secret)
+    assert principal is not None
+    assert (principal.user, principal.scopes) == (ada, {"operator.read"})
     claw_token("list", "--user", "ada")
     shown = capsys.readouterr().out
     assert "laptop" in shown
@@ -40,7 +40,7 @@ def test_a_token_is_printed_once_and_works_until_it_is_revoked(make_user, capsys
         ("revoke", "--user", "ada", "ffffffff"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_sentence(make_user, arguments):
+def test_invalid_token_commands_fail_with_a_message(make_user, arguments):
     make_user(name="ada")
     with pytest.raises(CommandFailed):
         claw_token(*arguments)

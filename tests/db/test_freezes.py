@@ -263,4 +263,4 @@ def test_doctor_says_what_is_stopped(settings):
     assert database.check_freezes(settings).level == "ok"
     stop("agent", "main")
     found = database.check_freezes(settings)
-    assert (found.level, found.text) == ("warn", "stopped by people: agent main, by host: it deletes files")
+    assert (found.level, found.text) == ("warn", "frozen: agent main, by host: it deletes files")

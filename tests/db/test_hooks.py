@@ -289,7 +289,7 @@ def test_the_general_one_starts_a_run_as_it_is_told(operator):
             made.send(wrong)
     with pytest.raises(InvalidRequest, match="Unknown model"):
         made.send({"message": "x", "model": "no/such"})
-    with pytest.raises(InvalidRequest, match="at /to: cannot be used: results only go to the main session"):
+    with pytest.raises(InvalidRequest, match="at /to: not supported: results only go to the main session"):
         made.send({"message": "x", "to": "+441234"})
     made.send({"message": "x", "to": ""})
     assert Run.objects.count() == 2

@@ -7,11 +7,12 @@ import stat
 import sys
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from agents.context.history import to_message
 from agents.llm.messages import UserMessage
 from agents.loop import find_unanswered_calls, normalize_history
+from clawsite.cli import main
+from clawsite.cli.command import CommandFailed
 from clawsite.infra.errors import Conflict, InvalidRequest
 from sessions_app.models import Event, Run, Session, TranscriptEntry
 from sessions_app.runs import lifecycle
@@ -197,29 +198,29 @@ class Stdin:
         self.buffer = file
 
 
-def test_the_commands_carry_a_session_to_another_account(make_user, tmp_path, monkeypatch, capsysbinary):
+def test_export_and_import_copy_a_session_to_another_account(make_user, tmp_path, monkeypatch, capsysbinary):
     ada, bob = make_user(name="ada"), make_user(name="bob")
     import_transcript(ada, "agent:main:notes", file_of(*SENT))
     path = tmp_path / "notes.jsonl"
     path.write_text("an older one")
     path.chmod(0o644)
-    call_command("export", "--user", "ada", "--session", "agent:main:notes", "-o", str(path))
+    main.run(["export", "--user", "ada", "--session", "agent:main:notes", "-o", str(path)])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["notes.jsonl"]
-    call_command("export", "--user", "ada", "--session", "agent:main:notes")
+    main.run(["export", "--user", "ada", "--session", "agent:main:notes"])
     assert capsysbinary.readouterr() == (path.read_bytes(), b"")
-    call_command("import_", "--user", "bob", "--session", "agent:main:from-file", str(path))
+    main.run(["import", "--user", "bob", "--session", "agent:main:from-file", str(path)])
     monkeypatch.setattr(sys, "stdin", Stdin(io.BytesIO(path.read_bytes())))
-    call_command("import_", "--user", "bob", "--session", "agent:main:from-pipe", "-")
+    main.run(["import", "--user", "bob", "--session", "agent:main:from-pipe", "-"])
     assert b"5 entries imported into agent:main:from-pipe of bob" in capsysbinary.readouterr().out
     copies = [exported(Session.objects.get(owner=bob, key=f"agent:main:from-{place}")) for place in ("file", "pipe")]
     assert [len(copy) for copy in copies] == [6, 6]
 
 
-def test_a_line_that_cannot_be_imported_again_is_told(user, make_session, capsysbinary):
+def test_export_warns_about_lines_too_long_to_import(user, make_session, capsysbinary):
     session = make_session(user, "agent:main:main")
     session_service.inject_message(user, session, "ü" * (8 << 20))
-    call_command("export", "--user", user.username, "--session", "main")
+    main.run(["export", "--user", user.username, "--session", "main"])
     told = capsysbinary.readouterr()
     assert b"`claw import` will reject it: 1 line" in told.err
     assert told.out.count(b"\n") == 2
@@ -230,20 +231,20 @@ def test_a_line_that_cannot_be_imported_again_is_told(user, make_session, capsys
     [
         (["export", "--user", "nobody", "--session", "main"], "there is no account named 'nobody'"),
         (["export", "--user", "ada", "--session", "main"], "Session not found: main"),
-        (["import_", "--user", "ada", "--session", "main", "/nonexistent"], "cannot read /nonexistent: No such file"),
-        (["import_", "--user", "ada", "--session", "a b", "/dev/null"], "nothing was imported: line 1: "),
+        (["import", "--user", "ada", "--session", "main", "/nonexistent"], "cannot read /nonexistent: No such file"),
+        (["import", "--user", "ada", "--session", "a b", "/dev/null"], "nothing was imported: line 1: "),
     ],
 )
-def test_the_commands_say_in_a_line_what_is_wrong(make_user, arguments, words):
+def test_export_and_import_report_errors(make_user, arguments, words):
     make_user(name="ada")
-    with pytest.raises(CommandError, match=words):
-        call_command(*arguments)
+    with pytest.raises(CommandFailed, match=words):
+        main.run(arguments)
     assert not Session.objects.exists()
 
 
 @pytest.mark.parametrize(("place", "words"), [("", "is not a file"), ("missing/x.jsonl", "cannot write .*: No such file")])
-def test_an_export_to_nowhere_is_refused(user, make_session, tmp_path, place, words):
+def test_export_to_an_invalid_path_fails(user, make_session, tmp_path, place, words):
     make_session(user, "agent:main:main")
-    with pytest.raises(CommandError, match=words):
-        call_command("export", "--user", user.username, "--session", "main", "-o", str(tmp_path / place))
+    with pytest.raises(CommandFailed, match=words):
+        main.run(["export", "--user", user.username, "--session", "main", "-o", str(tmp_path / place)])
     assert list(tmp_path.iterdir()) == []

@@ -21,8 +21,8 @@ class ClawResult:
 def clean_environment(**more: str) -> dict[str, str]:
     """Return the environment without Clawsite's variables, plus the given ones."""
     ours = ("CLAWSITE_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    return kept | {"PYTHONUNBUFFERED": "1", **more}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return inherited | {"PYTHONUNBUFFERED": "1", **more}
 
 
 def start_claw(*arguments: str, env: Mapping[str, str]) -> "subprocess.Popen[str]":

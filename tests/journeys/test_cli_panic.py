@@ -1,4 +1,4 @@
-"""`claw panic` as the owner of the host runs it: beside a running installation, and without one."""
+"""`claw panic` with and without a running server."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def env(database, tmp_path):
     return clean_environment(CLAWSITE_HOME=str(tmp_path / "home"), DATABASE_URL=database_url(settings.DATABASES["default"]))
 
 
-def test_it_stops_lists_and_resumes_without_a_server(env):
+def test_panic_freezes_lists_and_resumes_without_a_server(env):
     assert run_claw("panic", "--list", env=env).out == "Nothing is frozen.\n"
     stopped = run_claw("panic", "--reason", "it deletes files", env=env)
     assert (stopped.code, stopped.out) == (0, "Frozen: everything.\n")
@@ -37,7 +37,7 @@ def test_it_stops_lists_and_resumes_without_a_server(env):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "words"),
+    ("arguments", "code", "message"),
     [
         ([], 2, "--reason is required"),
         (["--resume"], 2, "--reason is required"),
@@ -47,20 +47,20 @@ def test_it_stops_lists_and_resumes_without_a_server(env):
         (["--run", "1", "--agent", "main", "--reason", "x"], 2, "not allowed with"),
     ],
 )
-def test_what_cannot_be_done_is_said(env, arguments, code, words):
+def test_invalid_requests_are_reported(env, arguments, code, message):
     outcome = run_claw("panic", *arguments, env=env)
     assert outcome.code == code
-    assert words in outcome.err
+    assert message in outcome.err
     assert freezes.list_active() == []
 
 
-def test_a_database_that_was_never_prepared_is_named(tmp_path):
+def test_unmigrated_database_is_reported(tmp_path):
     outcome = run_claw("panic", "--list", env=clean_environment(CLAWSITE_HOME=str(tmp_path)))
     assert outcome.code == 1
     assert "claw prepare" in outcome.err
 
 
-async def test_beside_a_server_it_returns_when_the_command_is_gone(stack, env, user, make_session, eventually, tmp_path):
+async def test_panic_returns_when_the_running_command_has_ended(stack, env, user, make_session, eventually, tmp_path):
     with sleep_plugin(tmp_path) as sleeps:
         stack(env={"CLAWSITE_LEASE_SECONDS": "10", "PYTHONPATH": str(tmp_path)})
         run_pk = lifecycle.accept_run(

@@ -1,4 +1,4 @@
-"""`claw policy` as an operator runs it: ask, keep as a file, compare, bring back, test, restore."""
+"""`claw policy`: explain, export, diff, import, test and restore."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from tests.journeys.claw_command import ClawResult, clean_environment, run_claw
 
 @pytest.fixture
 def env(database: None, tmp_path: Path) -> Iterator[Mapping[str, str]]:
-    """The test database, as a process of its own sees it."""
+    """The environment of a process that uses the test database."""
     from django.conf import settings
 
     with restore_policy():
@@ -24,41 +24,41 @@ def policy(*arguments: str, env: Mapping[str, str], stdin: str = "") -> ClawResu
     return run_claw("policy", *arguments, env=env, stdin=stdin)
 
 
-def test_every_tool_is_explained_in_a_line_and_one_in_its_layers(env: Mapping[str, str]) -> None:
+def test_explain_prints_one_line_per_tool_or_all_layers_of_one(env: Mapping[str, str]) -> None:
     everything = policy("explain", "--agent", "main", env=env)
     assert everything.code == 0
     lines = {line.split()[0]: line for line in everything.out.splitlines() if line}
-    assert lines["read"].split() == ["read", "kept"]
-    assert lines["subagents"].split(None, 1)[1] == "not offered  this version does not have it yet"
-    assert "of them would not be offered" in everything.out
-    assert lines["web_fetch"].split(None, 2)[1:] == ["refused", "profile: profile `coding`: no allow entry matches"]
+    assert lines["read"].split() == ["read", "allowed"]
+    assert lines["subagents"].split(None, 1)[1] == "unavailable  this version does not have it yet"
+    assert "of them are unavailable" in everything.out
+    assert lines["web_fetch"].split(None, 2)[1:] == ["denied", "profile: profile `coding`: no allow entry matches"]
     one = policy("explain", "--agent", "main", "--tool", "bash", "--subagent", env=env)
-    words = "exec: allowed: no layer refuses it"
-    assert one.out.startswith(f"{words} (policy version 1, with demo/clawsite, the agent's own model)\n")
+    explanation = "exec: allowed: no layer refuses it"
+    assert one.out.startswith(f"{explanation} (policy version 1, with demo/clawsite, the agent's model)\n")
     assert len(one.out.splitlines()) == 11
     assert policy("explain", "--agent", "main", "--tool", "read", env=env).out.startswith("read: allowed: no layer refuses it (")
     wrong = policy("explain", "--agent", "main", "--tool", "wriet", env=env)
     assert (wrong.code, wrong.err) == (1, "claw: there is no tool 'wriet'; did you mean write?\n")
 
 
-def test_where_no_model_is_named_the_agents_own_decides_as_in_a_run(env: Mapping[str, str]) -> None:
+def test_explain_uses_the_agents_model_by_default(env: Mapping[str, str]) -> None:
     from agents.models import Agent
     from tools_app.policy_store.policies import save_policy
 
     Agent.objects.filter(slug="main").update(model="openai/gpt-5")
     save_policy(scope="global", provider="openai", deny=["read"])
-    told = policy("explain", "--agent", "main", "--tool", "read", env=env).out.splitlines()[0]
+    line = policy("explain", "--agent", "main", "--tool", "read", env=env).out.splitlines()[0]
     why = "read: refused by layer global_provider: deny entry `read`"
-    assert told == f"{why} (policy version 2, with openai/gpt-5, the agent's own model)"
+    assert line == f"{why} (policy version 2, with openai/gpt-5, the agent's model)"
     other = policy("explain", "--agent", "main", "--tool", "read", "--provider", "demo/clawsite", env=env).out.splitlines()[0]
     assert other == "read: allowed: no layer refuses it (policy version 2, with demo/clawsite)"
 
 
-def test_the_explanation_for_programs_has_the_whole_question_and_trace(env: Mapping[str, str]) -> None:
+def test_explain_json_has_the_query_and_trace(env: Mapping[str, str]) -> None:
     from tools_app.policy_store.policies import save_policy
 
     save_policy(scope="group", channel="telegram", group="-100", sender="anna", deny=["glob"])
-    asked = (
+    conditions = (
         "--provider",
         "openai/gpt-5",
         "--channel",
@@ -69,22 +69,22 @@ def test_the_explanation_for_programs_has_the_whole_question_and_trace(env: Mapp
         "--sandboxed",
         "--not-owner",
     )
-    told = json.loads(policy("explain", "--agent", "main", *asked, "--json", env=env).out)
-    assert told["policyVersion"] == 2
-    assert told["query"]["provider"] == "openai"
-    assert told["query"]["is_owner"] is False
-    glob = told["tools"]["glob"]
+    result = json.loads(policy("explain", "--agent", "main", *conditions, "--json", env=env).out)
+    assert result["policyVersion"] == 2
+    assert result["query"]["provider"] == "openai"
+    assert result["query"]["is_owner"] is False
+    glob = result["tools"]["glob"]
     assert (glob["kept"], glob["refusedBy"]) == (False, "group")
     step = {"layer": "group", "effect": "deny", "rule": "deny entry `glob`", "row": "group:telegram/-100#anna"}
     assert glob["trace"][7] == step
     assert len(glob["trace"]) == 10
-    assert (glob["notOffered"], told["tools"]["read"]["notOffered"]) == (None, None)
+    assert (glob["notOffered"], result["tools"]["read"]["notOffered"]) == (None, None)
     search = json.loads(policy("explain", "--agent", "main", "--tool", "memory_get", "--not-owner", "--json", env=env).out)
     assert search["tools"]["memory_get"]["kept"] is True
     assert search["tools"]["memory_get"]["notOffered"] == "notes are read for the owner of the session only"
 
 
-def test_a_file_is_compared_imported_and_exported_again(env: Mapping[str, str], tmp_path: Path) -> None:
+def test_policy_file_is_compared_imported_and_exported(env: Mapping[str, str], tmp_path: Path) -> None:
     from tools_app.policy_store.policies import current_rules
 
     file = tmp_path / "policy.yaml"
@@ -113,7 +113,7 @@ def test_a_file_is_compared_imported_and_exported_again(env: Mapping[str, str], 
     assert (doubtful.code, doubtful.err) == (0, "warning: subagent: “cron” has no effect: subagents never get it.\n")
 
 
-def test_tests_versions_and_the_way_back(env: Mapping[str, str]) -> None:
+def test_policy_tests_versions_and_restore(env: Mapping[str, str]) -> None:
     from tools_app.models import McpServer, PolicyTest
     from tools_app.policy_store.policies import current_rules, save_policy
     from tools_app.policy_store.policy_tests import save_test
@@ -123,10 +123,10 @@ def test_tests_versions_and_the_way_back(env: Mapping[str, str]) -> None:
     assert policy("test", env=env).out == "holds   scout never runs\nAll 1 hold.\n"
     off = McpServer.objects.create(name="weather", command="true")
     idle = PolicyTest.objects.create(name="main may ask", expected="allowed", agent="main", tool="weather__forecast")
-    told = policy("test", env=env)
-    assert told.code == 0
-    assert told.out.splitlines()[:3] == ["idle    main may ask", "holds   scout never runs", "All 1 hold."]
-    assert told.out.splitlines()[3].startswith("1 idle: ")
+    outcome = policy("test", env=env)
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[:3] == ["idle    main may ask", "holds   scout never runs", "All 1 hold."]
+    assert outcome.out.splitlines()[3].startswith("1 idle: ")
     idle.delete()
     off.delete()
     PolicyTest.objects.create(name="main never reads", expected="never", agent="main", tool="read")
@@ -140,6 +140,6 @@ def test_tests_versions_and_the_way_back(env: Mapping[str, str]) -> None:
     assert listed[0].endswith("saved agent:main")
     assert policy("restore", "1", env=env).code == 1
     restored = policy("restore", "1", "--yes", env=env)
-    assert restored.out == "Version 1 is restored, as policy version 4.\n"
+    assert restored.out == "Version 1 is restored as policy version 4.\n"
     assert current_rules().row("agent", "main").profile == "coding"
     assert "Policy version 99 does not exist" in policy("restore", "99", "--yes", env=env).err

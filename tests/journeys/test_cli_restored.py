@@ -1,4 +1,4 @@
-"""A database that comes back from a backup: noticed by itself at the next start, or said by an operator."""
+"""A database restored from a backup: detected at the next start, or reported by an operator."""
 
 import shutil
 import signal
@@ -32,7 +32,7 @@ def serve_for_a_moment(home: Path) -> Served:
     return served
 
 
-def test_a_restored_backup_is_another_log_and_an_ordinary_restart_is_not(tmp_path: Path) -> None:
+def test_restored_backup_starts_a_new_epoch_but_a_restart_does_not(tmp_path: Path) -> None:
     home, backup = tmp_path / "home", tmp_path / "backup.sqlite3"
     database = home / "clawsite.sqlite3"
     serve_for_a_moment(home)
@@ -47,12 +47,12 @@ def test_a_restored_backup_is_another_log_and_an_ordinary_restart_is_not(tmp_pat
     noticed = epoch_in(database)
     assert noticed != first
     assert sum("older than last seen by this host" in line for line in served.err) == 1
-    said = run_claw("restored", env=served.env)
-    assert (said.code, epoch_in(database) != noticed) == (0, True)
-    assert epoch_in(database) in said.out
+    outcome = run_claw("restored", env=served.env)
+    assert (outcome.code, epoch_in(database) != noticed) == (0, True)
+    assert epoch_in(database) in outcome.out
 
 
-def test_a_database_that_was_never_prepared_cannot_have_been_restored(tmp_path: Path) -> None:
+def test_restored_fails_on_an_unmigrated_database(tmp_path: Path) -> None:
     outcome = run_claw("restored", env={**Served(tmp_path / "home").env})
     assert outcome.code == 1
     assert "claw prepare" in outcome.err

@@ -1,4 +1,4 @@
-"""`claw serve` from the first start to the last signal, with real processes on a state directory of its own."""
+"""`claw serve` from the first start to shutdown, with real processes and a temporary state directory."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ PATIENCE = 60.0
 
 
 class Served:
-    """A `claw serve` and what it has written so far."""
+    """A running `claw serve` and its output so far."""
 
     def __init__(self, home: Path, **env: str) -> None:
         self.home, self.port = home, free_port()
@@ -54,7 +54,7 @@ class Served:
             time.sleep(0.02)
 
     def times_to_ready(self) -> list[int]:
-        """Milliseconds each web process took."""
+        """Return the startup time of each web process in milliseconds."""
         return [int(line.rsplit("ms=", 1)[1]) for line in self.err if "web is ready" in line]
 
     def until_running(self) -> "Served":
@@ -62,12 +62,12 @@ class Served:
         return self
 
     def children(self) -> dict[str, psutil.Process]:
-        """By role: web, worker."""
-        found = {}
+        """Return the child processes by role: web, worker."""
+        children = {}
         for child in psutil.Process(self.process.pid).children():
             with contextlib.suppress(psutil.NoSuchProcess, IndexError):
-                found[child.cmdline()[3]] = child
-        return found
+                children[child.cmdline()[3]] = child
+        return children
 
     def health(self) -> dict[str, Any]:
         async def ask() -> Any:
@@ -88,7 +88,7 @@ class Served:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Served]:
-    """For the first time, on a directory that does not exist yet."""
+    """First start, in a directory that does not exist yet."""
     one = Served(tmp_path / "home").start()
     yield one.until_running()
     one.end()
@@ -96,7 +96,7 @@ def started(tmp_path: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def served(tmp_path: Path, django_db_setup: None) -> Iterator[Served]:
-    """Not for the first time: its database has been migrated, which takes half of a first start."""
+    """Start with a migrated database, which saves half of the time of a first start."""
     one = Served(tmp_path / "home")
     one.home.mkdir(mode=0o700)
     shutil.copy(pristine_database(), one.home / "clawsite.sqlite3")
@@ -109,7 +109,7 @@ def gone(processes: list[psutil.Process]) -> bool:
     return all(not process.is_running() or process.status() == psutil.STATUS_ZOMBIE for process in processes)
 
 
-def test_the_first_start_prepares_and_tells_how_to_sign_in_and_go_on(started: Served) -> None:
+def test_first_start_prepares_and_prints_the_sign_in_link(started: Served) -> None:
     text = started.text()
     assert re.search(r"Applying \d+ migrations", text)
     assert f"http://127.0.0.1:{started.port}/first-admin/" in text
@@ -117,7 +117,7 @@ def test_the_first_start_prepares_and_tells_how_to_sign_in_and_go_on(started: Se
     assert str(started.home) in text
     assert "Ctrl-C" in text
     assert "\x1b" not in text
-    for _ in range(300):  # the worker first tries what its sandbox holds
+    for _ in range(300):  # the worker tests its sandbox first
         if started.health()["workers"]:
             break
         time.sleep(0.1)
@@ -130,11 +130,11 @@ def test_the_state_directory_is_private_from_the_start(started: Served) -> None:
         assert (started.home / name).stat().st_mode & 0o077 == 0
 
 
-def test_commands_find_it_by_the_state_directory_alone(served: Served) -> None:
+def test_commands_find_the_server_by_its_state_directory(served: Served) -> None:
     env = clean_environment(CLAWSITE_HOME=str(served.home))
     assert run_claw("call", "health", env=env).code == 0
     assert f"answers at ws://127.0.0.1:{served.port}/ws" in run_claw("doctor", env=env).out
-    web = start_claw("web", "--port", str(free_port()), env=served.env)  # one more beside it
+    web = start_claw("web", "--port", str(free_port()), env=served.env)  # a second web process
     assert web.stderr is not None
     assert any("listening at" in line for line in web.stderr)
     web.terminate()
@@ -152,14 +152,14 @@ def test_commands_find_it_by_the_state_directory_alone(served: Served) -> None:
     assert not (served.home / "address").exists()
 
 
-def test_two_on_one_state_directory_are_refused_by_the_name_of_the_first(served: Served) -> None:
+def test_second_server_on_a_state_directory_fails_and_names_the_first(served: Served) -> None:
     outcome = run_claw("serve", env={**served.env, "CLAWSITE_PORT": str(free_port())})
     assert outcome.code == 1
     assert f"already running on {served.home} as process {served.process.pid}" in outcome.err
     assert served.health()["ok"]
 
 
-def test_sigterm_ends_everything_with_code_0_and_the_next_start_is_quick_and_quiet(served: Served) -> None:
+def test_sigterm_stops_everything_and_the_next_start_is_fast_and_quiet(served: Served) -> None:
     children = list(served.children().values())
     served.process.send_signal(signal.SIGTERM)
     assert served.process.wait(PATIENCE) == 0
@@ -169,17 +169,17 @@ def test_sigterm_ends_everything_with_code_0_and_the_next_start_is_quick_and_qui
     again.start().until_running()
     try:
         assert "migrations" not in again.text()
-        assert "first-admin" in again.text()  # nobody has used the first link
+        assert "first-admin" in again.text()  # the first link was not used
     finally:
         again.end()
 
 
-def test_children_end_with_a_supervisor_that_was_killed_and_the_next_one_can_start_at_once(served: Served) -> None:
+def test_children_end_with_a_killed_supervisor_and_a_new_one_can_start(served: Served) -> None:
     children = list(served.children().values())
     os.kill(served.process.pid, signal.SIGKILL)
     served.process.wait(PATIENCE)
     again = Served(served.home)
-    again.env = served.env  # the same port, at once: what is left of the first one lets go of it
+    again.env = served.env  # the same port immediately: the remaining processes release it
     again.start().until_running()
     try:
         served.until(lambda: gone(children))
@@ -188,21 +188,21 @@ def test_children_end_with_a_supervisor_that_was_killed_and_the_next_one_can_sta
         again.end()
 
 
-def test_a_dead_child_is_started_again_and_clients_that_dial_meanwhile_only_wait(served: Served) -> None:
+def test_dead_child_is_restarted_while_new_connections_wait(served: Served) -> None:
     for role in ("web", "worker"):
         before = served.children()[role].pid
         os.kill(before, signal.SIGKILL)
         served.until(lambda role=role, before=before: (child := served.children().get(role)) and child.pid != before)
-        served.until(lambda: any("starting it again" in line for line in served.err))
-        assert served.health()["ok"]  # dialled at once: the supervisor keeps the port open while web is away
+        served.until(lambda: any("restarting it" in line for line in served.err))
+        assert served.health()["ok"]  # connected immediately: the supervisor keeps the port open while web restarts
     served.until(lambda: len(served.times_to_ready()) == 2)
     lived = (time.time() - psutil.Process(served.process.pid).create_time()) * 1000
-    assert sum(served.times_to_ready()) < lived  # each counts from the start of its own process
+    assert sum(served.times_to_ready()) < lived  # each counts from the start of its process
 
 
-def test_a_second_signal_kills_at_once(served: Served) -> None:
+def test_second_signal_kills_immediately(served: Served) -> None:
     children = served.children()
-    children["worker"].suspend()  # it cannot drain, so the first signal alone would wait for it
+    children["worker"].suspend()  # it can't drain, so after the first signal alone the server would wait for it
     served.process.send_signal(signal.SIGINT)
     served.until(lambda: any("stopping" in line for line in served.err))
     served.process.send_signal(signal.SIGINT)
@@ -210,23 +210,23 @@ def test_a_second_signal_kills_at_once(served: Served) -> None:
     assert gone(list(children.values()))
 
 
-def test_open_sockets_are_told_of_the_end(served: Served) -> None:
+def test_open_sockets_are_notified_of_shutdown(served: Served) -> None:
     async def watch() -> list[str]:
         endpoint = Endpoint(url=f"ws://127.0.0.1:{served.port}/ws", token=(served.home / "gateway.token").read_text())
         async with Client(endpoint) as client:
             connection = await client.connection()
             with connection.listen() as frames:
                 served.process.send_signal(signal.SIGTERM)
-                told = []
+                events = []
                 while (frame := await asyncio.wait_for(frames.get(), PATIENCE)) is not None:
-                    told.append(frame["event"])
+                    events.append(frame["event"])
             assert "1012" in (connection.lost_because or "")
-            return told
+            return events
 
     assert asyncio.run(watch())[-1] == "shutdown"
 
 
-def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:
+def test_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         outcome = run_claw("serve", env=clean_environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_PORT=str(port)))
@@ -235,7 +235,7 @@ def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in outcome.err
 
 
-def test_the_administrator_can_come_from_the_environment_and_the_password_stays_out_of_web_and_worker(tmp_path: Path) -> None:
+def test_administrator_from_environment_without_password_in_web_and_worker(tmp_path: Path) -> None:
     served = Served(tmp_path / "home", CLAWSITE_ADMIN_USERNAME="anna", CLAWSITE_ADMIN_PASSWORD="correct-horse-battery").start()
     try:
         served.until_running()
@@ -247,7 +247,7 @@ def test_the_administrator_can_come_from_the_environment_and_the_password_stays_
         served.end()
 
 
-def test_a_database_that_cannot_be_reached_ends_the_start_with_a_sentence(tmp_path: Path) -> None:
+def test_unreachable_database_ends_the_start_with_one_sentence(tmp_path: Path) -> None:
     url = f"postgresql://claw@127.0.0.1:{free_port()}/claw"
     outcome = run_claw(
         "serve", env=clean_environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_PORT=str(free_port()), DATABASE_URL=url)

@@ -1,4 +1,4 @@
-"""The commands that talk to a running gateway, against a real one."""
+"""Commands that use a running gateway, with a real one."""
 
 import itertools
 import json
@@ -37,7 +37,7 @@ def test_agent_writes_the_answer_to_stdout_and_nothing_else(run, session) -> Non
     assert (outcome.code, outcome.out.strip(), outcome.err) == (0, "all is well", "")
 
 
-def test_agent_begins_anew_where_a_session_was_deleted(run, session) -> None:
+def test_agent_starts_over_after_a_session_was_deleted(run, session) -> None:
     assert run("agent", '[[text="before"]]', "--session", session).out.strip() == "before"
     assert run("call", "sessions.delete", "--params", json.dumps({"key": session})).code == 0
     outcome = run("agent", '[[text="after"]]', "--session", session)
@@ -52,7 +52,7 @@ def test_agent_shows_tool_calls_on_stderr(run, session) -> None:
     assert "· read failed:" in outcome.err
 
 
-def test_agent_puts_tool_calls_on_lines_of_their_own_where_both_streams_are_one_file(env, session, tmp_path) -> None:
+def test_agent_prints_tool_calls_on_separate_lines_of_a_shared_file(env, session, tmp_path) -> None:
     with open(tmp_path / "both", "w") as both:
         message = '[[text="I look."]] [[tool=read args={"path":"missing.txt"}]]'
         argv = [sys.executable, "-m", "clawsite.cli.main", "agent", message, "--session", session]
@@ -66,35 +66,35 @@ def test_agent_reads_the_message_from_stdin(run, session) -> None:
     assert run("agent", "-", "--session", session, stdin='[[text="from a pipe"]]').out.strip() == "from a pipe"
 
 
-def test_agent_as_json_gives_the_result_when_it_has_ended(run, session) -> None:
+def test_agent_json_prints_the_result_at_the_end(run, session) -> None:
     outcome = run("agent", '[[text="all is well"]]', "--session", session, "--json")
     result = json.loads(outcome.out)
     assert (result["status"], result["text"], result["sessionKey"]) == ("ok", "all is well", session)
 
 
-def test_a_run_that_fails_says_why_and_exits_with_1(run, session) -> None:
+def test_failed_run_prints_the_reason_and_exits_with_1(run, session) -> None:
     outcome = run("agent", "[[error=401]]", "--session", session)
     assert outcome.code == 1
     assert outcome.err.startswith("claw: ")
     assert outcome.out == ""
 
 
-def test_ctrl_c_stops_the_run_and_says_so(env, run, session) -> None:
+def test_ctrl_c_stops_the_run(env, run, session) -> None:
     with start_claw("agent", "[[tokens=5000 delay_ms=20]]", "--session", session, env=env) as talking:
         assert talking.stdout is not None
-        talking.stdout.read(10)  # it streams
+        talking.stdout.read(10)  # the answer is being streamed
         talking.send_signal(signal.SIGINT)
         _out, err = talking.communicate(timeout=60)
     assert talking.returncode == 1
     assert "· stopped" in err
     logged = run("logs", "--session", session, "--json").out.splitlines()
-    # The worker confirms an abort when it has let go; ask until it has.
+    # The worker confirms an abort when it has released the run; repeat until then.
     while not any(json.loads(line)["data"].get("phase") == "end" for line in logged):
         logged = run("logs", "--session", session, "--json").out.splitlines()
     assert json.loads(logged[-1])["data"]["aborted"] is True
 
 
-def test_an_answer_survives_the_death_of_the_web_process_whole_and_once(live: Stack, env, session) -> None:
+def test_answer_is_complete_after_the_web_process_was_killed(live: Stack, env, session) -> None:
     with start_claw("agent", "[[tokens=300 delay_ms=10]]", "--session", session, env=env) as talking:
         assert talking.stdout is not None
         assert talking.stderr is not None
@@ -116,7 +116,7 @@ def test_logs_show_every_event_once_in_order(run, session) -> None:
     assert "accepted" not in text
 
 
-def test_logs_follow_goes_on_over_a_restart_of_the_web_process(live: Stack, env, run, session) -> None:
+def test_logs_follow_continues_after_a_web_restart(live: Stack, env, run, session) -> None:
     run("agent", '[[text="before"]]', "--session", session)
     with start_claw("logs", "--session", session, "--follow", "--json", env=env) as following:
         assert following.stdout is not None
@@ -140,7 +140,7 @@ def test_logs_show_a_streamed_text_as_one_line(run, session) -> None:
     assert [json.loads(text).split() for text in texts] == [[f"w{n}" for n in range(40)]]
 
 
-def test_logs_followed_by_a_short_name_show_what_happens_in_a_session_that_is_new(env, run, session) -> None:
+def test_logs_follow_a_new_session_by_its_short_name(env, run, session) -> None:
     name = session.rsplit(":", 1)[1]
     with start_claw("logs", "--session", name, "--follow", env=env) as following:
         assert following.stdout is not None
@@ -155,7 +155,7 @@ def test_logs_followed_by_a_short_name_show_what_happens_in_a_session_that_is_ne
     assert sum(' assistant "' in line for line in lines) == 1
 
 
-def test_logs_of_a_session_that_is_not_there_say_so(run) -> None:
+def test_logs_of_a_missing_session_fail(run) -> None:
     outcome = run("logs", "--session", "nope")
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.startswith("claw: there is no session agent:main:nope yet")
@@ -167,7 +167,7 @@ def test_call_prints_the_payload_as_json(run) -> None:
     assert json.loads(outcome.out)["ok"] is True
 
 
-def test_call_waits_for_the_end_when_told_to(run, session) -> None:
+def test_call_waits_for_the_end_with_expect_final(run, session) -> None:
     params = json.dumps({"message": '[[text="the end"]]', "sessionKey": session, "idempotencyKey": f"{session}-k"})
     accepted = json.loads(run("call", "agent", "--params", params).out)
     final = json.loads(run("call", "agent", "--params", "-", "--expect-final", stdin=params).out)
@@ -175,20 +175,20 @@ def test_call_waits_for_the_end_when_told_to(run, session) -> None:
     assert final["result"]["payloads"] == [{"text": "the end"}]
 
 
-def test_an_error_frame_goes_to_stderr_and_exits_with_1(run) -> None:
+def test_call_prints_errors_to_stderr_and_exits_with_1(run) -> None:
     outcome = run("call", "no.such.method")
     assert (outcome.code, outcome.out) == (1, "")
     assert json.loads(outcome.err)["code"] == "INVALID_REQUEST"
 
 
 @pytest.mark.parametrize("params", ["{", "[1]"])
-def test_params_that_are_no_object_are_wrong_usage(run, params: str) -> None:
+def test_params_that_are_not_an_object_are_a_usage_error(run, params: str) -> None:
     outcome = run("call", "health", "--params", params)
     assert outcome.code == 2
     assert "--params" in outcome.err
 
 
-def test_status_is_readable_and_exits_with_0_when_all_is_well(run) -> None:
+def test_status_is_readable_and_exits_with_0_if_healthy(run) -> None:
     outcome = run("status")
     assert outcome.code == 0
     assert outcome.out.startswith("Clawsite ")
@@ -196,7 +196,7 @@ def test_status_is_readable_and_exits_with_0_when_all_is_well(run) -> None:
     assert json.loads(run("status", "--json").out)["health"]["ok"] is True
 
 
-def test_a_wrong_token_is_named_as_such(env) -> None:
+def test_wrong_token_is_reported(env) -> None:
     outcome = run_claw("status", env={**env, "CLAWSITE_GATEWAY_TOKEN": "wrong-token"})
     assert outcome.code == 1
     assert "rejected the token" in outcome.err
@@ -204,14 +204,14 @@ def test_a_wrong_token_is_named_as_such(env) -> None:
 
 
 @pytest.mark.parametrize("command", [("status",), ("agent", "hi"), ("call", "health"), ("logs",)])
-def test_where_no_gateway_runs_the_exit_code_is_3_and_the_way_out_is_said(env, command) -> None:
+def test_unreachable_gateway_exits_with_3_and_a_remedy(env, command) -> None:
     outcome = run_claw(*command, env={**env, "CLAWSITE_PORT": str(free_port())})
     assert outcome.code == 3
     assert "claw serve" in outcome.err
     assert "Traceback" not in outcome.err
 
 
-def test_the_address_of_a_page_will_do_and_nonsense_is_wrong_usage(live: Stack, env) -> None:
+def test_url_accepts_page_addresses_and_rejects_invalid_ones(live: Stack, env) -> None:
     elsewhere = {**env, "CLAWSITE_PORT": str(free_port())}
     assert run_claw("call", "health", "--url", live.url, env=elsewhere).code == 0
     refused = run_claw("agent", "--url", "http://127.0.0.1:1", "hi", env=env)
@@ -220,8 +220,8 @@ def test_the_address_of_a_page_will_do_and_nonsense_is_wrong_usage(live: Stack, 
     assert (nonsense.code, nonsense.err.count("\n")) == (2, 1)
 
 
-def test_without_a_token_it_says_where_one_would_be(tmp_path) -> None:
+def test_missing_token_is_reported_with_its_path(tmp_path) -> None:
     outcome = run_claw("status", env=clean_environment(CLAWSITE_HOME=str(tmp_path)))
     assert outcome.code == 3
     assert f"no gateway token in {tmp_path}" in outcome.err
-    assert list(tmp_path.iterdir()) == []  # asking makes nothing
+    assert list(tmp_path.iterdir()) == []  # nothing is created

@@ -1,4 +1,4 @@
-"""`claw agent` in a session whose turn is taken: after a while it says what the message waits for. Nobody works here."""
+"""`claw agent` in a busy session: after a while it explains what the message waits for. No worker is running."""
 
 import asyncio
 from typing import Any
@@ -48,7 +48,7 @@ def a_stop_of_its_agent(user: Any, session: Any, workspace: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "words"),
+    ("before", "message"),
     [
         (nothing, "no worker has claimed it yet (claw status)"),
         (a_question, "the previous run in this session is waiting for approval (claw approvals list)"),
@@ -58,24 +58,24 @@ def a_stop_of_its_agent(user: Any, session: Any, workspace: Any) -> None:
         (a_stop_of_its_agent, "agent main is frozen by host: it deletes files (claw panic --list)"),
     ],
 )
-async def test_a_message_that_has_to_wait_says_what_for(
-    address, user, make_session, make_token, tmp_path, monkeypatch, capsys, eventually, before, words
+async def test_queued_message_shows_what_it_waits_for(
+    address, user, make_session, make_token, tmp_path, monkeypatch, capsys, eventually, before, message
 ):
     session = make_session(user, KEY)
     await db.write(before, user, session, tmp_path, alone=True)
     monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", make_token(user))
-    # It runs a loop of its own, beside the one of the server.
+    # It runs its own event loop beside the server's.
     arguments = ["and now?", "--session", KEY, "--url", f"http://{address}"]
     talking = asyncio.create_task(asyncio.to_thread(run_command, cli, "agent", arguments))
-    said = ""
+    output = ""
 
     def noted() -> bool:
-        nonlocal said
-        said += capsys.readouterr().err
-        return bool(said) or talking.done()
+        nonlocal output
+        output += capsys.readouterr().err
+        return bool(output) or talking.done()
 
     await eventually(noted)
     await eventually(lambda: Run.objects.filter(prompt="and now?").exists() or talking.done())
     await db.write(lifecycle.request_abort, user=user, session=session, alone=True)
     assert await talking == 1
-    assert said == f"· queued; {words}\n"
+    assert output == f"· queued; {message}\n"

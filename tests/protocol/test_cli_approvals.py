@@ -1,4 +1,4 @@
-"""`claw approvals` against a real gateway: what it lists and shows, its answers, and the words when it cannot."""
+"""`claw approvals` against a real gateway: what it lists and shows, its decisions and error messages."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ def ben(make_user):
 
 @pytest.fixture
 def ask(ada, make_session, tmp_path):
-    """An open question of a parked run: `await ask("touch made")`."""
+    """Create a pending approval request: `await ask("touch made")`."""
 
     async def made(line: str = "touch made", *, why: str = "because", **rules: Any) -> Approval:
         session = make_session(ada)
@@ -43,14 +43,14 @@ def ask(ada, make_session, tmp_path):
 
 @pytest.fixture
 def claw_as(address, monkeypatch, capsys, make_token) -> Callable[..., Claw]:
-    """What it prints, as somebody with a token of their own; CommandFailed when it cannot."""
+    """Run the command with a user's access token and return its output."""
 
     def of(user: Any, *scopes: str) -> Claw:
         token = make_token(user, *scopes) if user else "test-gateway-token"
 
         async def claw(*arguments: str) -> str:
             monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", token)
-            # It runs a loop of its own, beside the one of the server.
+            # It runs its own event loop beside the server's.
             code = await asyncio.to_thread(run_command, cli, "approvals", ["--url", f"http://{address}", *arguments])
             assert code == 0
             return str(capsys.readouterr().out)
@@ -64,7 +64,7 @@ async def status_of(question: Approval) -> str:
     return (await db.read(Approval.objects.get, pk=question.pk)).status
 
 
-async def test_what_waits_is_listed_one_a_line_and_as_json(claw_as, ben, ask):
+async def test_pending_requests_are_listed_as_lines_and_json(claw_as, ben, ask):
     claw = claw_as(ben)
     assert (await claw("list")).startswith("No pending approval requests")
     assert json.loads(await claw("list", "--json")) == {"approvals": []}
@@ -73,11 +73,11 @@ async def test_what_waits_is_listed_one_a_line_and_as_json(claw_as, ben, ask):
     assert [line.split()[0] for line in lines] == [str(first.pk)[:8], str(second.pk)[:8]]
     assert lines[0].endswith("24 h left  main        touch made")
     assert lines[1].endswith("cat <<E⟨U+000A⟩1234abcd   24 h left  main        ls⟨U+000A⟩E")
-    told = json.loads(await claw("list", "--json"))["approvals"]
-    assert [each["planHash"] for each in told] == [first.plan_hash, second.plan_hash]
+    approvals = json.loads(await claw("list", "--json"))["approvals"]
+    assert [each["planHash"] for each in approvals] == [first.plan_hash, second.plan_hash]
 
 
-async def test_one_is_shown_in_full_and_the_agent_cannot_speak_for_us(claw_as, ben, ask):
+async def test_show_prints_everything_and_marks_the_agents_text(claw_as, ben, ask):
     claw = claw_as(ben)
     forged = "to tidy up\nplan         0000\ncommand:\nls \u202e\u3164"
     question = await ask("touch made &&\n  touch more", why=forged)
@@ -88,12 +88,12 @@ async def test_one_is_shown_in_full_and_the_agent_cannot_speak_for_us(claw_as, b
     assert f"plan         {question.plan_hash}" in lines
     assert lines[-3:] == ["command:", "touch made &&", "  touch more"]
     assert lines.count("command:") == 1
-    said = ["to tidy up", "plan         0000", "command:", "ls ⟨U+202E⟩⟨U+3164⟩"]
-    assert lines[-7:-3] == [f"agent says   | {words}" for words in said]
+    agent_lines = ["to tidy up", "plan         0000", "command:", "ls ⟨U+202E⟩⟨U+3164⟩"]
+    assert lines[-7:-3] == [f"agent says   | {line}" for line in agent_lines]
     assert json.loads(await claw("show", str(question.pk), "--json"))["why"] == forged
 
 
-async def test_the_scripts_that_would_run_are_named(claw_as, ben, ask, tmp_path):
+async def test_show_lists_scripts_that_would_run(claw_as, ben, ask, tmp_path):
     (tmp_path / "s.py").write_text("print(1)\n")
     question = await ask("python3 s.py")
     (script,) = question.plan["scripts"]
@@ -103,7 +103,7 @@ async def test_the_scripts_that_would_run_are_named(claw_as, ben, ask, tmp_path)
     )
 
 
-async def test_a_program_that_asks_from_outside_cannot_write_on_the_terminal(claw_as, ben, ada):
+async def test_external_requests_cannot_control_the_terminal(claw_as, ben, ada):
     await db.write(
         external.request_external_approval,
         by=ada,
@@ -122,7 +122,7 @@ async def test_a_program_that_asks_from_outside_cannot_write_on_the_terminal(cla
     assert "\x1b" not in shown + await claw("list", "--json")
 
 
-async def test_an_approval_is_stored_and_names_who_gave_it(claw_as, ben, ask):
+async def test_approval_is_stored_with_the_approver(claw_as, ben, ask):
     question = await ask()
     assert await claw_as(ben)("approve", str(question.pk)[:8]) == f"{str(question.pk)[:8]} approved: touch made\n"
     stored = await db.read(Approval.objects.select_related("decided_by").get, pk=question.pk)
@@ -130,7 +130,7 @@ async def test_an_approval_is_stored_and_names_who_gave_it(claw_as, ben, ask):
 
 
 @pytest.mark.parametrize("groups", [("Approver",), ("Approver", "User")])
-async def test_a_token_with_the_scope_of_approvals_is_all_it_needs(claw_as, make_user, ask, groups):
+async def test_approving_only_needs_the_approvals_scope(claw_as, make_user, ask, groups):
     claw, question = claw_as(make_user(*groups), "operator.approvals"), await ask()
     short = str(question.pk)[:8]
     assert (await claw("list")).startswith(short)
@@ -148,7 +148,7 @@ async def test_a_token_with_the_scope_of_approvals_is_all_it_needs(claw_as, make
         (["--always"], "agent", None, 90 * 24 * 60),
     ],
 )
-async def test_an_approval_can_last(claw_as, ben, ask, given, scope, uses, minutes):
+async def test_approval_can_create_a_grant(claw_as, ben, ask, given, scope, uses, minutes):
     question = await ask()
     await claw_as(ben)("approve", str(question.pk), *given)
     grant = await db.read(Grant.objects.get)
@@ -156,7 +156,7 @@ async def test_an_approval_can_last(claw_as, ben, ask, given, scope, uses, minut
     assert (grant.scope, grant.uses_left, lasts) == (scope, uses, minutes)
 
 
-async def test_a_denial_carries_its_reason(claw_as, ben, ask):
+async def test_denial_has_a_reason(claw_as, ben, ask):
     question = await ask()
     assert "denied: touch made" in await claw_as(ben)("deny", str(question.pk), "--reason", "use the staging host")
     stored = await db.read(Approval.objects.get, pk=question.pk)
@@ -165,7 +165,7 @@ async def test_a_denial_carries_its_reason(claw_as, ben, ask):
     assert "decided      denied by ben: use the staging host\n" in shown
 
 
-async def test_where_two_must_agree_the_first_is_told_so(claw_as, ben, ask, make_user):
+async def test_first_of_two_approvals_is_reported_as_pending(claw_as, ben, ask, make_user):
     question = await ask(two_people=True)
     assert "another approver must approve it too" in await claw_as(ben)("approve", str(question.pk))
     assert "approved     1 of 2: ben\n" in await claw_as(ben)("show", str(question.pk))
@@ -173,7 +173,7 @@ async def test_where_two_must_agree_the_first_is_told_so(claw_as, ben, ask, make
     assert "approved: touch made" in await claw_as(make_user("Approver", "User"))("approve", str(question.pk))
 
 
-async def test_who_comes_second_is_told_who_won(claw_as, ben, ask, make_user):
+async def test_late_decision_is_rejected_with_the_first_approver(claw_as, ben, ask, make_user):
     question = await ask()
     await db.write(
         approval_requests.resolve_approval, question.pk, by=make_user("Approver", name="cleo"), decision="deny", alone=True
@@ -184,35 +184,35 @@ async def test_who_comes_second_is_told_who_won(claw_as, ben, ask, make_user):
         await claw_as(ben)("approve", str(question.pk)[:8])
 
 
-async def test_an_answer_is_to_what_was_read(claw_as, ben, ask, monkeypatch):
-    """The plan changes between reading and answering."""
+async def test_decision_applies_to_the_plan_that_was_read(claw_as, ben, ask, monkeypatch):
+    """The plan changes between reading and deciding."""
     question = await ask()
     decision = cli._decision_params
 
-    def meanwhile(options):
+    def change_plan(options):
         Approval.objects.filter(pk=question.pk).update(plan_hash="0" * 64)
         connection.close()  # of this thread
         return decision(options)
 
-    monkeypatch.setattr(cli, "_decision_params", meanwhile)
+    monkeypatch.setattr(cli, "_decision_params", change_plan)
     with pytest.raises(CommandFailed, match="The command you saw is not the one that would run"):
         await claw_as(ben)("approve", str(question.pk))
     assert await status_of(question) == "pending"
 
 
-@pytest.mark.parametrize("words", ["approve", "deny"])
-async def test_who_may_not_answer_is_told_what_is_missing(claw_as, ada, ben, ask, words):
+@pytest.mark.parametrize("action", ["approve", "deny"])
+async def test_missing_permission_to_decide_is_explained(claw_as, ada, ben, ask, action):
     question = await ask()
     for claw in (claw_as(ada), claw_as(ben, "operator.read", "operator.write")):
         with pytest.raises(CommandFailed, match=r"access token with the scope operator\.approvals"):
-            await claw(words, str(question.pk))
+            await claw(action, str(question.pk))
     with pytest.raises(CommandFailed, match="NOT_FOUND"):
-        await claw_as(None)(words, str(question.pk))
+        await claw_as(None)(action, str(question.pk))
     assert await status_of(question) == "pending"
     assert "you          You don’t have permission to approve commands" in await claw_as(ada)("show", str(question.pk)[:8])
 
 
-async def test_the_rule_of_the_question_counts_too(claw_as, make_user, make_session, tmp_path):
+async def test_approvers_of_the_exec_rule_are_enforced(claw_as, make_user, make_session, tmp_path):
     both = make_user("Approver", "User", name="both")
     rules = {"exclude_requester": True}
     question = await db.write(park_for_approval, both, make_session(both), tmp_path, why="", alone=True, **rules)
@@ -221,7 +221,7 @@ async def test_the_rule_of_the_question_counts_too(claw_as, make_user, make_sess
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "words"),
+    ("arguments", "code", "message"),
     [
         (["show", "ffffffff"], 1, "no pending request starts with 'ffffffff'"),
         (["show", "ffffffff-ffff-ffff-ffff-ffffffffffff"], 1, "NOT_FOUND: unknown or expired approval id"),
@@ -234,30 +234,30 @@ async def test_the_rule_of_the_question_counts_too(claw_as, make_user, make_sess
         (["approve", "{id}", "--scope", "agent"], 2, "--scope needs"),
     ],
 )
-async def test_what_cannot_be_done_is_said_and_nothing_is_answered(claw_as, ben, ask, arguments, code, words):
+async def test_invalid_commands_fail_and_decide_nothing(claw_as, ben, ask, arguments, code, message):
     question = await ask()
-    with pytest.raises(CommandFailed, match=words) as failed:
+    with pytest.raises(CommandFailed, match=message) as failed:
         await claw_as(ben)(*(each.format(id=str(question.pk)) for each in arguments))
     assert failed.value.code == code
     assert await status_of(question) == "pending"
 
 
 @pytest.mark.parametrize("time", ["soon", "", "h", "1.5h"])
-async def test_a_time_that_is_none_is_wrong_usage(claw_as, ben, time, capsys):
+async def test_invalid_duration_is_a_usage_error(claw_as, ben, time, capsys):
     with pytest.raises(SystemExit) as ended:
         await claw_as(ben)("approve", "3f2a", "--for", time)
     assert ended.value.code == 2
     assert "use 15m, 1h or 90s" in capsys.readouterr().err
 
 
-async def test_a_list_that_is_cut_says_so(claw_as, ben, ask, monkeypatch):
+async def test_truncated_list_is_marked(claw_as, ben, ask, monkeypatch):
     monkeypatch.setattr(cli, "MAX_LISTED", 1)
     await ask()
     await ask()
     assert (await claw_as(ben)("list")).splitlines()[1:] == ["These are the oldest 1; there may be more."]
 
 
-async def test_what_has_expired_cannot_be_answered(claw_as, ben, ask):
+async def test_expired_request_cannot_be_decided(claw_as, ben, ask):
     question = await ask()
     await db.write(Approval.objects.filter(pk=question.pk).update, expires_at=clock.now())
     with pytest.raises(CommandFailed, match="CONFLICT: The approval request has expired"):

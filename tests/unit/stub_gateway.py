@@ -1,4 +1,4 @@
-"""A gateway small enough to misbehave on purpose: it keeps one session's event log and tells it, or drops, skips, stalls."""
+"""A minimal gateway for client tests with one session's event log. It can drop connections, skip events and stall."""
 
 import asyncio
 import json
@@ -17,11 +17,11 @@ Frame = dict[str, Any]
 class StubGateway:
     def __init__(self) -> None:
         self.url = ""
-        self.log: list[Frame] = []  # `agent` events of the one session; the cursor is the place in the list, from 1
+        self.log: list[Frame] = []  # `agent` events of the one session; the cursor is the index in the list, from 1
         self.sockets: list[ServerConnection] = []
         self.requests: list[Frame] = []
         self.tick_ms = 15_000
-        self.refuse: Frame | None = None  # an error to answer `connect` with
+        self.refuse: Frame | None = None  # the error with which `connect` is rejected
         self.on_request: Callable[[ServerConnection, Frame], Frame | None] = lambda socket, frame: None
         self.kept_from = 1
         self.epoch = "e1"
@@ -30,22 +30,22 @@ class StubGateway:
     def endpoint(self, **fields: Any) -> Endpoint:
         return Endpoint(url=self.url, token="secret-token", **fields)
 
-    async def write(self, run: str, seq: int, stream: str, *, told: bool = True, **data: Any) -> None:
+    async def write(self, run: str, seq: int, stream: str, *, live: bool = True, **data: Any) -> None:
         payload = {"runId": run, "seq": seq, "stream": stream, "ts": 1000 + seq, "sessionKey": KEY, "data": data}
         frame = {"type": "event", "event": "agent", "payload": {**payload, "cursor": len(self.log) + 1}}
         self.log.append(frame)
-        if told:
+        if live:
             for socket in self.sockets:
                 await socket.send(json.dumps(frame))
 
-    async def asked(self, method: str) -> Frame:
-        """The first request for that method, once it has come."""
+    async def wait_for_request(self, method: str) -> Frame:
+        """Wait for the first request with this method."""
         async with self._news:
             await self._news.wait_for(lambda: any(frame["method"] == method for frame in self.requests))
         return next(frame for frame in self.requests if frame["method"] == method)
 
     async def drop_all(self) -> None:
-        """Cut every connection, as the death of a process does."""
+        """Abort every connection, as when a process is killed."""
         for socket in self.sockets:
             socket.transport.abort()
             await socket.wait_closed()
@@ -81,10 +81,10 @@ class StubGateway:
                 return {"payload": params}
         return {"error": {"code": "INVALID_REQUEST", "message": f"unknown method: {frame['method']}"}}
 
-    def _missed(self, place: int | str, epoch: str | None) -> Frame:
+    def _missed(self, position: int | str, epoch: str | None) -> Frame:
         if epoch not in (None, self.epoch):
             return {"resync_required": True, "reason": "the database was restored"}
-        cursor = place if isinstance(place, int) else self.kept_from - 1
+        cursor = position if isinstance(position, int) else self.kept_from - 1
         if cursor < self.kept_from - 1:
             return {"resync_required": True, "reason": f"events up to {self.kept_from - 1} are no longer stored"}
         page = self.log[cursor : cursor + 3]  # small pages, so that paging is always exercised

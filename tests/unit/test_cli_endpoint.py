@@ -1,4 +1,4 @@
-"""Which gateway a command talks to: --url, then the environment, then what the gateway noted in its state directory."""
+"""How commands find the gateway: --url, then the environment, then the address file in the state directory."""
 
 import argparse
 import socket
@@ -30,7 +30,7 @@ def at(one: socket.socket) -> str:
     return f"ws://127.0.0.1:{one.getsockname()[1]}/ws"
 
 
-def test_the_noted_address_is_used_while_it_is_there(home: Path, listener: socket.socket) -> None:
+def test_published_address_is_used_while_it_exists(home: Path, listener: socket.socket) -> None:
     assert endpoint.find_default_url() == "ws://127.0.0.1:8765/ws"
     with address.publish_address(home, listener):
         assert endpoint.find_default_url() == at(listener)
@@ -41,23 +41,25 @@ def test_the_noted_address_is_used_while_it_is_there(home: Path, listener: socke
 @pytest.mark.parametrize(
     ("name", "value", "url"), [("CLAWSITE_HOST", "::", "ws://[::1]:8765/ws"), ("CLAWSITE_PORT", "9", "ws://127.0.0.1:9/ws")]
 )
-def test_the_environment_goes_before_the_note(home: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, url: str) -> None:
+def test_environment_overrides_the_address_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, url: str
+) -> None:
     (home / address.ADDRESS_FILE).write_text("ws://127.0.0.1:1234/ws\n")
     monkeypatch.setenv(name, value)
     assert endpoint.find_default_url() == url
 
 
-def test_url_goes_before_everything(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_url_option_overrides_everything(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAWSITE_PORT", "9")
     assert endpoint.resolve_endpoint(argparse.Namespace(url="ws://far/ws")).url == "ws://far/ws"
 
 
-def test_everywhere_is_noted_as_here(home: Path) -> None:
+def test_wildcard_address_is_published_as_loopback(home: Path) -> None:
     with socket.create_server(("0.0.0.0", 0)) as everywhere, address.publish_address(home, everywhere):
         assert address.read_address(home) == at(everywhere)
 
 
-def test_a_note_replaces_a_stale_one_but_one_that_gives_way_leaves_a_living_one(home: Path, listener: socket.socket) -> None:
+def test_stale_address_file_is_replaced_but_give_way_keeps_a_live_one(home: Path, listener: socket.socket) -> None:
     with socket.create_server(("127.0.0.1", 0)) as first, address.publish_address(home, first):
         with address.publish_address(home, listener, give_way=True):
             assert address.read_address(home) == at(first)
@@ -67,7 +69,7 @@ def test_a_note_replaces_a_stale_one_but_one_that_gives_way_leaves_a_living_one(
         assert address.read_address(home) == at(listener)
 
 
-def test_a_note_that_another_has_replaced_is_not_removed(home: Path, listener: socket.socket) -> None:
+def test_address_file_of_another_process_is_not_removed(home: Path, listener: socket.socket) -> None:
     with address.publish_address(home, listener):
         (home / address.ADDRESS_FILE).write_text("ws://127.0.0.1:1234/ws")
     assert address.read_address(home) == "ws://127.0.0.1:1234/ws"
@@ -83,12 +85,12 @@ def test_a_note_that_another_has_replaced_is_not_removed(home: Path, listener: s
         ("wss://[::1]:9/ws", "wss://[::1]:9/ws"),
     ],
 )
-def test_addresses_of_pages_become_those_of_their_socket(given: str, url: str) -> None:
+def test_page_addresses_become_socket_urls(given: str, url: str) -> None:
     assert endpoint.to_socket_url(given) == url
 
 
 @pytest.mark.parametrize("given", ["", "localhost:8765", "ftp://x", "http://", "http://h:eighty", "ws://[::1/ws", "ws://h#part"])
-def test_anything_else_is_wrong_usage(given: str) -> None:
+def test_invalid_address_is_a_usage_error(given: str) -> None:
     with pytest.raises(CommandFailed, match="is not the address of a gateway") as failed:
         endpoint.to_socket_url(given)
     assert failed.value.code == 2

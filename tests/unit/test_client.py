@@ -1,4 +1,4 @@
-"""The Python client over losses: every event once, in order, whatever happens to the sockets."""
+"""The Python client across lost connections: every event once and in order."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ async def take(events: AsyncIterator[Event], count: int) -> list[Event]:
     return [await asyncio.wait_for(anext(events), 10) for _ in range(count)]
 
 
-async def test_following_reads_what_was_missed_in_pages_and_goes_on_live(gateway: StubGateway) -> None:
+async def test_follow_reads_stored_events_in_pages_and_continues_live(gateway: StubGateway) -> None:
     for seq in range(1, 8):
         await gateway.write("r1", seq, "assistant", delta=str(seq))
     async with Client(gateway.endpoint()) as client:
@@ -38,19 +38,19 @@ async def test_following_reads_what_was_missed_in_pages_and_goes_on_live(gateway
         await events.aclose()
 
 
-async def test_without_live_it_ends_at_the_head(gateway: StubGateway) -> None:
+async def test_follow_without_live_ends_at_the_latest_event(gateway: StubGateway) -> None:
     for seq in range(1, 6):
         await gateway.write("r1", seq, "thinking", delta="x")
     async with Client(gateway.endpoint()) as client:
         assert [event.cursor async for event in client.follow(KEY, 2, live=False)] == [3, 4, 5]
 
 
-async def test_an_event_that_was_not_told_is_read_from_the_rows(gateway: StubGateway) -> None:
+async def test_event_missing_from_the_live_stream_is_read_from_the_log(gateway: StubGateway) -> None:
     async with Client(gateway.endpoint()) as client:
         events = client.follow(KEY)
         await gateway.write("r1", 1, "assistant", delta="a")
         await take(events, 1)
-        await gateway.write("r1", 2, "assistant", told=False, delta="b")
+        await gateway.write("r1", 2, "assistant", live=False, delta="b")
         await gateway.write("r1", 3, "assistant", delta="c")
         assert [event.data["delta"] for event in await take(events, 2)] == ["b", "c"]
         await gateway.write("r1", 4, "assistant", delta="d")
@@ -58,7 +58,7 @@ async def test_an_event_that_was_not_told_is_read_from_the_rows(gateway: StubGat
         await events.aclose()
 
 
-async def test_a_loss_in_the_middle_neither_loses_nor_doubles(gateway: StubGateway) -> None:
+async def test_lost_connection_neither_loses_nor_repeats_events(gateway: StubGateway) -> None:
     lost: list[str] = []
     async with Client(gateway.endpoint(), on_lost=lost.append) as client:
         events = client.follow(KEY)
@@ -76,7 +76,7 @@ async def test_a_loss_in_the_middle_neither_loses_nor_doubles(gateway: StubGatew
         await events.aclose()
 
 
-async def test_events_of_other_sessions_and_other_kinds_pass_by(gateway: StubGateway) -> None:
+async def test_events_of_other_sessions_and_kinds_are_ignored(gateway: StubGateway) -> None:
     async with Client(gateway.endpoint()) as client:
         events = client.follow(KEY)
         await gateway.write("r1", 1, "assistant", delta="a")
@@ -89,7 +89,7 @@ async def test_events_of_other_sessions_and_other_kinds_pass_by(gateway: StubGat
         await events.aclose()
 
 
-async def test_events_that_are_no_longer_kept_are_said_to_be_gone(gateway: StubGateway) -> None:
+async def test_deleted_events_raise_events_gone(gateway: StubGateway) -> None:
     for seq in range(1, 6):
         await gateway.write("r1", seq, "assistant", delta="x")
     gateway.kept_from = 4
@@ -99,7 +99,7 @@ async def test_events_that_are_no_longer_kept_are_said_to_be_gone(gateway: StubG
         assert [event.cursor async for event in client.follow(KEY, live=False)] == [4, 5]
 
 
-async def test_after_a_restore_a_follower_is_told_to_read_anew(gateway: StubGateway) -> None:
+async def test_follower_must_reload_after_a_restore(gateway: StubGateway) -> None:
     async with Client(gateway.endpoint()) as client:
         events = client.follow(KEY)
         await gateway.write("r1", 1, "assistant", delta="a")
@@ -107,14 +107,14 @@ async def test_after_a_restore_a_follower_is_told_to_read_anew(gateway: StubGate
         gateway.log.clear()
         gateway.epoch = "e2"
         for seq in range(1, 4):
-            await gateway.write("r2", seq, "assistant", told=False, delta="b")  # the log has passed the cursor
+            await gateway.write("r2", seq, "assistant", live=False, delta="b")  # the log has passed the cursor
         await gateway.drop_all()
         with pytest.raises(EventsGone, match="restored"):
             await anext(events)
         assert [event.cursor async for event in client.follow(KEY, live=False)] == [1, 2, 3]
 
 
-async def test_a_remembered_cursor_is_continued_in_its_own_epoch_only(gateway: StubGateway) -> None:
+async def test_remembered_cursor_is_only_valid_in_its_epoch(gateway: StubGateway) -> None:
     for seq in range(1, 4):
         await gateway.write("r1", seq, "assistant", delta="x")
     async with Client(gateway.endpoint()) as client:
@@ -123,11 +123,11 @@ async def test_a_remembered_cursor_is_continued_in_its_own_epoch_only(gateway: S
             await anext(client.follow(KEY, 2, epoch="e0"))
 
 
-async def test_a_run_that_was_lost_in_a_restore_ends_with_that_word(gateway: StubGateway) -> None:
+async def test_run_lost_in_a_restore_raises_events_gone(gateway: StubGateway) -> None:
     async with Client(gateway.endpoint()) as client:
         events = client.run("hi", session_key=KEY, idempotency_key="r1")
         first = asyncio.create_task(anext(events))
-        await gateway.asked("agent")
+        await gateway.wait_for_request("agent")
         await gateway.write("r1", 1, "lifecycle", phase="start")
         await first
         gateway.epoch = "e2"
@@ -136,11 +136,11 @@ async def test_a_run_that_was_lost_in_a_restore_ends_with_that_word(gateway: Stu
             await anext(events)
 
 
-async def test_a_run_is_followed_to_its_end_and_no_further(gateway: StubGateway) -> None:
+async def test_run_is_followed_until_its_end(gateway: StubGateway) -> None:
     async with Client(gateway.endpoint()) as client:
         events = client.run("hi", session_key="main", idempotency_key="r1")
         first = asyncio.create_task(anext(events))
-        await gateway.asked("agent")
+        await gateway.wait_for_request("agent")
         await gateway.write("r0", 9, "lifecycle", phase="end")
         await gateway.write("r1", 1, "lifecycle", phase="start")
         await gateway.write("r1", 2, "lifecycle", phase="end")
@@ -148,11 +148,11 @@ async def test_a_run_is_followed_to_its_end_and_no_further(gateway: StubGateway)
         assert [(await first).seq, *[event.seq async for event in events]] == [1, 2]
 
 
-async def test_after_a_loss_the_same_key_is_sent_again_and_the_run_continues(gateway: StubGateway) -> None:
+async def test_same_idempotency_key_is_sent_again_after_a_lost_connection(gateway: StubGateway) -> None:
     async with Client(gateway.endpoint()) as client:
         events = client.run("hi", session_key=KEY, idempotency_key="r1")
         first = asyncio.create_task(anext(events))
-        await gateway.asked("agent")
+        await gateway.wait_for_request("agent")
         await gateway.write("r1", 1, "assistant", delta="Hel")
         text = (await first).data["delta"]
         await gateway.drop_all()
@@ -165,11 +165,11 @@ async def test_after_a_loss_the_same_key_is_sent_again_and_the_run_continues(gat
         assert keys == ["r1", "r1"]
 
 
-async def test_a_run_that_failed_while_we_were_away_still_tells_its_events(gateway: StubGateway) -> None:
+async def test_run_that_failed_while_disconnected_still_yields_its_events(gateway: StubGateway) -> None:
     async with Client(gateway.endpoint()) as client:
         events = client.run("hi", session_key=KEY, idempotency_key="r1")
         first = asyncio.create_task(anext(events))
-        await gateway.asked("agent")
+        await gateway.wait_for_request("agent")
         await gateway.write("r1", 1, "lifecycle", phase="start")
         await first
         failed = {"error": {"code": "UNAVAILABLE", "message": "no key"}, "payload": {"runId": "r1", "status": "error"}}
@@ -179,7 +179,7 @@ async def test_a_run_that_failed_while_we_were_away_still_tells_its_events(gatew
         assert [event.data["error"] async for event in events] == ["no key"]
 
 
-async def test_a_refused_run_is_an_error_at_once(gateway: StubGateway) -> None:
+async def test_rejected_run_raises_immediately(gateway: StubGateway) -> None:
     gateway.on_request = lambda socket, frame: (
         {"error": {"code": "QUEUE_FULL", "message": "too many"}} if frame["method"] == "agent" else None
     )
@@ -188,7 +188,7 @@ async def test_a_refused_run_is_an_error_at_once(gateway: StubGateway) -> None:
             await anext(client.run("hi", session_key=KEY))
 
 
-async def test_a_gateway_that_stays_away_ends_the_patience() -> None:
+async def test_reconnecting_ends_after_patience_seconds() -> None:
     async with stub_gateway() as gateway:
         client = Client(gateway.endpoint(), patience=0.05)
         await client.connection()
@@ -198,7 +198,7 @@ async def test_a_gateway_that_stays_away_ends_the_patience() -> None:
             await asyncio.sleep(0)
 
 
-async def test_a_token_that_was_revoked_meanwhile_is_not_tried_for_ever(gateway: StubGateway) -> None:
+async def test_revoked_token_is_not_retried(gateway: StubGateway) -> None:
     async with Client(gateway.endpoint()) as client:
         gateway.refuse = {"code": "INVALID_REQUEST", "message": "unauthorized", "details": {"code": "AUTH_TOKEN_MISMATCH"}}
         events = client.follow(KEY)
@@ -211,10 +211,10 @@ def stored(text: str) -> dict[str, object]:
     return {"final": True, "message": {"role": "assistant", "content": [{"type": "text", "text": text}]}}
 
 
-async def test_asking_returns_the_last_answer_of_the_run_also_over_a_loss(gateway: StubGateway) -> None:
+async def test_ask_returns_the_last_answer_across_a_reconnect(gateway: StubGateway) -> None:
     async with Client(gateway.endpoint()) as client:
         asking = asyncio.create_task(client.ask("hi", session_key=KEY, idempotency_key="r1"))
-        await gateway.asked("agent")
+        await gateway.wait_for_request("agent")
         await gateway.write("r1", 1, "assistant", **stored("Let me look."))
         await gateway.drop_all()
         await gateway.write("r1", 2, "assistant", **stored("It is Tuesday."))
@@ -223,25 +223,25 @@ async def test_asking_returns_the_last_answer_of_the_run_also_over_a_loss(gatewa
 
 
 @pytest.mark.parametrize(
-    ("end", "words"),
+    ("end", "message"),
     [({"phase": "error", "error": "no key"}, "no key"), ({"phase": "end", "aborted": True, "stopReason": "rpc"}, "stopped: rpc")],
 )
-async def test_asking_says_why_there_is_no_answer(gateway: StubGateway, end: dict[str, object], words: str) -> None:
+async def test_ask_raises_the_reason_when_there_is_no_answer(gateway: StubGateway, end: dict[str, object], message: str) -> None:
     async with Client(gateway.endpoint()) as client:
         asking = asyncio.create_task(client.ask("hi", session_key=KEY, idempotency_key="r1"))
-        await gateway.asked("agent")
+        await gateway.wait_for_request("agent")
         await gateway.write("r1", 1, "lifecycle", **end)
-        with pytest.raises(RunFailed, match=words) as failed:
+        with pytest.raises(RunFailed, match=message) as failed:
             await asyncio.wait_for(asking, 10)
         assert failed.value.run_id == "r1"
 
 
-async def test_frames_of_a_name_come_over_a_loss(gateway: StubGateway) -> None:
+async def test_frames_continue_after_a_reconnect(gateway: StubGateway) -> None:
     async with Client(gateway.endpoint()) as client:
         frames = client.frames("exec.approval.requested")
 
         async def heard(number: int) -> dict[str, object]:
-            """Told again and again until somebody listens."""
+            """Sent repeatedly until a client listens."""
             coming = asyncio.create_task(anext(frames))
             async with asyncio.timeout(10):
                 while not coming.done():
@@ -258,7 +258,7 @@ async def test_frames_of_a_name_come_over_a_loss(gateway: StubGateway) -> None:
         await frames.aclose()
 
 
-def test_a_token_is_read_from_a_file(tmp_path) -> None:
+def test_token_is_read_from_a_file(tmp_path) -> None:
     (tmp_path / "token").write_text("claw_secret\n")
     endpoint = Endpoint.with_token_file("ws://127.0.0.1:1/ws", tmp_path / "token", scopes=("operator.read",))
     assert (endpoint.token, endpoint.scopes) == ("claw_secret", ("operator.read",))

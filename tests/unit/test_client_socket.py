@@ -1,4 +1,4 @@
-"""One socket of the Python client: handshake, requests, events, and every way it can end."""
+"""One socket of the Python client: handshake, requests, events, and how it ends."""
 
 import asyncio
 import json
@@ -16,30 +16,30 @@ async def gateway() -> AsyncIterator[StubGateway]:
         yield stub
 
 
-async def test_it_waits_for_the_challenge_and_introduces_itself(gateway: StubGateway) -> None:
+async def test_connect_is_sent_after_the_challenge(gateway: StubGateway) -> None:
     connection = await Connection.open(gateway.endpoint(client_id="gateway-client", mode="backend", scopes=("operator.read",)))
-    asked = gateway.requests[0]
-    assert asked["method"] == "connect"
-    assert asked["params"]["auth"] == {"token": "secret-token"}
-    assert asked["params"]["client"]["id"] == "gateway-client"
-    assert asked["params"]["scopes"] == ["operator.read"]
+    request = gateway.requests[0]
+    assert request["method"] == "connect"
+    assert request["params"]["auth"] == {"token": "secret-token"}
+    assert request["params"]["client"]["id"] == "gateway-client"
+    assert request["params"]["scopes"] == ["operator.read"]
     assert connection.hello["type"] == "hello-ok"
     await connection.close()
 
 
-async def test_a_refused_token_is_an_error_of_the_gateway_about_auth(gateway: StubGateway) -> None:
+async def test_rejected_token_is_an_auth_error(gateway: StubGateway) -> None:
     gateway.refuse = {"code": "INVALID_REQUEST", "message": "unauthorized", "details": {"code": "AUTH_TOKEN_MISMATCH"}}
     with pytest.raises(GatewayError) as refused:
         await Connection.open(gateway.endpoint())
     assert refused.value.is_about_auth
 
 
-async def test_where_nobody_listens_is_unreachable() -> None:
-    with pytest.raises(Unreachable, match="no gateway answers"):
+async def test_closed_port_is_unreachable() -> None:
+    with pytest.raises(Unreachable, match="no gateway responds"):
         await Connection.open(Endpoint(url="ws://127.0.0.1:1/ws"))
 
 
-async def test_answers_find_their_requests_in_any_order(gateway: StubGateway) -> None:
+async def test_responses_are_matched_to_requests_in_any_order(gateway: StubGateway) -> None:
     connection = await Connection.open(gateway.endpoint())
     held: list[dict] = []
 
@@ -58,7 +58,7 @@ async def test_answers_find_their_requests_in_any_order(gateway: StubGateway) ->
     await connection.close()
 
 
-async def test_an_error_frame_is_raised_with_its_code(gateway: StubGateway) -> None:
+async def test_error_frame_is_raised_with_its_code(gateway: StubGateway) -> None:
     connection = await Connection.open(gateway.endpoint())
     with pytest.raises(GatewayError, match="unknown method") as raised:
         await connection.request("no.such.method")
@@ -66,17 +66,17 @@ async def test_an_error_frame_is_raised_with_its_code(gateway: StubGateway) -> N
     await connection.close()
 
 
-async def test_expect_final_passes_over_accepted(gateway: StubGateway) -> None:
+async def test_expect_final_skips_accepted(gateway: StubGateway) -> None:
     connection = await Connection.open(gateway.endpoint())
     waiting = asyncio.create_task(connection.request("agent", {"idempotencyKey": "k"}, expect_final=True))
-    asked = await gateway.asked("agent")
-    final = {"type": "res", "id": asked["id"], "ok": True, "payload": {"status": "ok", "runId": "k"}}
+    request = await gateway.wait_for_request("agent")
+    final = {"type": "res", "id": request["id"], "ok": True, "payload": {"status": "ok", "runId": "k"}}
     await gateway.sockets[0].send(json.dumps(final))
     assert (await waiting)["status"] == "ok"
     await connection.close()
 
 
-async def test_a_request_that_is_not_answered_times_out_and_is_forgotten(gateway: StubGateway) -> None:
+async def test_request_without_response_times_out_and_is_removed(gateway: StubGateway) -> None:
     connection = await Connection.open(gateway.endpoint())
     gateway.on_request = lambda socket, frame: {"silent": True}
     with pytest.raises(TimeoutError):
@@ -85,12 +85,12 @@ async def test_a_request_that_is_not_answered_times_out_and_is_forgotten(gateway
     await connection.close()
 
 
-async def test_a_lost_connection_fails_what_waits_and_tells_the_listeners(gateway: StubGateway) -> None:
+async def test_lost_connection_fails_pending_requests_and_ends_listeners(gateway: StubGateway) -> None:
     connection = await Connection.open(gateway.endpoint())
     gateway.on_request = lambda socket, frame: {"silent": True}
     with connection.listen() as frames:
         waiting = asyncio.create_task(connection.request("echo"))
-        await gateway.asked("echo")
+        await gateway.wait_for_request("echo")
         await gateway.drop_all()
         with pytest.raises(ConnectionLost):
             await waiting
@@ -99,7 +99,7 @@ async def test_a_lost_connection_fails_what_waits_and_tells_the_listeners(gatewa
         await connection.request("echo")
 
 
-async def test_two_ticks_of_silence_end_the_connection(gateway: StubGateway) -> None:
+async def test_connection_is_closed_after_two_missed_ticks(gateway: StubGateway) -> None:
     gateway.tick_ms = 20
     connection = await Connection.open(gateway.endpoint())
     with connection.listen() as frames:

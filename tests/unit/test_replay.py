@@ -26,7 +26,7 @@ async def test_missed_events_then_live_ones_each_once_and_in_order():
     hub = Hub(rows, now=clock, later=clock.later)
     watcher = connection()
     hub.audience.add(watcher)
-    watcher.held.add(SESSION)
+    watcher.catching_up.add(SESSION)
     await replay_events(rows, hub, watcher, SESSION, NAME, 2)
     await hub.settle()
     hub.receive_events(log.message(*events[log.committed :]))
@@ -42,7 +42,7 @@ async def test_rows_that_are_ahead_of_the_bus_keep_late_messages_out():
     hub = Hub(rows, now=clock, later=clock.later)
     watcher = connection()
     hub.audience.add(watcher)
-    watcher.held.add(SESSION)
+    watcher.catching_up.add(SESSION)
     await replay_events(rows, hub, watcher, SESSION, NAME, 0)
     for event in events:
         hub.receive_events(log.message(event))
@@ -64,11 +64,11 @@ async def test_who_may_no_longer_see_it_gets_no_further_page():
     hub = Hub(rows)
     watcher = connection()
     hub.audience.add(watcher)
-    watcher.held.add(SESSION)
+    watcher.catching_up.add(SESSION)
     await replay_events(rows, hub, watcher, SESSION, NAME, 0, lambda: next(answers))
     assert [payload["cursor"] for payload in payloads(watcher, "agent")] == [1, 2, 3, 4]
     assert watcher.line.closing
-    assert SESSION not in watcher.held
+    assert SESSION not in watcher.catching_up
 
 
 async def test_a_connection_that_catches_up_does_not_hold_back_another():
@@ -79,7 +79,7 @@ async def test_a_connection_that_catches_up_does_not_hold_back_another():
     held, other = connection(), connection()
     for watcher in (held, other):
         hub.audience.add(watcher)
-    held.held.add(SESSION)
+    held.catching_up.add(SESSION)
     hub.receive_events(log.message(*events))
     await hub.settle()
     assert len(payloads(other, "agent")) == 7

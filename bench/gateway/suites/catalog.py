@@ -1,26 +1,26 @@
-"""Every suite by its name."""
+"""All suites by name."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from bench.gateway.figures import Result
 from bench.gateway.options import Options
-from bench.gateway.suites import crowds, faults, http, load, methods, restarts, starting
+from bench.gateway.suites import faults, http, load, many_clients, methods, restarts, startup
 
 Suite = Callable[[Options], Coroutine[Any, Any, Result]]
 
 SUITES: dict[str, Suite] = {
-    "coldstart": starting.coldstart,
-    "connect": starting.connect,
+    "coldstart": startup.coldstart,
+    "connect": startup.connect,
     "overhead": load.overhead,
     "throughput": load.throughput,
     "fanout": load.fanout,
-    "idle": crowds.idle,
-    "storm": crowds.storm,
+    "idle": many_clients.idle,
+    "storm": many_clients.storm,
     "methods": methods.methods,
     "http": http.http,
     "faults": faults.faults,
-    "rss": starting.rss,
+    "rss": startup.rss,
     "crash": restarts.crash,
     "approval": restarts.approval,
 }

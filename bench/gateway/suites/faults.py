@@ -1,4 +1,4 @@
-"""Model misbehaviour: what the client is told, after how long, and how often the model was asked."""
+"""Model faults: what the client gets, after how long, and how many requests the model got."""
 
 import asyncio
 import sys
@@ -24,23 +24,23 @@ MARKERS = (
     "context_overflow",
     "error=500",
     "error=429",
-    "error=401",  # last: it may block the key
+    "error=401",  # last, because it may disable the API key
 )
 
 
 async def faults(opt: Options) -> Result:
     gateway = await Gateway(opt).connect()
     runs = Runs(gateway, opt.method)
-    out: Result = {"hang, then chat.abort": await _abort_of_a_hanging_model(opt, gateway, runs)}
+    out: Result = {"hang, then chat.abort": await _abort_hanging_run(opt, gateway, runs)}
     for markers in MARKERS:
         run = await runs.run(session_key(opt, "fault"), markers, opt.fault_timeout)
-        await asyncio.sleep(1)  # a late retry would be a finding
-        asked = await model_log(opt, run["tag"])
+        await asyncio.sleep(1)  # to detect late retries
+        requests = await model_log(opt, run["tag"])
         payload: dict[str, Any] = run.get("payload") or {}
         out[markers] = {
             "state": run.get("state"),
             "seconds": round(run.get("final", time.time()) - run["sent"], 2),
-            "model_requests": len(asked),
+            "model_requests": len(requests),
             "text": final_text(run)[:120],
             "delta_text": run.get("chat_text", "")[:120],
             "error": str(payload.get("errorMessage", ""))[:200],
@@ -52,7 +52,7 @@ async def faults(opt: Options) -> Result:
     return out
 
 
-async def _abort_of_a_hanging_model(opt: Options, gateway: Gateway, runs: Runs) -> Result:
+async def _abort_hanging_run(opt: Options, gateway: Gateway, runs: Runs) -> Result:
     key, run_id = session_key(opt, "abort"), str(uuid.uuid4())
     run: Run = {"done": asyncio.get_running_loop().create_future()}
     runs.by_id[run_id] = run
@@ -61,14 +61,14 @@ async def _abort_of_a_hanging_model(opt: Options, gateway: Gateway, runs: Runs) 
         if await model_log(opt, run_id):
             break
         await asyncio.sleep(0.1)
-    began = time.time()
-    answer = await gateway.request("chat.abort", {"sessionKey": key, "runId": run_id})
+    started = time.time()
+    response = await gateway.request("chat.abort", {"sessionKey": key, "runId": run_id})
     await asyncio.wait_for(run["done"], 60)
     await asyncio.sleep(0.5)
     record = (await model_log(opt, run_id) or [{}])[-1]
     return {
-        "answer": answer,
+        "response": response,
         "state": run.get("state"),
-        "client_told_ms": round((run["final"] - began) * 1000, 1),
-        "model_request_dropped_ms": round((record["end"] - began) * 1000, 1) if "end" in record else None,
+        "client_notified_ms": round((run["final"] - started) * 1000, 1),
+        "model_request_dropped_ms": round((record["end"] - started) * 1000, 1) if "end" in record else None,
     }

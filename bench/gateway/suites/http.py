@@ -1,4 +1,4 @@
-"""(i) POST /v1/chat/completions with the openai SDK, streaming and not, in sequence and side by side."""
+"""POST /v1/chat/completions with the openai SDK, streamed and plain, sequential and concurrent."""
 
 import asyncio
 import time
@@ -8,44 +8,44 @@ from typing import TYPE_CHECKING
 from bench.gateway.figures import Result, milliseconds
 from bench.gateway.options import Options
 from bench.gateway.processes import Meter
-from bench.gateway.runs import Record, Run, forget_model_log, model_log_by_tag
+from bench.gateway.runs import Record, Run, clear_model_log, model_log_by_tag
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 TOKENS = 100
-SIDE_BY_SIDE = 10
+CONCURRENCY = 10
 
 
 async def http(opt: Options) -> Result:
     from openai import AsyncOpenAI
 
     client = AsyncOpenAI(base_url=f"{opt.http_url}/v1", api_key=opt.token, max_retries=0, timeout=120)
-    await forget_model_log(opt)
-    await _one(opt, client, stream=True)
+    await clear_model_log(opt)
+    await _complete(opt, client, stream=True)
     out: Result = {}
     for stream in (True, False):
         name = "stream" if stream else "plain"
-        sequential = [await _one(opt, client, stream) for _ in range(opt.n or 30)]
-        gate = asyncio.Semaphore(SIDE_BY_SIDE)
+        sequential = [await _complete(opt, client, stream) for _ in range(opt.n or 30)]
+        limit = asyncio.Semaphore(CONCURRENCY)
 
-        async def limited(stream: bool = stream, gate: asyncio.Semaphore = gate) -> Run:
-            async with gate:
-                return await _one(opt, client, stream)
+        async def limited(stream: bool = stream, limit: asyncio.Semaphore = limit) -> Run:
+            async with limit:
+                return await _complete(opt, client, stream)
 
         with Meter(opt) as meter:
-            parallel = await asyncio.gather(*(limited() for _ in range(opt.requests)))
+            concurrent = await asyncio.gather(*(limited() for _ in range(opt.requests)))
         log = await model_log_by_tag(opt)
         out[f"{name}_sequential"] = _stats(sequential, log)
-        out[f"{name}_concurrency_{SIDE_BY_SIDE}"] = {
-            **_stats(parallel, log),
+        out[f"{name}_concurrency_{CONCURRENCY}"] = {
+            **_stats(concurrent, log),
             "req_per_s": round(opt.requests / meter.seconds, 2),
             **meter.result,
         }
     return out
 
 
-async def _one(opt: Options, client: "AsyncOpenAI", stream: bool) -> Run:
+async def _complete(opt: Options, client: "AsyncOpenAI", stream: bool) -> Run:
     tag = uuid.uuid4().hex[:12]
     run: Run = {"tag": tag, "sent": time.time()}
     content = f"bench [[tokens={TOKENS} delay_ms=0 tag={tag}]]"
@@ -64,7 +64,7 @@ async def _one(opt: Options, client: "AsyncOpenAI", stream: bool) -> Run:
             text = reply.choices[0].message.content or ""
         run["whole"] = text.split() == [f"w{i}" for i in range(TOKENS)]
         run["state"] = "final"
-    except Exception as error:  # counted, not raised: the suite reports errors
+    except Exception as error:  # counted instead of raised
         run["state"] = f"{type(error).__name__}: {error}"[:160]
     run["final"] = time.time()
     return run
@@ -72,14 +72,14 @@ async def _one(opt: Options, client: "AsyncOpenAI", stream: bool) -> Run:
 
 def _stats(runs: list[Run], log: dict[str, Record]) -> Result:
     ok = [run for run in runs if run["state"] == "final" and run["tag"] in log]
-    both = [(run, log[run["tag"]]) for run in ok]
+    pairs = [(run, log[run["tag"]]) for run in ok]
     return {
         "ok": len(ok),
         "errors": len(runs) - len(ok),
         "whole_text": sum(run["whole"] for run in ok),
         "error_examples": sorted({run["state"] for run in runs if run["state"] != "final"})[:3],
-        "req_to_llm_ms": milliseconds(model["received"] - run["sent"] for run, model in both),
-        "first_chunk_lag_ms": milliseconds(run["first_delta"] - model["first"] for run, model in both if "first_delta" in run),
-        "end_lag_ms": milliseconds(run["final"] - model["last"] for run, model in both),
+        "req_to_llm_ms": milliseconds(model["received"] - run["sent"] for run, model in pairs),
+        "first_chunk_lag_ms": milliseconds(run["first_delta"] - model["first"] for run, model in pairs if "first_delta" in run),
+        "end_lag_ms": milliseconds(run["final"] - model["last"] for run, model in pairs),
         "total_ms": milliseconds(run["final"] - run["sent"] for run in ok),
     }

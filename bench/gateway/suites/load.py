@@ -1,4 +1,4 @@
-"""Runs one after the other, runs side by side, and one run before many eyes."""
+"""Sequential runs, concurrent runs, and one run with many watching clients."""
 
 import asyncio
 import time
@@ -7,20 +7,20 @@ from bench.gateway.client import Gateway, session_key
 from bench.gateway.figures import Result
 from bench.gateway.options import Options
 from bench.gateway.processes import Meter
-from bench.gateway.runs import Run, Runs, forget_model_log, has_whole_text, model_log_by_tag, overhead_of
+from bench.gateway.runs import Run, Runs, clear_model_log, has_whole_text, model_log_by_tag, overhead_of
 from bench.gateway.watchers import WatcherProcess
 
 TOKENS = 100
 
 
 async def overhead(opt: Options) -> Result:
-    """(c) sequential runs: one session, then a fresh session per run."""
+    """Sequential runs: all in one session, then each in a new session."""
     gateway = await Gateway(opt).connect()
     runs = Runs(gateway, opt.method)
     await runs.run(session_key(opt, "warm"), "tokens=5")
     out: Result = {}
     for name in ("one_session", "fresh_sessions"):
-        await forget_model_log(opt)
+        await clear_model_log(opt)
         key, done = session_key(opt, name), []
         with Meter(opt) as meter:
             for number in range(opt.n or 50):
@@ -33,11 +33,11 @@ async def overhead(opt: Options) -> Result:
 
 
 async def throughput(opt: Options) -> Result:
-    """(d) N sessions in parallel, each its runs in sequence; on one connection or one each."""
+    """N concurrent sessions with sequential runs, on one connection or one connection each."""
     out: Result = {}
     for sessions in opt.levels or [1, 10, 50, 100]:
-        await forget_model_log(opt)
-        # Some hundred runs at every level: a burst of 50 would be over in half a second.
+        await clear_model_log(opt)
+        # A few hundred runs at every level: 50 runs would take only half a second.
         each = opt.n or max(1, {1: 100, 10: 30}.get(sessions, 400 // sessions))
         clients = [await Gateway(opt).connect() for _ in range(sessions if opt.own_connection else len(opt.urls))]
         followers = [Runs(client, opt.method) for client in clients]
@@ -74,32 +74,32 @@ async def throughput(opt: Options) -> Result:
 
 
 async def fanout(opt: Options) -> Result:
-    """(e) one run of self-stamped deltas watched by N connections; lag and loss from the stamps in the text."""
+    """One run watched by N connections. Lag and loss are read from the timestamps in its text."""
     out: Result = {}
     tokens = opt.n or 500
     for clients in opt.levels or [1, 10, 100, 300]:
         key = session_key(opt, "fan")
         owner = await Gateway(opt).connect()
         runs = Runs(owner, opt.method)
-        await runs.run(key, "tokens=5")  # the session exists, so that watchers can subscribe to it
-        await forget_model_log(opt)
+        await runs.run(key, "tokens=5")  # creates the session, so that watchers can subscribe to it
+        await clear_model_log(opt)
         watchers = WatcherProcess(opt, clients, key)
         await watchers.start()
         try:
             with Meter(opt) as meter:
                 run = await runs.run(key, f"tokens={tokens} stamp delay_ms={opt.delay_ms:g}")
-            told = await watchers.report(run["id"], tokens)
+            report = await watchers.report(run["id"], tokens)
         finally:
             await watchers.close()
         log = await model_log_by_tag(opt)
         stream_s = max(0.001, run.get("final", time.time()) - log[run["tag"]]["first"])
         out[f"clients_{clients}"] = {
             "state": run.get("state"),
-            **told,
-            "clients_without_final": clients - told["clients_with_final"],
-            "events_lost": told["agent"]["clients_missing_text"] + told["run_seq_gaps"] + clients - told["clients_with_end"],
-            "delivered_events_per_s": round(told["agent"]["events_per_client"] * clients / stream_s, 1),
-            "frames_per_s": round(told["frames"] / stream_s, 1),
+            **report,
+            "clients_without_final": clients - report["clients_with_final"],
+            "events_lost": report["agent"]["clients_missing_text"] + report["run_seq_gaps"] + clients - report["clients_with_end"],
+            "delivered_events_per_s": round(report["agent"]["events_per_client"] * clients / stream_s, 1),
+            "frames_per_s": round(report["frames"] / stream_s, 1),
             "stream_s": round(stream_s, 2),
             **meter.result,
         }

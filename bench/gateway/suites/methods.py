@@ -1,4 +1,4 @@
-"""Methods that read: cheap ones, lists over a growing store, long histories."""
+"""Reading methods: cheap ones, lists with a growing number of sessions, long histories."""
 
 import asyncio
 import time
@@ -30,15 +30,15 @@ CHEAP: list[tuple[str, Frame]] = [
 async def timed(gateway: Gateway, method: str, params: Frame, n: int) -> tuple[Result, Any]:
     samples, size, payload = [], 0, None
     for _ in range(n):
-        before, began = gateway.bytes, time.time()
+        before, started = gateway.bytes, time.time()
         payload = await gateway.request(method, params)
-        samples.append(time.time() - began)
+        samples.append(time.time() - started)
         size = gateway.bytes - before
     return {**(milliseconds(samples) or {}), "bytes": size}, payload
 
 
 async def methods(opt: Options) -> Result:
-    """(f) cheap methods, sessions.list at growing store sizes, chat.history of 1,000 messages."""
+    """Cheap methods, sessions.list with a growing number of sessions, chat.history of 1,000 messages."""
     gateway = await Gateway(opt).connect()
     out: Result = {}
     n = opt.n or 30
@@ -47,7 +47,7 @@ async def methods(opt: Options) -> Result:
             try:
                 out[method + (orjson.dumps(params).decode() if params else "")], _ = await timed(gateway, method, params, n)
             except Rejected as error:
-                out[method] = {"refused": str(error)[:200]}
+                out[method] = {"rejected": str(error)[:200]}
         await _lists(opt, gateway, out, n)
         await _history(opt, gateway, out, n)
     out["memory"] = memory(opt.pids)
@@ -56,8 +56,8 @@ async def methods(opt: Options) -> Result:
 
 
 async def _lists(opt: Options, gateway: Gateway, out: Result, n: int) -> None:
-    have = await gateway.request("sessions.list", {"limit": 1})
-    count = have.get("totalCount") or have.get("count") or 0
+    response = await gateway.request("sessions.list", {"limit": 1})
+    count = response.get("totalCount") or response.get("count") or 0
     out["sessions_before"] = count
     for level in opt.levels or [10, 1000, 10000]:
         missing = max(0, level - count)
@@ -72,23 +72,23 @@ async def _lists(opt: Options, gateway: Gateway, out: Result, n: int) -> None:
 
 
 async def _fill(opt: Options, gateway: Gateway, missing: int) -> float:
-    gate, began = asyncio.Semaphore(IN_FLIGHT), time.time()
+    limit, started = asyncio.Semaphore(IN_FLIGHT), time.time()
 
     async def create(number: int) -> None:
-        async with gate:
+        async with limit:
             await gateway.request("sessions.create", {"key": f"agent:{opt.agent}:fill-{number:06d}-{uuid.uuid4().hex[:6]}"})
 
     await asyncio.gather(*(create(number) for number in range(missing)))
-    return round(missing / (time.time() - began), 1)
+    return round(missing / (time.time() - started), 1)
 
 
 async def _history(opt: Options, gateway: Gateway, out: Result, n: int) -> None:
     key = session_key(opt, "history")
     await gateway.request("sessions.create", {"key": key})
-    began = time.time()
+    started = time.time()
     for number in range(opt.history):
         await gateway.request("chat.inject", {"sessionKey": key, "message": f"message {number} " + "lorem ipsum dolor " * 10})
-    out[f"chat.inject_x{opt.history}_per_s"] = round(opt.history / (time.time() - began), 1)
+    out[f"chat.inject_x{opt.history}_per_s"] = round(opt.history / (time.time() - started), 1)
     for limit in (50, 200, 1000):
         rows, payload = await timed(gateway, "chat.history", {"sessionKey": key, "limit": limit}, n)
         out[f"chat.history_limit_{limit}"] = {**rows, "rows": len(payload.get("messages", []))}

@@ -1,4 +1,4 @@
-"""(h) kill -9 and start again: what becomes of a run in mid-answer, and of an approval that waits."""
+"""Kill the gateway with SIGKILL and restart it: what happens to a running answer, and to a pending approval request."""
 
 import asyncio
 import time
@@ -18,22 +18,22 @@ BACKGROUND = ("tick", "health", "presence")
 
 
 def _launcher(opt: Options) -> Launcher:
-    assert opt.launcher, "this suite kills the gateway: say how to start it with --start"
+    assert opt.launcher, "this suite restarts the gateway: pass its command with --start"
     return opt.launcher
 
 
-def _text(value: Any, most: int) -> str:
-    return orjson.dumps(value).decode()[:most]
+def _text(value: Any, limit: int) -> str:
+    return orjson.dumps(value).decode()[:limit]
 
 
 async def watch_all(gateway: Gateway, seconds: float, keep: Callable[[Frame], bool]) -> list[list[Any]]:
-    """Collect events for a while, shortened."""
+    """Collect shortened events for some seconds."""
     rows: list[list[Any]] = []
-    began = time.time()
+    started = time.time()
 
     def on_event(frame: Frame, now: float) -> None:
         if frame["event"] not in BACKGROUND and keep(frame):
-            rows.append([round(now - began, 2), frame["event"], _text(frame.get("payload"), 400)])
+            rows.append([round(now - started, 2), frame["event"], _text(frame.get("payload"), 400)])
 
     gateway.listeners.append(on_event)
     await asyncio.sleep(seconds)
@@ -47,7 +47,7 @@ async def history_of(gateway: Gateway, key: str) -> tuple[Frame, list[tuple[str,
 
 
 async def crash(opt: Options) -> Result:
-    """SIGKILL in mid-run, restart, reconnect: what became of the run?"""
+    """Kill the gateway during a run, restart it, reconnect, and report what happened to the run."""
     launcher = _launcher(opt)
     opt.pids = launcher.start()
     try:
@@ -67,24 +67,24 @@ async def crash(opt: Options) -> Result:
         task.cancel()
         opt.pids = launcher.start()
         gateway = await connect_when_up(opt)
-        back = time.time() - killed
+        downtime = time.time() - killed
         events = await watch_all(gateway, opt.watch, lambda frame: key in str(frame) or run["id"] in str(frame))
         history, messages = await history_of(gateway, key)
         after = [record for record in await model_log(opt) if record["received"] > killed]
-        try:  # the same idempotency key again: recognised, or run a second time?
+        try:  # is the same idempotency key recognized, or run a second time?
             request = {"sessionKey": key, "message": f"bench [[tokens=5 tag={run['tag']}]]", "idempotencyKey": run["id"]}
             again = await gateway.request(opt.method, request)
         except Rejected as error:
             again = str(error)[:300]
-        asked = [
+        requests = [
             {name: record.get(name) for name in ("tag", "user", "items", "tool_results")}
             | {"after_s": round(record["received"] - killed, 2)}
             for record in after
         ]
         return {
             "deltas_before_kill": run.get("chat_deltas"),
-            "back_after_s": round(back, 2),
-            "llm_requests_after_restart": asked[:5],
+            "back_after_s": round(downtime, 2),
+            "llm_requests_after_restart": requests[:5],
             "same_tag_as_before": any(record["tag"] == run["tag"] for record in after),
             "model_requests_before": len(before),
             "events": events[:25],
@@ -97,8 +97,11 @@ async def crash(opt: Options) -> Result:
 
 
 async def approval(opt: Options) -> Result:
-    """A pending exec approval across SIGKILL and restart. The client must count as interactive (--device --client-id
-    openclaw-tui --client-mode ui --caps tool-events,approvals,exec-approvals), and exec must ask."""
+    """Kill and restart the gateway while an exec approval is pending.
+
+    The client must be interactive (--device --client-id openclaw-tui --client-mode ui
+    --caps tool-events,approvals,exec-approvals), and exec must need approval.
+    """
     launcher = _launcher(opt)
     marker = Path(f"/tmp/bench-approval-{uuid.uuid4().hex[:8]}")
     command = _text({"command": f"touch {marker}"}, 200)
@@ -115,7 +118,7 @@ async def approval(opt: Options) -> Result:
         key, sent = session_key(opt, "approval"), time.time()
         message = f"bench [[tool=exec args={command}]] [[tag={uuid.uuid4().hex[:8]}]]"
         await gateway.request(opt.method, {"sessionKey": key, "idempotencyKey": str(uuid.uuid4()), "message": message})
-        asked = await asyncio.wait_for(requested, 60)
+        approval_request = await asyncio.wait_for(requested, 60)
         waited = time.time() - sent
         pending = await gateway.request("exec.approval.list")
         launcher.stop(kill=True)
@@ -123,14 +126,14 @@ async def approval(opt: Options) -> Result:
         gateway = await connect_when_up(opt)
         listed = await gateway.request("exec.approval.list")
         try:
-            resolved = await gateway.request("exec.approval.resolve", {"id": asked["id"], "decision": "allow-once"})
+            resolved = await gateway.request("exec.approval.resolve", {"id": approval_request["id"], "decision": "allow-once"})
         except Rejected as error:
             resolved = str(error)[:400]
         events = await watch_all(gateway, opt.watch, lambda frame: "approval" in frame["event"] or key in str(frame))
         _, messages = await history_of(gateway, key)
         return {
             "request_to_approval_event_s": round(waited, 2),
-            "approval": _text(asked, 1500),
+            "approval": _text(approval_request, 1500),
             "pending_before": _text(pending, 600),
             "listed_after_restart": _text(listed, 800),
             "resolve_after_restart": resolved,

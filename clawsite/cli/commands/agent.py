@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
 async def _send_message(options: argparse.Namespace, text: str) -> int:
     answer = io.StringIO() if options.json else sys.stdout
-    printer = AnswerPrinter(answer, sys.stderr, one_place=_is_same_output(answer, sys.stderr))
+    printer = AnswerPrinter(answer, sys.stderr, shared_output=_is_same_output(answer, sys.stderr))
     client = Client(endpoint.resolve_endpoint(options), on_lost=lambda reason: printer.note("· connection lost; resuming"))
     key = options.session or f"agent:{options.agent}:main"
     run_id = str(uuid.uuid4())
@@ -81,15 +81,15 @@ async def _explain_long_wait(client: Client, session_key: str, run_id: str, prin
         return  # the code that follows the run reports the error
     if active and active["runId"] == run_id:
         return  # it has just started
-    waits_for = _describe_queue(active) if active else _describe_freeze(health.get("stopped", []), session_key)
-    printer.note(f"· queued; {waits_for}")
+    reason = _describe_queue(active) if active else _describe_freeze(health.get("stopped", []), session_key)
+    printer.note(f"· queued; {reason}")
 
 
-def _describe_freeze(stops: list[dict[str, Any]], session_key: str) -> str:
-    for stop in stops:
-        if stop["scope"] == "all" or session_key.startswith(f"agent:{stop['subject']}:"):
-            what = "everything" if stop["scope"] == "all" else f"agent {stop['subject']}"
-            return f"{what} is frozen by {stop['by']}: {stop['reason']} (claw panic --list)"
+def _describe_freeze(freezes: list[dict[str, Any]], session_key: str) -> str:
+    for freeze in freezes:
+        if freeze["scope"] == "all" or session_key.startswith(f"agent:{freeze['subject']}:"):
+            what = "everything" if freeze["scope"] == "all" else f"agent {freeze['subject']}"
+            return f"{what} is frozen by {freeze['by']}: {freeze['reason']} (claw panic --list)"
     return "no worker has claimed it yet (claw status)"
 
 

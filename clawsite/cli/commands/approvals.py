@@ -61,10 +61,10 @@ def _parse_duration(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     if options.action == "approve":
-        lasts = options.seconds is not None or options.uses is not None
-        if options.always and lasts:
+        has_terms = options.seconds is not None or options.uses is not None
+        if options.always and has_terms:
             raise CommandFailed("--always can't be combined with --for or --uses.", code=2)
-        if options.scope and not lasts:
+        if options.scope and not has_terms:
             raise CommandFailed("--scope needs --for or --uses.", code=2)
     return endpoint.run_with_gateway(_run_action(options))
 
@@ -95,8 +95,8 @@ async def _perform(client: Client, options: argparse.Namespace) -> int:
         print(json.dumps(record, indent=2) if options.json else "\n".join(describe(record)))
         return 0
     # The hash of the plan that was just read: the decision applies to exactly that.
-    answer = {"id": record["id"], "planHash": record["planHash"], **_decision_params(options)}
-    approval = (await client.request("exec.approval.resolve", answer))["approval"]
+    params = {"id": record["id"], "planHash": record["planHash"], **_decision_params(options)}
+    approval = (await client.request("exec.approval.resolve", params))["approval"]
     if approval["status"] == "pending":
         print(f"{approval['id'][:8]} approved; another approver must approve it too")
     else:
@@ -121,12 +121,12 @@ async def _find_approval(client: Client, beginning: str) -> dict[str, Any]:
         return dict(await client.request("exec.approval.get", {"id": beginning}))
     if len(beginning) < MIN_ID_LENGTH:
         raise CommandFailed(f"{beginning!r} is too short; type at least {MIN_ID_LENGTH} characters of the ID.", code=2)
-    waiting = await client.request("exec.approval.list", {"limit": MAX_LISTED})
-    fitting = [record for record in waiting if record["id"].startswith(beginning)]
-    if len(fitting) != 1:
-        what = "no pending request starts" if not fitting else f"{len(fitting)} pending requests start"
+    pending = await client.request("exec.approval.list", {"limit": MAX_LISTED})
+    matches = [record for record in pending if record["id"].startswith(beginning)]
+    if len(matches) != 1:
+        what = "no pending request starts" if not matches else f"{len(matches)} pending requests start"
         raise CommandFailed(f"{what} with {beginning!r}; `claw approvals list` shows them. Closed ones need the full ID.")
-    return dict(fitting[0])
+    return dict(matches[0])
 
 
 def _format_table(records: list[dict[str, Any]]) -> list[str]:
@@ -141,8 +141,10 @@ def _format_table(records: list[dict[str, Any]]) -> list[str]:
 
 
 def describe(record: dict[str, Any]) -> list[str]:
-    """Describe everything needed for a decision. No part can be mistaken for another: only the command can have several lines, and
-    it comes last; every line of the agent's text is marked.
+    """Describe everything needed for a decision.
+
+    No part can be mistaken for another: only the command can have several lines, and it comes last; every line of the agent's
+    text is marked.
     """
     request = record["request"]
     chat = request["sessionKey"] or "no session"
@@ -176,7 +178,7 @@ def describe(record: dict[str, Any]) -> list[str]:
 
 
 def _describe_decision(record: dict[str, Any]) -> str:
-    text = f"{record['status']} by {record.get('resolvedBy') or 'nobody'}"
+    text = f"{record['status']} by {record.get('resolvedBy') or 'no one'}"
     return f"{text}: {record['reason']}" if record.get("reason") else text
 
 

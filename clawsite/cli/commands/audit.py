@@ -19,12 +19,12 @@ HELP = "Verify, export and anchor the audit log"
 EXAMPLES = """examples:
   claw audit verify                                      exit code 1 if a row was changed, removed, added or moved
   claw audit verify --anchor /mnt/elsewhere/audit.jsonl --json
-  claw audit export --since 2026-01-31 > january.jsonl   one entry per line, oldest first; the export is logged
+  claw audit export --since 2026-01-31 > january.jsonl   one entry per line, oldest first; the export is recorded
   claw audit anchor /mnt/elsewhere/audit.jsonl           append the chain head's position and hash to the file
 
 Set CLAWSITE_AUDIT_ANCHOR to a file, preferably on append-only storage, and workers append the head to it every ten minutes;
-`verify` then compares with every line of it. Without an anchor, it can't be detected that the end was cut off, or that a
-database owner rewrote the whole chain. The gateway may be running.
+`verify` then compares with every line of it. Without an anchor, `verify` can't detect that the end was cut off, or that
+the database owner rewrote the whole chain. The gateway may be running.
 """
 
 
@@ -91,12 +91,12 @@ def _print_report(report: "VerificationReport") -> None:
         print(f"… and {report.more:,} more")
     if report.oldest_unsealed:
         print(f"{report.unsealed:,} entries are not sealed yet, the oldest from {report.oldest_unsealed:%Y-%m-%d %H:%M:%S} UTC.")
-    held = f"{report.sealed:,} sealed entries, {report.anchors:,} anchors"
+    checked = f"{report.sealed:,} sealed entries, {report.anchors:,} anchors"
     if report.whole:
-        print(f"The audit log is intact: {held}; head {report.position} {report.hash}")
+        print(f"The audit log is intact: {checked}; head {report.position} {report.hash}")
     else:
         count = len(report.findings) + report.more
-        print(f"claw: the audit log was tampered with: {count:,} findings in {held}", file=sys.stderr)
+        print(f"claw: the audit log was tampered with: {count:,} findings in {checked}", file=sys.stderr)
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -118,10 +118,10 @@ def _anchor(options: argparse.Namespace) -> int:
     from clawsite.infra.audit import anchor as audit_anchor
 
     try:
-        made = audit_anchor.append_anchor(Path(options.file))
+        anchor = audit_anchor.append_anchor(Path(options.file))
     except OSError as error:
         raise CommandFailed(f"cannot append to {options.file}: {error.strerror}") from error
-    print(f"Added position {made.position}, {made.hash}." if made else "Nothing to add: the last line already has the head.")
+    print(f"Added position {anchor.position}, {anchor.hash}." if anchor else "Nothing to add: the last line already has the head.")
     return 0
 
 

@@ -45,7 +45,7 @@ def _parse_params(text: str) -> dict[str, Any]:
 async def _call(options: argparse.Namespace, params: dict[str, Any]) -> int:
     async with Client(endpoint.resolve_endpoint(options)) as client:
         try:
-            answer = await client.request(options.method, params, timeout=options.timeout, expect_final=options.expect_final)
+            response = await client.request(options.method, params, timeout=options.timeout, expect_final=options.expect_final)
         except GatewayError as error:
             print(json.dumps(error.error, ensure_ascii=False), file=sys.stderr)
             return 1
@@ -57,5 +57,5 @@ async def _call(options: argparse.Namespace, params: dict[str, Any]) -> int:
             raise CommandFailed(
                 f"no response within {options.timeout:g} s. The request may still be carried out; use --timeout to wait longer."
             ) from None
-    print(json.dumps(answer, indent=2, ensure_ascii=False))
+    print(json.dumps(response, indent=2, ensure_ascii=False))
     return 0

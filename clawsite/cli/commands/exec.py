@@ -82,11 +82,11 @@ async def _check_line(line: str, allow: Iterable[str], options: argparse.Namespa
     from tools_app.exec.gate.verdict import AllowEntry, GateRules, analyze, judge
 
     rules = GateRules(options.security, options.ask, tuple(resolve_entry(AllowEntry(pattern)) for pattern in allow))
-    judged = judge(await analyze(line, context), rules)
+    verdict = judge(await analyze(line, context), rules)
     return {
-        "verdict": judged.effect,
-        "reasons": [{"code": reason.code, "words": reason.text} for reason in judged.reasons],
-        "executables": [{"name": each.name, "path": each.path, "realpath": each.realpath} for each in judged.analysis.executables],
+        "verdict": verdict.effect,
+        "reasons": [{"code": reason.code, "words": reason.text} for reason in verdict.reasons],
+        "executables": [{"name": each.name, "path": each.path, "realpath": each.realpath} for each in verdict.analysis.executables],
     }
 
 

@@ -59,20 +59,20 @@ def run(options: argparse.Namespace) -> int:
 def _freeze(scope: str, subject: str, reason: str) -> int:
     from agents import freezes
 
-    made, created = freezes.freeze(scope, subject, reason=reason, by=None, by_name=_host_account())
-    print(strip_control_characters(f"Frozen: {_freeze_label(made)}." if created else f"Already frozen: {_freeze_line(made)}"))
-    left = _wait_until_frozen(made)
+    active, created = freezes.freeze(scope, subject, reason=reason, by=None, by_name=_host_account())
+    print(strip_control_characters(f"Frozen: {_freeze_label(active)}." if created else f"Already frozen: {_freeze_line(active)}"))
+    left = _wait_until_frozen(active)
     if left:
         print(f"{left} runs have not confirmed it yet. Is their worker alive? `claw panic --list` shows when they have.")
     return 1 if left else 0
 
 
-def _wait_until_frozen(made: "Freeze") -> int:
+def _wait_until_frozen(freeze: "Freeze") -> int:
     """Wait until no live worker is working on frozen runs; return how many such runs are left."""
     from sessions_app.runs import freezes
 
     give_up = time.monotonic() + CONFIRM_SECONDS
-    while left := freezes.count_still_running([made], gone=_list_dead_workers()):
+    while left := freezes.count_still_running([freeze], gone=_list_dead_workers()):
         if time.monotonic() > give_up:
             break
         time.sleep(0.05)
@@ -80,7 +80,7 @@ def _wait_until_frozen(made: "Freeze") -> int:
 
 
 def _list_dead_workers() -> list[str]:
-    """Return dead workers of this host, such as all of them when the server is down: they do nothing, whatever rows say."""
+    """Return dead workers of this host, such as all of them when the server is down: they do nothing, whatever their rows say."""
     from clawsite.infra.process.identity import is_alive, own_identity
     from sessions_app.runs import workers
 
@@ -100,8 +100,8 @@ def _list_freezes(*, quiet: bool = False) -> int:
     from sessions_app.runs import freezes
 
     active = freezes.list_active()
-    for stop in active:
-        print(strip_control_characters(_freeze_line(stop)))
+    for each in active:
+        print(strip_control_characters(_freeze_line(each)))
     if not active and not quiet:
         print("Nothing is frozen.")
     if left := freezes.count_still_running(active, gone=_list_dead_workers()):
@@ -109,12 +109,12 @@ def _list_freezes(*, quiet: bool = False) -> int:
     return 0
 
 
-def _freeze_label(stop: "Freeze") -> str:
-    return "everything" if stop.scope == stop.Scope.ALL else f"{stop.scope} {stop.subject}"
+def _freeze_label(freeze: "Freeze") -> str:
+    return "everything" if freeze.scope == freeze.Scope.ALL else f"{freeze.scope} {freeze.subject}"
 
 
-def _freeze_line(stop: "Freeze") -> str:
-    return f"{_freeze_label(stop)}, since {stop.at:%Y-%m-%d %H:%M:%S} UTC, by {stop.by_name}: {stop.reason}"
+def _freeze_line(freeze: "Freeze") -> str:
+    return f"{_freeze_label(freeze)}, since {freeze.at:%Y-%m-%d %H:%M:%S} UTC, by {freeze.by_name}: {freeze.reason}"
 
 
 def _host_account() -> str:

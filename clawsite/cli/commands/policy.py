@@ -20,7 +20,7 @@ EXAMPLES = """examples:
   claw policy explain --agent main --provider openai/gpt-5 --channel telegram --group -100123 --sender anna --json
   claw policy export > policy.yaml                                     the rules and tests in force; --version 12: older rules
   claw policy diff policy.yaml                                         what importing it would change; exit code 1 if anything
-  claw policy import policy.yaml                                       show the same, ask, and save it as the next version
+  claw policy import policy.yaml                                       show the diff, ask, and save it as the next version
   claw policy import policy.yaml --yes --expect-version 12             for scripts: only if 12 is still the current version
   claw policy test                                                     exit code 1 if a policy test is broken
   claw policy versions
@@ -36,30 +36,30 @@ STATE_LABELS = {"broken": "BROKEN", "idle": "idle  ", "holds": "holds "}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     explain = actions.add_parser("explain", help="show which tools an agent gets, and which layer denies the others")
-    explain.add_argument("--agent", metavar="ID", default="main", help="id of the agent (main)")
-    explain.add_argument("--provider", metavar="P/M", default="", help="the model, as openai/gpt-5, or its provider alone")
+    explain.add_argument("--agent", metavar="ID", default="main", help="ID of the agent (default main)")
+    explain.add_argument("--provider", metavar="P/M", default="", help="the model, such as openai/gpt-5, or only its provider")
     explain.add_argument("--tool", metavar="NAME", default="", help="only this tool, layer by layer")
     explain.add_argument("--channel", metavar="NAME", default="", help="such as telegram")
     explain.add_argument("--group", metavar="ID", default="", help="a group chat (default: a direct chat)")
     explain.add_argument("--sender", metavar="NAME", default="", help="ID, username or name of a sender in the group")
-    explain.add_argument("--sandboxed", action="store_true", help="in a sandbox")
-    explain.add_argument("--subagent", action="store_true", help="in the session of a subagent")
+    explain.add_argument("--sandboxed", action="store_true", help="in an isolated workspace")
+    explain.add_argument("--subagent", action="store_true", help="in a subagent session")
     explain.add_argument("--not-owner", action="store_true", help="the sender is not the session's owner")
     explain.add_argument("--json", action="store_true", help="print JSON with the whole trace")
     export = actions.add_parser("export", help="write rules and tests as YAML")
     export.add_argument("--version", metavar="N", type=int, help="rules of an earlier version, with the current tests")
-    diff = actions.add_parser("diff", help="what importing a file would change")
+    diff = actions.add_parser("diff", help="show what importing a file would change")
     importing = actions.add_parser("import", help="replace all rules and tests with a file")
     for each in (diff, importing):
-        each.add_argument("file", metavar="FILE", help="as `export` writes it; - for standard input")
+        each.add_argument("file", metavar="FILE", help="a file written by `export`; - for standard input")
     actions.add_parser("test", help="run all policy tests")
-    actions.add_parser("versions", help="who changed what and when, newest first")
+    actions.add_parser("versions", help="list versions with author and change, newest first")
     restore = actions.add_parser("restore", help="save the rules of an earlier version as a new one")
     restore.add_argument("number", metavar="N", type=int)
     for each in (importing, restore):
         each.add_argument("--expect-version", metavar="N", type=int, help="only if this is still the current version")
         each.add_argument("--user", metavar="NAME", help="author shown in the history")
-        each.add_argument("--yes", action="store_true", help="do not ask")
+        each.add_argument("--yes", action="store_true", help="don't ask for confirmation")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -67,9 +67,8 @@ def run(options: argparse.Namespace) -> int:
     from tools_app.sources import plugins
 
     try:
-        plugins.import_plugins(
-            plugins.list_enabled(), plugins.IMPORT_TIMEOUT_SECONDS
-        )  # every answer here is about what they bring, too
+        # Plugins first, because rules and tests can name their tools.
+        plugins.import_plugins(plugins.list_enabled(), plugins.IMPORT_TIMEOUT_SECONDS)
         return ACTIONS[options.action](options)
     except ClawError as error:
         raise CommandFailed(error.message) from error
@@ -92,10 +91,10 @@ def _export(options: argparse.Namespace) -> int:
 def _diff(options: argparse.Namespace) -> int:
     from tools_app.policy_store.files import diff_with_current, parse_file
 
-    found = diff_with_current(parse_file(_read_text(options.file)))
-    if found:
-        print(strip_control_characters(found))
-    return 1 if found else 0
+    diff = diff_with_current(parse_file(_read_text(options.file)))
+    if diff:
+        print(strip_control_characters(diff))
+    return 1 if diff else 0
 
 
 def _import(options: argparse.Namespace) -> int:
@@ -106,18 +105,18 @@ def _import(options: argparse.Namespace) -> int:
     file = parse_file(_read_text(options.file))
     before = current_rules()
     expected = options.expect_version if options.expect_version is not None else before.version
-    found = diff_with_current(file)
-    if not found:
-        print("Nothing to import: the file says what is in force.")
+    diff = diff_with_current(file)
+    if not diff:
+        print("Nothing to import: the file matches the current rules and tests.")
         return 0
     if not options.yes:
-        _confirm(strip_control_characters(found), "Import this?", may_ask=options.file != STDIN)
-    made = import_file(file, changed_by=_find_author(options.user), expected_version=expected)
-    print(f"Imported. This is policy version {made}.")
+        _confirm(strip_control_characters(diff), "Import this?", may_ask=options.file != STDIN)
+    version = import_file(file, changed_by=_find_author(options.user), expected_version=expected)
+    print(f"Imported. This is policy version {version}.")
     rules = current_rules()
     for row in rules.rows:
-        for doubt in find_warnings(row, rules) if row not in before.rows else ():
-            print(strip_control_characters(f"warning: {row.key}: {doubt.message}"), file=sys.stderr)
+        for warning in find_warnings(row, rules) if row not in before.rows else ():
+            print(strip_control_characters(f"warning: {row.key}: {warning.message}"), file=sys.stderr)
     return 0
 
 
@@ -134,14 +133,14 @@ def _test(options: argparse.Namespace) -> int:
     broken, idle = (sum(each.state == state for each in checked) for state in ("broken", "idle"))
     print(f"{broken} of {len(checked)} broken." if broken else f"All {len(checked) - idle} hold.")
     if idle:
-        print(f"{idle} idle: the plugin or MCP server of the tool is switched off, cannot be used or was not seen yet.")
+        print(f"{idle} idle: the plugin or MCP server of the tool is disabled, unavailable or not loaded yet.")
     return 1 if broken else 0
 
 
 def _versions(options: argparse.Namespace) -> int:
     from tools_app.models import PolicyVersion
 
-    found = PolicyVersion.objects.select_related("changed_by")
+    versions = PolicyVersion.objects.select_related("changed_by")
     print_table(
         (
             str(each.number),
@@ -150,7 +149,7 @@ def _versions(options: argparse.Namespace) -> int:
             f"{len(each.snapshot)} rows",
             each.change,
         )
-        for each in found
+        for each in versions
     )
     return 0
 
@@ -160,14 +159,14 @@ def _restore(options: argparse.Namespace) -> int:
     from tools_app.policy_store.policies import current_rules, restore_version, rules_at
 
     expected = options.expect_version if options.expect_version is not None else current_rules().version
-    found = diff_with_current(build_current_file(rules_at(options.number)))
-    if not found:
-        print(f"Nothing to restore: version {options.number} says what is in force.")
+    diff = diff_with_current(build_current_file(rules_at(options.number)))
+    if not diff:
+        print(f"Nothing to restore: version {options.number} matches the current rules.")
         return 0
     if not options.yes:
-        _confirm(strip_control_characters(found), f"Restore version {options.number}?")
-    made = restore_version(options.number, changed_by=_find_author(options.user), expected_version=expected)
-    print(f"Version {options.number} is restored, as policy version {made}.")
+        _confirm(strip_control_characters(diff), f"Restore version {options.number}?")
+    version = restore_version(options.number, changed_by=_find_author(options.user), expected_version=expected)
+    print(f"Version {options.number} is restored as policy version {version}.")
     return 0
 
 
@@ -190,7 +189,7 @@ def _read_text(name: str) -> str:
     try:
         return sys.stdin.read() if name == STDIN else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandFailed(f"cannot read {name}: {getattr(error, 'strerror', None) or 'it is no text'}") from error
+        raise CommandFailed(f"cannot read {name}: {getattr(error, 'strerror', None) or 'not a text file'}") from error
 
 
 ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {

@@ -1,4 +1,4 @@
-"""`claw policy explain`: every tool in a line, one tool layer by layer, or all of it for programs. Loaded once Django is."""
+"""`claw policy explain`: one line per tool, one tool layer by layer, or everything as JSON. Import after Django is loaded."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from tools_app.policy_store import known_agents
 from tools_app.policy_store.policies import current_rules
 from tools_app.policy_store.vocabulary import with_all_tools
 
-EFFECT_LABELS = {"allow": "keeps", "deny": "REFUSES", "none": "-"}
+EFFECT_LABELS = {"allow": "allows", "deny": "DENIES", "none": "-"}
 
 
 def explain(options: argparse.Namespace) -> int:
@@ -24,13 +24,11 @@ def explain(options: argparse.Namespace) -> int:
     if options.tool:
         query = query.about(_find_tools(options.tool, query))
     verdict = evaluate(query, rules)
-    model = f"with {query.model_label}" + ("" if options.provider else ", the agent's own model")
-    declined = find_unavailable_tools(query, owner_id=0)
-    missing = {name: declined[name] for name in verdict.kept if name in declined}
+    model = f"with {query.model_label}" + ("" if options.provider else ", the agent's model")
+    unavailable = find_unavailable_tools(query, owner_id=0)
+    missing = {name: unavailable[name] for name in verdict.kept if name in unavailable}
     if known_agents.is_missing_agent(query.agent):
-        print(
-            strip_control_characters(f"There is no agent {query.agent}: this is what one of that name would get."), file=sys.stderr
-        )
+        print(strip_control_characters(f"There is no agent {query.agent}. An agent with this name would get:"), file=sys.stderr)
     if options.json:
         print(json.dumps(_to_dict(query, verdict, missing, rules.version), ensure_ascii=False, indent=2))
     elif options.tool:
@@ -43,26 +41,26 @@ def explain(options: argparse.Namespace) -> int:
             print_table((step.layer, EFFECT_LABELS[step.effect], step.rule, step.row) for step in steps)
     else:
         print_table(_format_row(name, verdict.refused_by(name), missing.get(name, "")) for name in verdict.trace)
-        kept = f"{len(verdict.kept)} of {len(verdict.trace)} tools are kept"
-        print(strip_control_characters(f"\n{kept}, by policy version {rules.version}, {model}."))
+        allowed = f"{len(verdict.kept)} of {len(verdict.trace)} tools are allowed"
+        print(strip_control_characters(f"\n{allowed} by policy version {rules.version}, {model}."))
         if missing:
-            print(f"{len(missing)} of them would not be offered, as far as the settings of this shell are those of the workers.")
+            print(f"{len(missing)} of them are unavailable, judged by the settings of this shell; workers may have others.")
     return 0
 
 
-def _format_row(name: str, refused: PolicyStep | None, missing: str) -> tuple[str, str, str]:
-    if refused:
-        return name, "refused", f"{refused.layer}: {refused.rule}"
-    return name, "not offered" if missing else "kept", missing
+def _format_row(name: str, denied: PolicyStep | None, unavailable: str) -> tuple[str, str, str]:
+    if denied:
+        return name, "denied", f"{denied.layer}: {denied.rule}"
+    return name, "unavailable" if unavailable else "allowed", unavailable
 
 
-def _explain_tool(name: str, verdict: Verdict, missing: Mapping[str, str]) -> str:
-    return f"allowed, but not offered: {missing[name]}" if name in missing else verdict.explain(name)
+def _explain_tool(name: str, verdict: Verdict, unavailable: Mapping[str, str]) -> str:
+    return f"allowed, unavailable: {unavailable[name]}" if name in unavailable else verdict.explain(name)
 
 
 def _build_query(options: argparse.Namespace) -> PolicyQuery:
     provider, _slash, model = options.provider.lower().partition("/")
-    asked = PolicyQuery(
+    query = PolicyQuery(
         options.agent.lower(),
         is_owner=not options.not_owner,
         is_subagent=options.subagent,
@@ -73,29 +71,29 @@ def _build_query(options: argparse.Namespace) -> PolicyQuery:
         sender=Sender(id=options.sender),
         sandboxed=options.sandboxed,
     )
-    return with_all_tools(with_agent_model(asked))
+    return with_all_tools(with_agent_model(query))
 
 
 def _find_tools(tool: str, query: PolicyQuery) -> list[ToolFacts]:
     wanted = normalize_entry(tool)
-    found = [facts for facts in query.tools if facts.name.lower() == wanted]
-    if not found:
+    matches = [facts for facts in query.tools if facts.name.lower() == wanted]
+    if not matches:
         near = get_close_matches(wanted, [facts.name for facts in query.tools], 3)
         hint = f"; did you mean {', '.join(near)}?" if near else "; `claw policy explain --agent …` lists all"
         raise CommandFailed(f"there is no tool {tool!r}{hint}")
-    return found
+    return matches
 
 
-def _to_dict(query: PolicyQuery, verdict: Verdict, missing: Mapping[str, str], version: int) -> dict[str, object]:
-    asked = {name: value for name, value in query.to_json().items() if name not in ("tools", "plugins")}
+def _to_dict(query: PolicyQuery, verdict: Verdict, unavailable: Mapping[str, str], version: int) -> dict[str, object]:
+    conditions = {name: value for name, value in query.to_json().items() if name not in ("tools", "plugins")}
     tools = {
         name: {
             "kept": verdict.refused_by(name) is None,
-            "refusedBy": refused.layer if (refused := verdict.refused_by(name)) else None,
-            "notOffered": missing.get(name),
-            "why": _explain_tool(name, verdict, missing),
+            "refusedBy": denied.layer if (denied := verdict.refused_by(name)) else None,
+            "notOffered": unavailable.get(name),
+            "why": _explain_tool(name, verdict, unavailable),
             "trace": [step.to_json() for step in steps],
         }
         for name, steps in verdict.trace.items()
     }
-    return {"policyVersion": version, "query": asked, "tools": tools}
+    return {"policyVersion": version, "query": conditions, "tools": tools}

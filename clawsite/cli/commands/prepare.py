@@ -26,7 +26,7 @@ _MIGRATION_LOCK_ID = 0x0C1A_7517E  # any number; the key of PostgreSQL's advisor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON lines for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON lines")
     parser.add_argument("--gently", action="store_true", help="run at low CPU priority")
 
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _migration_lock() -> Iterator[None]:
-    """Keep two hosts from migrating one PostgreSQL database together. On SQLite, `serve` holds a lock of its own."""
+    """Keep two hosts from migrating one PostgreSQL database together. On SQLite, the lock of `serve` is enough."""
     from django.db import connection
 
     connection.ensure_connection()
@@ -78,7 +78,7 @@ def _count_unapplied() -> int:
 
 
 def _migrate() -> None:
-    """Also when there is nothing to apply: groups, lanes and triggers are installed by its post_migrate receivers."""
+    """Run `migrate` even if nothing is to be applied: its post_migrate receivers install groups, lanes and triggers."""
     from django.core.management import call_command
 
     call_command("migrate", interactive=False, verbosity=0)

@@ -1,4 +1,4 @@
-"""`claw protocol-docs`: the protocol as this code speaks it, in Markdown."""
+"""`claw protocol-docs`: print the protocol reference, generated from the method declarations, as Markdown."""
 
 import argparse
 
@@ -12,7 +12,7 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    pass
+    """This command has no arguments."""
 
 
 def run(options: argparse.Namespace) -> int:

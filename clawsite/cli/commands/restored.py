@@ -10,7 +10,7 @@ EXAMPLES = """examples:
   claw restored        after restoring the backup, before or while `claw serve` runs
 
 A restored database reuses event numbers that clients have already seen with other events. This marks its event log as a new
-one, so that every client that asks for missed events is told to reload its sessions instead of missing events or showing
+one, so that every client that asks for missed events is asked to reload its sessions instead of missing events or showing
 deleted ones. Nothing is deleted, and running it unnecessarily costs each client one reload. A running gateway notices within
 15 s and closes its sockets; clients reconnect automatically.
 

@@ -1,6 +1,6 @@
-"""`claw serve`: everything on one host. Holds the state directory and the port, prepares, then supervises web and worker.
+"""`claw serve`: run everything on one host. Locks the state directory, opens the port, runs `prepare`, supervises web and worker.
 
-Loads no Django: it is one of three processes and waits for months. What needs models is done by `claw prepare`.
+Doesn't load Django: this process idles for months beside the two others. `claw prepare` does everything that needs models.
 """
 
 import argparse
@@ -18,8 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from clawsite.cli import address
-from clawsite.cli import errors as trouble
+from clawsite.cli import address, errors
 from clawsite.cli.command import CommandFailed, read_settings
 from clawsite.cli.serving import banner, readiness
 from clawsite.cli.serving.supervisor import Child, Supervisor
@@ -34,14 +33,14 @@ EXAMPLES = """examples:
   CLAWSITE_PORT=9000 CLAWSITE_HOME=~/claw claw serve    another port and state directory
   CLAWSITE_MODEL=openai/gpt-5 OPENAI_API_KEY=… claw serve
 
-Ctrl-C or SIGTERM drains: runs in progress are handed over and go on at the next start. A second one kills at once.
+Ctrl-C or SIGTERM drains: runs in progress are handed over and continue at the next start. A second one kills immediately.
 All settings: docs/deployment.md
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="worker processes (default 1, enough for 64 runs at a time)"
+        "--workers", type=int, default=1, metavar="N", help="worker processes (default 1, enough for 64 concurrent runs)"
     )
 
 
@@ -60,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def lock_state_directory(path: Path) -> Any:
-    """Refuse to start twice on one state directory. The kernel frees the lock with the process, however it ends."""
+    """Prevent two servers on one state directory. The kernel releases the lock when the process ends, even if it is killed."""
     with open(path, "a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -78,9 +77,9 @@ def lock_state_directory(path: Path) -> Any:
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """The socket web inherits. Kept open here, so that clients who dial while web restarts wait instead of being refused."""
+    """Open the socket that web inherits. It stays open here, so that connections made while web restarts wait for it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    give_up = time.monotonic() + 2  # after kill -9 of a supervisor its web process may need a moment to let go
+    give_up = time.monotonic() + 2  # after kill -9 of a supervisor, its web process may need a moment to release the port
     while True:
         try:
             return socket.create_server((host, port), family=family, backlog=2048)
@@ -89,23 +88,23 @@ def open_listener(host: str, port: int) -> socket.socket:
                 time.sleep(0.05)
                 continue
             if error.errno == errno.EADDRINUSE:
-                raise CommandFailed(trouble.port_in_use_message(host, port)) from error
+                raise CommandFailed(errors.port_in_use_message(host, port)) from error
             raise CommandFailed(
                 f"cannot listen on {host}:{port}: {error.strerror}. Check CLAWSITE_HOST and CLAWSITE_PORT."
             ) from error
 
 
 class Service:
-    """What `serve` supervises, and in which order it starts."""
+    """The processes of `serve`: starts `prepare`, web and workers in the right order."""
 
     def __init__(self, settings: ModuleType, listener: socket.socket, workers: int) -> None:
         self.settings = settings
         self.listener = listener
         self.workers = workers
-        # What only `prepare` may know stays out of the environment of the processes that run agents.
+        # Only `prepare` gets the administrator's password, not the processes that run agents.
         self.env = {name: value for name, value in os.environ.items() if name != "CLAWSITE_ADMIN_PASSWORD"}
         self.env["CLAWSITE_GATEWAY_TOKEN"] = settings.GATEWAY_TOKEN
-        # The children have their own drain time; the margin lets them finish what they do at its end.
+        # The children drain for DRAIN_SECONDS themselves; the margin lets them clean up afterwards.
         self.supervisor = Supervisor(self.env, settings.DRAIN_SECONDS + 2, on_stop=self._close)
         self.first_steps: dict[str, Any] | None = None
         self.banner_printed = False
@@ -120,24 +119,24 @@ class Service:
         return self.supervisor.run()
 
     def _close(self) -> None:
-        """Refuse new connections at once and end a `prepare` that is under way."""
+        """Stop accepting connections and end a running `prepare`."""
         self.listener.close()
         if self.preparing.poll() is None:
             self.preparing.terminate()
 
     def _start(self) -> None:
-        ready, tell_ready = os.pipe()
+        ready_reader, ready_writer = os.pipe()
         listener = self.listener.fileno()
-        argv = self._argv("web", "--fd", str(listener), "--ready-fd", str(tell_ready))
-        self.web = web = self.supervisor.add("web", argv, [listener, tell_ready])
-        self.supervisor.watch(ready, lambda: self._on_web_ready(os.read(ready, 64), web))
+        argv = self._argv("web", "--fd", str(listener), "--ready-fd", str(ready_writer))
+        self.web = web = self.supervisor.add("web", argv, [listener, ready_writer])
+        self.supervisor.watch(ready_reader, lambda: self._on_web_ready(os.read(ready_reader, 64), web))
         for number in range(1, self.workers + 1):
             self.supervisor.add("worker" if number == 1 else f"worker-{number}", self._argv("worker"))
 
     def _argv(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "clawsite.cli.main", *arguments]
 
-    def _on_web_ready(self, _told: bytes, web: Child) -> None:
+    def _on_web_ready(self, _data: bytes, web: Child) -> None:
         log.info("web is ready", extra={"ms": round((time.monotonic() - web.started_at) * 1000)})
         first = not self.web_ready
         self.web_ready = True
@@ -145,11 +144,11 @@ class Service:
             self._print_banner()
 
     def _prepare(self) -> "subprocess.Popen[bytes]":
-        """Run it beside the loop; its lines come in as they are written."""
+        """Start `claw prepare` and handle its lines of output in the supervisor's loop."""
         env = {**os.environ, "CLAWSITE_GATEWAY_TOKEN": self.settings.GATEWAY_TOKEN}
-        # Once web and worker are starting it only finds out what to greet with, and must not keep them from a processor.
-        manner = ["--gently"] if self.web else []
-        preparing = child.spawn(self._argv("prepare", "--json", *manner), env=env, stdout=subprocess.PIPE)
+        # If web and worker are already starting, it only collects what the banner shows and must not slow them down.
+        priority = ["--gently"] if self.web else []
+        preparing = child.spawn(self._argv("prepare", "--json", *priority), env=env, stdout=subprocess.PIPE)
         descriptor = preparing.stdout.fileno() if preparing.stdout else -1
         unread = bytearray()
 
@@ -168,20 +167,20 @@ class Service:
         return preparing
 
     def _on_line(self, line: bytes) -> None:
-        if not line.startswith(b"{"):  # some library has something to say to people
+        if not line.startswith(b"{"):  # a library's message, not one of our JSON lines
             print(line.decode(errors="replace"), flush=True)
             return
-        told = json.loads(line)
-        if "step" in told:
-            print(told["step"], flush=True)
+        message = json.loads(line)
+        if "step" in message:
+            print(message["step"], flush=True)
         else:
-            self.first_steps = told["done"]
+            self.first_steps = message["done"]
 
     def _on_prepared(self) -> None:
         code = self.preparing.wait()
         if self.supervisor.stopping:
             return
-        if self.first_steps is None:  # it has said why on stderr
+        if self.first_steps is None:  # it failed and has printed the reason to stderr
             self.supervisor.stop(code or 1)
             return
         if self.web is None:

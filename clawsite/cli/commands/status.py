@@ -1,4 +1,4 @@
-"""`claw status`: how the running gateway is doing, asked through its socket."""
+"""`claw status`: show the state of the running gateway, read through its WebSocket."""
 
 import argparse
 import json
@@ -8,18 +8,18 @@ from clawsite.cli import endpoint
 from clawsite.cli.command import CommandFailed
 from clawsite.client import Client, ConnectionLost
 
-HELP = "Show how the running gateway is doing"
+HELP = "Show the state of the running gateway"
 EXAMPLES = """examples:
   claw status
   claw status --json
-  claw status --url wss://claw.example.com/ws      with a personal token in CLAWSITE_GATEWAY_TOKEN
+  claw status --url wss://claw.example.com/ws      with an access token in CLAWSITE_GATEWAY_TOKEN
 
-Exit code: 0 all is well, 1 the gateway answers but is not well, 3 it does not answer.
+Exit code: 0 healthy, 1 the gateway responds but is unhealthy or has no worker, 3 it does not respond.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the gateway's own answer")
+    parser.add_argument("--json", action="store_true", help="print the gateway's response")
     endpoint.add_arguments(parser)
 
 
@@ -33,9 +33,7 @@ async def _show_status(options: argparse.Namespace) -> int:
             status = await client.request("status")
             status["health"] = await client.request("health", {"probe": True})
         except (ConnectionLost, TimeoutError) as error:
-            raise CommandFailed(
-                f"the gateway stopped answering: {error or 'no answer in time'}", endpoint.EXIT_UNREACHABLE
-            ) from error
+            raise CommandFailed(f"the gateway stopped responding: {error or 'timeout'}", endpoint.EXIT_UNREACHABLE) from error
     if options.json:
         print(json.dumps(status, indent=2, ensure_ascii=False))
     else:
@@ -47,20 +45,20 @@ def describe(status: dict[str, Any], url: str) -> list[str]:
     health = status["health"]
     lines = [f"Clawsite {status['version']} at {url}, up {format_duration(status['uptimeMs'] / 1000)}"]
     if not health["ok"]:
-        return [*lines, f"  not well   {health['error']}"]
+        return [*lines, f"  unhealthy  {health['error']}"]
     runs = health["runs"]
-    workers = health["workers"] or "none: messages wait until one is started (`claw worker`)"
+    workers = health["workers"] or "none: messages stay queued until one is started (`claw worker`)"
     return [
         *lines,
         f"  workers    {workers}",
-        *(f"  stopped    {_describe_freeze(stop)}" for stop in health["stopped"]),
+        *(f"  frozen     {_describe_freeze(stop)}" for stop in health["stopped"]),
         f"  runs       {runs['running']} running, {runs['accepted']} queued, {runs['waiting']} waiting",
         *(
             f"  lane       {_describe_lane(lane)}"
             for lane in health["lanes"]
             if lane["running"] or lane["queued"] or lane["parked"]
         ),
-        f"  sessions   {health['sessions']['count']}, of which {status['sessions']['count']} are yours",
+        f"  sessions   {health['sessions']['count']}, {status['sessions']['count']} of them yours",
         f"  agents     {', '.join(agent['agentId'] for agent in health['agents'])}",
         f"  model      {status['sessions']['defaults']['model']}",
     ]
@@ -75,9 +73,9 @@ def format_duration(seconds: float) -> str:
 
 def _describe_freeze(stop: dict[str, Any]) -> str:
     what = "everything" if stop["scope"] == "all" else f"{stop['scope']} {stop['subject']}"
-    return f"{what}, by {stop['by']}: {stop['reason']} (`claw panic --resume` lets it go on)"
+    return f"{what}, by {stop['by']}: {stop['reason']} (resume with `claw panic --resume`)"
 
 
 def _describe_lane(lane: dict[str, Any]) -> str:
-    late = f", the oldest for {format_duration(lane['oldestWaitMs'] / 1000)}: too long" if lane["late"] else ""
+    late = f", the oldest for {format_duration(lane['oldestWaitMs'] / 1000)} (late)" if lane["late"] else ""
     return f"{lane['lane']}: {lane['running']} of {lane['max']} running, {lane['queued']} queued{late}, {lane['parked']} waiting"

@@ -1,4 +1,4 @@
-"""`claw web`: one web process. Serves the ASGI application by uvicorn, or by daphne for those who want Channels' own server."""
+"""`claw web`: run one web process, which serves the ASGI application with uvicorn, or with daphne (the server of Channels)."""
 
 import argparse
 import asyncio
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HELP = "Run one web process: pages, WebSocket, health (any number of them on PostgreSQL + Redis)"
+HELP = "Run one web process: pages, WebSocket, health (any number on PostgreSQL + Redis)"
 EXAMPLES = """examples:
-  claw web --port 8001 & claw web --port 8002 &     two of them behind a load balancer
-  claw web --server daphne                          Channels' own server; slow clients then cost it memory, see `claw doctor`
+  claw web --port 8001 & claw web --port 8002 &     two behind a load balancer
+  claw web --server daphne                          Channels' server; slow clients cost memory, see `claw doctor`
 
-SIGTERM drains: no new connections, open sockets are told, and it ends within CLAWSITE_DRAIN_SECONDS.
+SIGTERM drains: no new connections, open sockets are notified, and the process ends within CLAWSITE_DRAIN_SECONDS.
 """
 
-MAX_FRAME_BYTES = 26_214_400 + 1024  # the protocol's limit; the margin lets the gateway itself say that a frame is too large
+MAX_FRAME_BYTES = 26_214_400 + 1024  # the protocol's limit; the margin lets the gateway itself report that a frame is too large
 
-# A client that vanished without a word is noticed by the pong that does not come: within 40 s.
+# A client that disappeared without closing is detected by its missing pong within 40 s.
 PING_SECONDS = PONG_SECONDS = 20.0
-# Where bytes wait for it in the system, closing waits for them too, for a quarter of an hour or for ever; this ends it.
+# If the kernel still holds unsent bytes for it, closing would wait 15 minutes or forever; this timeout ends the wait.
 UNREAD_TIMEOUT_MS = 60_000
 
-SHUTDOWN_SECONDS = 3.0  # of the drain time, for the application to tell its sockets; requests in flight have the rest
+SHUTDOWN_SECONDS = 3.0  # part of the drain time, for notifying open sockets; requests in progress get the rest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,16 +57,16 @@ def run(options: argparse.Namespace) -> int:
     listener = _open_listener(host, port, options.fd)
     from django.utils.module_loading import import_string
 
-    application = import_string(settings.ASGI_APPLICATION)  # by name: an entry point does not import its sibling
+    application = import_string(settings.ASGI_APPLICATION)  # by name, because the layers contract forbids importing it from here
     require_migrated(settings)
     detect_restore(settings)
-    supervised = options.ready_fd is not None  # `serve` has noted the address itself
+    supervised = options.ready_fd is not None  # `serve` has written the address file itself
     with (
         tracing.export_spans("web"),
         contextlib.nullcontext() if supervised else address.publish_address(settings.HOME, listener, give_way=True),
     ):
         if options.server == "daphne":
-            listener.close()  # it has shown that the port is free; daphne wants to open its own
+            listener.close()  # it only checked that the port is free; daphne opens its own socket
             _serve_daphne(application, host, port)
         else:
             _serve_uvicorn(application, listener, settings, options.ready_fd)
@@ -95,20 +95,20 @@ def _serve_uvicorn(application: Any, listener: socket.socket, settings: ModuleTy
         ws_max_size=MAX_FRAME_BYTES,
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=PONG_SECONDS,
-        ws_per_message_deflate=False,  # token frames are small, and compressing them once per socket undoes encoding them once
+        ws_per_message_deflate=False,  # frames are small, and are encoded once for all sockets but would be compressed for each
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # the application reads X-Forwarded-For itself, as far as CLAWSITE_TRUSTED_PROXIES says
+        proxy_headers=False,  # the application reads X-Forwarded-For itself, limited by CLAWSITE_TRUSTED_PROXIES
         timeout_graceful_shutdown=max(1, int(settings.DRAIN_SECONDS - SHUTDOWN_SECONDS)),
     )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again once it has drained
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again after draining
     _create_server(config, ready_fd).run(sockets=[listener])
 
 
 def _set_unread_timeout(listener: socket.socket, milliseconds: int = UNREAD_TIMEOUT_MS) -> None:
-    """Connections of this listener are cut when what was sent is neither confirmed nor taken for so long. Linux only."""
+    """Drop connections of this listener whose sent data stays unacknowledged for this long. Linux only."""
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
 
@@ -117,7 +117,7 @@ def _create_server(config: "uvicorn.Config", ready_fd: int | None) -> "uvicorn.S
     import uvicorn
 
     class Server(uvicorn.Server):
-        """Says when it is ready, and lets the application say goodbye while its sockets are still open."""
+        """Reports when it is ready, and shuts the application down while its sockets are still open."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -128,7 +128,7 @@ def _create_server(config: "uvicorn.Config", ready_fd: int | None) -> "uvicorn.S
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             for server in self.servers:
                 server.close()
-            # uvicorn would close the sockets first and only then tell the application, which could not send anything any more.
+            # uvicorn would close the sockets before it shuts down the application, which could then no longer notify clients.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.lifespan.shutdown(), SHUTDOWN_SECONDS)
             await super().shutdown(sockets)

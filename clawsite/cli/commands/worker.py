@@ -1,4 +1,4 @@
-"""`claw worker`: one worker process. Claims runs and works on them; may be started, stopped or killed at any time."""
+"""`claw worker`: run one worker process, which claims queued runs and executes them. Can be stopped or killed at any time."""
 
 import argparse
 
@@ -7,17 +7,19 @@ from clawsite.cli.serving.readiness import require_migrated
 from clawsite.infra.observability import logs, tracing
 from clawsite.infra.process import child
 
-HELP = "Run one worker process: claims queued runs and works on them (any number on PostgreSQL + Redis)"
+HELP = "Run one worker process, which executes queued runs (any number on PostgreSQL + Redis)"
 EXAMPLES = """examples:
-  claw worker                     beside any number of others; they share the queue
-  claw worker --concurrency 16    at most 16 runs at a time in this process
+  claw worker                     any number can run; they share the queue
+  claw worker --concurrency 16    at most 16 concurrent runs in this process
 
 SIGTERM drains: runs in progress are handed to another worker, which continues after their last stored step.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--concurrency", type=int, metavar="N", help="runs at a time (default CLAWSITE_WORKER_CONCURRENCY or 80)")
+    parser.add_argument(
+        "--concurrency", type=int, metavar="N", help="max concurrent runs (default CLAWSITE_WORKER_CONCURRENCY or 80)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -24,9 +24,9 @@ def check_worker(settings: ModuleType) -> CheckResult:
     from sessions_app.models import Worker
 
     # The lease time: a worker without a heartbeat for longer has lost its runs to others.
-    alive = Worker.objects.filter(heartbeat_at__gte=sql.db_now() - settings.LEASE_SECONDS).count()
-    if alive:
-        return CheckResult("worker", "ok", f"{alive} alive")
+    alive_count = Worker.objects.filter(heartbeat_at__gte=sql.db_now() - settings.LEASE_SECONDS).count()
+    if alive_count:
+        return CheckResult("worker", "ok", f"{alive_count} alive")
     return CheckResult(
         "worker",
         "warn",
@@ -38,10 +38,10 @@ def check_worker(settings: ModuleType) -> CheckResult:
 def check_freezes(_settings: ModuleType) -> CheckResult:
     from sessions_app.runs import freezes
 
-    stops = [f"{f'{stop.scope} {stop.subject}'.strip()}, by {stop.by_name}: {stop.reason}" for stop in freezes.list_active()]
-    if stops:
-        return CheckResult("stops", "warn", f"stopped by people: {'; '.join(stops)}", "Run `claw panic --resume` to resume.")
-    return CheckResult("stops", "ok", "nothing is stopped")
+    active = [f"{f'{each.scope} {each.subject}'.strip()}, by {each.by_name}: {each.reason}" for each in freezes.list_active()]
+    if active:
+        return CheckResult("stops", "warn", f"frozen: {'; '.join(active)}", "Run `claw panic --resume` to resume.")
+    return CheckResult("stops", "ok", "nothing is frozen")
 
 
 def check_model(_settings: ModuleType) -> CheckResult:

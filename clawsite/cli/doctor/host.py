@@ -1,5 +1,7 @@
-"""The checks of `claw doctor` for the host and the settings; `database.py` has those for stored data. Each check looks at one
-thing, changes nothing and returns one result."""
+"""The checks of `claw doctor` for the host and the settings; `database.py` has those for stored data.
+
+Each check looks at one thing, changes nothing and returns one result.
+"""
 
 import asyncio
 import os
@@ -83,7 +85,7 @@ def check_debug(settings: ModuleType) -> CheckResult:
 
 
 def check_origins(settings: ModuleType) -> CheckResult:
-    """Check the origins of this shell's settings. The server may use other settings; a different port shows it."""
+    """Check the origins in this shell's settings. A different port shows that the server uses other settings."""
     origins = settings.ALLOWED_ORIGINS
     text = ", ".join(origins)
     listening = urlsplit(address.read_address(settings.HOME) or "").port
@@ -149,9 +151,11 @@ def check_gateway(settings: ModuleType) -> CheckResult:
     try:
         asyncio.run(_try_connect(Endpoint(url=endpoint.to_socket_url(url), token=settings.GATEWAY_TOKEN)))
     except (Unreachable, TimeoutError):
-        noted = address.read_address(settings.HOME)
-        if noted and noted != url:
-            todo = f"The gateway of this state directory listens at {noted}: unset CLAWSITE_HOST and CLAWSITE_PORT to talk to it."
+        published = address.read_address(settings.HOME)
+        if published and published != url:
+            todo = (
+                f"The gateway of this state directory listens at {published}: unset CLAWSITE_HOST and CLAWSITE_PORT to talk to it."
+            )
         else:
             todo = "Start it with `claw serve`. If it runs elsewhere, set CLAWSITE_HOME to its state directory, or use --url."
         return CheckResult("gateway", "warn", f"nothing answers at {url}", todo)
@@ -250,20 +254,20 @@ def _journal_mode(connection: Any) -> str:
 
 
 def check_sandbox(_settings: ModuleType) -> CheckResult:
-    """Check how agents' commands are sandboxed, by trying it."""
+    """Check how agents' commands are sandboxed, by testing the sandbox."""
     load_django(pool=False)
     from tools_app.exec.sandbox.available import SandboxLevel, probe_once
 
-    found = probe_once()
-    weak = [str(shortfall) for shortfall in found.weaknesses]
-    lower = [str(shortfall) for shortfall in found.why_not_higher]
-    if found.level == SandboxLevel.NONE:
+    sandbox = probe_once()
+    weak = [str(shortfall) for shortfall in sandbox.weaknesses]
+    lower = [str(shortfall) for shortfall in sandbox.why_not_higher]
+    if sandbox.level == SandboxLevel.NONE:
         todo = "Install bubblewrap and allow user namespaces; until then every command needs approval."
         return CheckResult("sandbox", "warn", f"none: {'; '.join(lower + weak)}", todo)
-    if found.level < SandboxLevel.BWRAP or weak:
+    if sandbox.level < SandboxLevel.BWRAP or weak:
         todo = "Install bubblewrap and allow user namespaces." if lower else "Use a dedicated account for the server."
-        return CheckResult("sandbox", "warn", f"{found.level.label}, tried and held; but: {'; '.join(lower + weak)}", todo)
-    return CheckResult("sandbox", "ok", f"{found.level.label}: tried, and every attempt to get out failed")
+        return CheckResult("sandbox", "warn", f"{sandbox.level.label}, tested and effective; but: {'; '.join(lower + weak)}", todo)
+    return CheckResult("sandbox", "ok", f"{sandbox.level.label}: tested, every attempt to escape failed")
 
 
 def check_protected_paths(settings: ModuleType) -> CheckResult:

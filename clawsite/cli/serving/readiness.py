@@ -32,10 +32,13 @@ def static_is_current(settings: ModuleType) -> bool:
     manifest = Path(settings.STATIC_ROOT, "staticfiles.json")
     if not manifest.exists():
         return False
-    made = manifest.stat().st_mtime
-    folders = [*settings.STATICFILES_DIRS, *(folder / "static" for _, folder in _list_migration_folders(settings.INSTALLED_APPS))]
+    collected_at = manifest.stat().st_mtime
+    folders = [*settings.STATICFILES_DIRS, *(folder / "static" for _, folder in _list_app_folders(settings.INSTALLED_APPS))]
     return all(
-        os.stat(os.path.join(path, file)).st_mtime <= made for top in folders for path, _, files in os.walk(top) for file in files
+        os.stat(os.path.join(path, file)).st_mtime <= collected_at
+        for top in folders
+        for path, _, files in os.walk(top)
+        for file in files
     )
 
 
@@ -91,12 +94,12 @@ def _list_migrations(apps: Iterable[str]) -> set[tuple[str, str]]:
     # The label of each installed app is the last part of its name.
     return {
         (app.rsplit(".", 1)[-1], file.stem)
-        for app, folder in _list_migration_folders(apps)
+        for app, folder in _list_app_folders(apps)
         for file in (folder / "migrations").glob("[0-9]*.py")
     }
 
 
-def _list_migration_folders(apps: Iterable[str]) -> Iterator[tuple[str, Path]]:
+def _list_app_folders(apps: Iterable[str]) -> Iterator[tuple[str, Path]]:
     for app in apps:
         top, *rest = app.split(".")
         spec = find_spec(top)

@@ -1,7 +1,7 @@
-"""Keeps child processes running, and ends them in order. Knows nothing of what they do.
+"""Keep child processes running and stop them in order, whatever they do.
 
-A small loop of its own instead of asyncio: this process waits for months beside two others, and asyncio alone would double
-its memory (18 MB against 10).
+Uses a small selector loop instead of asyncio: this process idles for months beside two others, and asyncio alone would double
+its memory (18 MB instead of 10).
 """
 
 import contextlib
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 FIRST_DELAY = 0.2
 MAX_DELAY = 10.0
-STABLE_SECONDS = 10.0  # a child that lived so long did not die of its start; the next delay is the first again
+STABLE_SECONDS = 10.0  # a child that ran this long did start successfully, so its restart delay is reset
 
 
 @dataclass
@@ -45,13 +45,13 @@ class Supervisor:
     _kill_at: float | None = None
 
     def add(self, name: str, argv: Sequence[str], pass_fds: Sequence[int] = ()) -> Child:
-        """A child to start now and again whenever it dies."""
+        """Start a child process, and restart it whenever it exits."""
         child = Child(name, argv, pass_fds)
         self._children.append(child)
         return child
 
     def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
-        """Call back whenever there is something to read; the callback calls `unwatch` at the end of the stream."""
+        """Call `callback` whenever the descriptor is readable. At the end of the stream, the callback must call `unwatch`."""
         self._selector.register(descriptor, selectors.EVENT_READ, callback)
 
     def unwatch(self, descriptor: int) -> None:
@@ -62,7 +62,7 @@ class Supervisor:
         return self._kill_at is not None
 
     def run(self) -> int:
-        """Until a signal or `stop`, and then until every child has ended."""
+        """Run until a signal or `stop`, then until every child has exited. Return the exit code."""
         with self._signals():
             while not self.stopping or any(child.process for child in self._children):
                 self._start_due()
@@ -75,7 +75,7 @@ class Supervisor:
         return self.exit_code
 
     def stop(self, code: int = 0) -> None:
-        """Ask every child to end; those still there after the drain are killed."""
+        """Send SIGTERM to every child; those still running after `drain_seconds` are killed."""
         if self.stopping:
             return
         self.exit_code = code
@@ -85,14 +85,14 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Turn signals into something to read, so that the loop alone acts on them."""
+        """Write signals to a pipe, so that only the loop handles them."""
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         os.set_blocking(writer, False)
         before_fd = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         watched = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
         if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-            watched.discard(signal.SIGHUP)  # started by nohup: the end of the terminal is not the end of the service
+            watched.discard(signal.SIGHUP)  # started by nohup: keep running when the terminal closes
         before = {number: signal.signal(number, lambda *_: None) for number in watched}
         self.watch(reader, lambda: self._handle_signals(os.read(reader, 512)))
         try:
@@ -110,10 +110,10 @@ class Supervisor:
             if number == signal.SIGCHLD:
                 continue
             if self.stopping:
-                log.warning("asked to stop a second time: killing what is left")
+                log.warning("second stop signal: killing the remaining processes")
                 self._kill_at = time.monotonic()
             else:
-                log.info("stopping; runs in progress are handed over. Press Ctrl-C again to kill at once")
+                log.info("stopping; runs in progress are handed over. Press Ctrl-C again to kill immediately")
                 self.stop()
 
     def _start_due(self) -> None:
@@ -133,13 +133,13 @@ class Supervisor:
                 continue
             if now - child.started_at >= STABLE_SECONDS:
                 child.delay = FIRST_DELAY
-            ending = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-            log.warning("%s %s; starting it again in %g s", child.name, ending, child.delay)
+            outcome = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
+            log.warning("%s %s; restarting it in %g s", child.name, outcome, child.delay)
             child.start_at = now + child.delay
             child.delay = min(child.delay * 2, MAX_DELAY)
 
     def _next_timeout(self) -> float | None:
-        """Seconds until something is due by the clock; None when only an event can bring work."""
+        """Return the seconds until the next start or kill is due, or None if there is none."""
         due = [child.start_at for child in self._children if child.process is None and not self.stopping]
         if self._kill_at is not None:
             due.append(self._kill_at)

@@ -86,7 +86,7 @@ class AgentBody(_Body):
     @classmethod
     def _reject_recipient(cls, value: str | None) -> str | None:
         if value:
-            raise PydanticCustomError("not_here", "Cannot be used: results only go to the main session")
+            raise PydanticCustomError("not_here", "Not supported: results only go to the main session")
         return value
 
 

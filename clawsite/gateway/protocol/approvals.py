@@ -202,7 +202,7 @@ Reason = Annotated[str, Field(max_length=approval_requests.MAX_REASON_LENGTH)]
 
 
 class ForHowLong(Params):
-    """At least one of `seconds` (60 to 28800) and `uses` (1 to 100); in this session, for the agent, or in the directory."""
+    """The terms of a grant: at least one of `seconds` (60 to 28800) and `uses` (1 to 100), and its scope."""
 
     seconds: int | None = None
     uses: int | None = None
@@ -210,11 +210,11 @@ class ForHowLong(Params):
 
 
 class Answer(Params):
-    """`planHash` is that of the plan you saw: with it, an answer to anything else is refused. `for` goes with allow-for."""
+    """A decision. `planHash` identifies the plan you saw: a decision on any other is rejected. `for` is used with allow-for."""
 
     refused: ClassVar[Mapping[str, str]] = {
-        "reviewer": "who is signed in decides, nobody in another's name",
-        "grantExpiresInDays": "use allow-for and `for`; what is allowed always lasts 90 days",
+        "reviewer": "the signed-in user is always the reviewer",
+        "grantExpiresInDays": "use allow-for and `for`; allow-always lasts 90 days",
     }
 
     decision: Literal["allow-once", "allow-for", "allow-always", "deny"]
@@ -224,23 +224,23 @@ class Answer(Params):
 
 
 def decide_and_read(user: User, approval_id: str, answer: Answer) -> ApprovalRecord:
-    """The question after an answer that counted, or that was the one it has already."""
+    """Decide an approval request and return it. Repeating the same decision is accepted."""
     decide(user, approval_id, answer)
     return find_record(user, approval_id)
 
 
 def decide(user: User, approval_id: str, answer: Answer) -> bool:
-    """Answer a question; False when it has this answer of this person already."""
-    wish = GrantTerms(answer.for_.scope, answer.for_.seconds, answer.for_.uses) if answer.for_ else None
+    """Decide an approval request. Return False if this user has already made the same decision."""
+    terms = GrantTerms(answer.for_.scope, answer.for_.seconds, answer.for_.uses) if answer.for_ else None
     decision, seen = answer.decision, answer.plan_hash
     try:
         with openclaw_errors():
             approval_requests.resolve_approval(
-                approval_id, by=user, decision=decision, reason=answer.reason, terms=wish, seen_hash=seen
+                approval_id, by=user, decision=decision, reason=answer.reason, terms=terms, seen_hash=seen
             )
-    except Conflict as late:
-        told = late.details or {}
-        if (told.get("decision"), told.get("decidedBy")) != (decision, user.get_username()):
+    except Conflict as error:
+        details = error.details or {}
+        if (details.get("decision"), details.get("decidedBy")) != (decision, user.get_username()):
             raise
         return False
     return True

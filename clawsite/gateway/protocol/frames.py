@@ -159,7 +159,7 @@ def parse_request(text: str) -> Request:
         value = orjson.loads(text)
     except ValueError as error:  # also a lone surrogate, and nesting deeper than 1,024
         raise BadFrame("invalid frame: not JSON") from error
-    if "\\u0000" in text:  # only then is it worth walking the whole value
+    if "\\u0000" in text:  # otherwise skip walking the whole value
         value = make_storable(value)
     try:
         return Request.model_validate(value)

@@ -16,10 +16,10 @@ class RunUsage(TypedDict):
 
 
 class RunRow(TypedDict):
-    """`id` is unique and names the page of the run, /runs/<id>/; `runId` is the key its owner chose.
+    """A run. `id` is unique and part of the URL of its page, /runs/<id>/; `runId` is the key its owner chose.
 
-    Where `words` is false, the caller may see that the run was there, but not what was said: `prompt`, `title`, `error` and
-    arguments are empty.
+    If `words` is false, the caller can see that the run exists, but not its text: `prompt`, `title`, `error` and arguments are
+    empty.
     """
 
     id: int
@@ -43,11 +43,11 @@ class RunRow(TypedDict):
     durationMs: int | None
     rescues: int
     seq: int
-    traceparent: str | None  # the span that started it, by W3C's trace context
+    traceparent: str | None  # the span that started it, in W3C trace context format
 
 
 class Timings(TypedDict):
-    """Milliseconds. `modelMs` is what is left of the time since the start without waiting and tools."""
+    """Times in milliseconds. `modelMs` is the time since the start, minus waiting and tools."""
 
     queuedMs: int
     waitingMs: int
@@ -65,7 +65,7 @@ class Retry(TypedDict):
 
 
 class RunCall(TypedDict):
-    """`trace` is what every layer of the policy that had an opinion said: layer, effect and rule."""
+    """A tool call. `trace` lists layer, effect and rule of every policy layer that allowed or denied it."""
 
     callId: str
     name: str
@@ -81,7 +81,7 @@ class RunCall(TypedDict):
 
 
 class GetAnswer(TypedDict):
-    """`attempts` counts the first try, retries of the model and rescues from workers that died."""
+    """`attempts` counts the first attempt, retried model requests and recoveries from lost workers."""
 
     run: RunRow
     timings: Timings
@@ -105,11 +105,11 @@ class Queued(TypedDict):
     acceptedAt: int
     sender: str
     attachments: NotRequired[list[dict[str, Any]]]
-    operation: NotRequired[Literal["compact"]]  # no message waits, but a summary
+    operation: NotRequired[Literal["compact"]]  # a queued compaction instead of a message
 
 
 class ActiveRun(TypedDict):
-    """The run that has the session's turn, and the answer it is writing: `text` holds everything up to `seq`."""
+    """The session's current run and its answer so far: `text` includes everything up to `seq`."""
 
     runId: str
     status: Literal["running", "waiting"]
@@ -120,4 +120,4 @@ class ActiveRun(TypedDict):
     text: str
     thinking: str
     startedAt: int | None
-    operation: NotRequired[Literal["compact"]]  # it is summarising the conversation just now
+    operation: NotRequired[Literal["compact"]]  # it is compacting the session

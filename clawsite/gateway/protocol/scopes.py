@@ -28,9 +28,9 @@ def expand_scopes(requested: Iterable[str]) -> frozenset[str] | None:
     return frozenset(scope.value for name in known for scope in _IMPLIED_SCOPES.get(name, frozenset({name})))
 
 
-def effective_scopes(account: frozenset[str], token: frozenset[str] | None, wanted: frozenset[str] | None) -> frozenset[str]:
+def effective_scopes(account: frozenset[str], token: frozenset[str] | None, requested: frozenset[str] | None) -> frozenset[str]:
     held = account if token is None else account & token
-    return held if wanted is None else held & wanted
+    return held if requested is None else held & requested
 
 
 def has_scope(held: frozenset[str], *any_of: Scope) -> bool:

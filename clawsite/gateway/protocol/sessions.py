@@ -54,11 +54,11 @@ class SessionRow(SessionFacts):
 
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
-POLICY_ONLY = "what an agent may do is set by policy and exec rules"
+POLICY_ONLY = "policies and exec rules define what an agent may do"
 
 
 def to_row(user: User, session: Session) -> SessionRow:
-    """The session as the user's list shows it."""
+    """Build a session's row in the user's list."""
     row = {
         **selectors.to_wire_session(session),
         "key": session.key_for(user.pk),
@@ -68,9 +68,9 @@ def to_row(user: User, session: Session) -> SessionRow:
 
 
 class Changes(Params):
-    """Fields that are left out stay as they are; null clears. `pinned`, `archived` and `unread` are the caller's own marks.
+    """Omitted fields stay unchanged; null clears a field. `pinned`, `archived` and `unread` only apply to the caller.
 
-    `reasoningLevel` and `responseUsage` are kept for clients, which show more or less by them; they change nothing here.
+    `reasoningLevel` and `responseUsage` are stored for clients, which use them to show more or less; the server ignores them.
     """
 
     refused: ClassVar[Mapping[str, str]] = {
@@ -78,13 +78,15 @@ class Changes(Params):
         **dict.fromkeys(("inheritedToolPolicyVersion", "inheritedToolAllow", "inheritedToolDeny"), POLICY_ONLY),
         **dict.fromkeys(("expectedPermissionMode", "expectedToolOverrides"), POLICY_ONLY),
         **dict.fromkeys(("contextWindow", "fastMode"), "choose a model"),
-        **dict.fromkeys(("icon", "color", "category", "boardFace", "statusNote", "attention", "ttlMinutes"), "sessions have none"),
-        "expectedMarkedUnreadAt": "nobody marks a session as unread",
-        **dict.fromkeys(("spawnedBy", "completionOwnerSessionKey"), "only an agent spawns sessions"),
+        **dict.fromkeys(
+            ("icon", "color", "category", "boardFace", "statusNote", "attention", "ttlMinutes"), "sessions don't have it"
+        ),
+        "expectedMarkedUnreadAt": "sessions can't be marked as unread",
+        **dict.fromkeys(("spawnedBy", "completionOwnerSessionKey"), "only agents can spawn sessions"),
         "expectedLifecycleRevision": "use expectedSessionId",
         "elevatedLevel": POLICY_ONLY,
-        **dict.fromkeys(("sendPolicy", "groupActivation"), "there are no messaging channels to send to"),
-        "traceLevel": "the log of a run has everything: runs.events",
+        **dict.fromkeys(("sendPolicy", "groupActivation"), "there are no messaging channels"),
+        "traceLevel": "use runs.events for the complete log of a run",
     }
 
     label: str | None = Field(None, max_length=512)
@@ -96,7 +98,7 @@ class Changes(Params):
     response_usage: Literal["off", "tokens", "full", "on"] | None = None
     pinned: bool | None = None
     archived: bool | None = None
-    unread: Literal[False] | None = None  # all that it says up to now was read, as by sessions.read
+    unread: Literal[False] | None = None  # marks it as read, like sessions.read
 
 
 class NewSession(Params):
@@ -106,4 +108,4 @@ class NewSession(Params):
     display_name: str = Field("", max_length=200)
     model: str = Field("", max_length=200)
     thinking_level: ThinkingLevel | None = None
-    idempotency_key: IdempotencyKey | None = None  # for one without a key, which would itself make it idempotent
+    idempotency_key: IdempotencyKey | None = None  # only needed without `key`, which already makes the request idempotent

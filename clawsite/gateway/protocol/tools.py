@@ -1,4 +1,4 @@
-"""The tools of a session on the wire, and why it does not have the others."""
+"""The tools of a session on the wire, and the reasons why others are denied or unavailable."""
 
 from typing import Literal, NotRequired
 
@@ -17,7 +17,7 @@ SOURCE_LABELS: dict[EffectiveSource, str] = {"core": "Core", "plugin": "Plugin",
 
 
 class Refused(TypedDict):
-    """A tool that the session does not have: the first layer that refuses it, and by which rule."""
+    """A denied tool: the first policy layer that denies it, and the rule."""
 
     id: str
     layer: str
@@ -25,14 +25,14 @@ class Refused(TypedDict):
 
 
 class NotOffered(TypedDict):
-    """A tool that no layer refuses and that has no place in the run all the same: what it lacks."""
+    """A tool that is allowed but unavailable, and the reason."""
 
     id: str
     reason: str
 
 
 class EffectiveTool(TypedDict):
-    """`group` is its name in a policy, without `group:`. `mcpToolName` is what its server calls it."""
+    """A tool. `group` is its group in policies, without `group:`; `mcpToolName` is its name on the MCP server."""
 
     id: str
     label: str
@@ -46,7 +46,7 @@ class EffectiveTool(TypedDict):
 
 
 class EffectiveGroup(TypedDict):
-    """Our own tools, those of plugins, or those of MCP servers."""
+    """The built-in tools, those of plugins, or those of MCP servers."""
 
     id: EffectiveSource
     label: str
@@ -61,7 +61,7 @@ class Notice(TypedDict):
 
 
 class EffectiveAnswer(TypedDict):
-    """What the next run is offered, and why not the others. `notices` are for people, such as a rule that is ignored."""
+    """The tools of the next run, and why others are missing. `notices` are shown to people, such as that a rule is ignored."""
 
     agentId: str
     profile: str
@@ -72,47 +72,49 @@ class EffectiveAnswer(TypedDict):
     notices: list[Notice]
 
 
-def build_effective_answer(seen: EffectiveTools) -> EffectiveAnswer:
-    verdict = seen.toolset.verdict
-    refused = {name: step for name in verdict.trace if (step := verdict.refused_by(name))}
+def build_effective_answer(effective: EffectiveTools) -> EffectiveAnswer:
+    verdict = effective.toolset.verdict
+    denied = {name: step for name in verdict.trace if (step := verdict.refused_by(name))}
     return EffectiveAnswer(
-        agentId=seen.agent.slug,
-        profile=_find_profile(seen),
-        policyVersion=seen.rules.version,
-        groups=_group_by_source([seen.registry.tools[name] for name in seen.toolset.tools]),
-        refused=[Refused(id=name, layer=step.layer, rule=step.rule) for name, step in refused.items()],
-        notOffered=[NotOffered(id=name, reason=reason) for name, reason in seen.toolset.unavailable.items()],
-        notices=_build_notices(seen),
+        agentId=effective.agent.slug,
+        profile=_find_profile(effective),
+        policyVersion=effective.rules.version,
+        groups=_group_by_source([effective.registry.tools[name] for name in effective.toolset.tools]),
+        refused=[Refused(id=name, layer=step.layer, rule=step.rule) for name, step in denied.items()],
+        notOffered=[NotOffered(id=name, reason=reason) for name, reason in effective.toolset.unavailable.items()],
+        notices=_build_notices(effective),
     )
 
 
-def _find_profile(seen: EffectiveTools) -> str:
-    """The one that the first layer goes by."""
-    return seen.rules.row("agent", seen.agent.slug).profile or seen.rules.row("global").profile or DEFAULT_PROFILE
+def _find_profile(effective: EffectiveTools) -> str:
+    """Return the tool profile that the first policy layer uses."""
+    return effective.rules.row("agent", effective.agent.slug).profile or effective.rules.row("global").profile or DEFAULT_PROFILE
 
 
-def _build_notices(seen: EffectiveTools) -> list[Notice]:
-    steps = [step for steps in seen.toolset.verdict.trace.values() for step in steps if step.rule.startswith("allow list ignored")]
-    words = dict.fromkeys(f"layer {step.layer}, row {step.row}: {step.rule}; use also allow to add plugins" for step in steps)
-    return [Notice(id=f"ignored-rule-{number}", severity="warning", message=text) for number, text in enumerate(words, 1)]
+def _build_notices(effective: EffectiveTools) -> list[Notice]:
+    steps = [
+        step for steps in effective.toolset.verdict.trace.values() for step in steps if step.rule.startswith("allow list ignored")
+    ]
+    texts = dict.fromkeys(f"layer {step.layer}, row {step.row}: {step.rule}; use also allow to add plugins" for step in steps)
+    return [Notice(id=f"ignored-rule-{number}", severity="warning", message=text) for number, text in enumerate(texts, 1)]
 
 
 def _group_by_source(tools: list[RegisteredTool]) -> list[EffectiveGroup]:
     groups: dict[EffectiveSource, EffectiveGroup] = {}
     for each in tools:
-        facts, served, words = each.facts, each.factory.mcp_tool, each.factory.description
-        source: EffectiveSource = "mcp" if served else source_of_tool(facts)
+        facts, mcp_tool, description = each.facts, each.factory.mcp_tool, each.factory.description
+        source: EffectiveSource = "mcp" if mcp_tool else source_of_tool(facts)
         group = groups.setdefault(source, EffectiveGroup(id=source, label=SOURCE_LABELS[source], source=source, tools=[]))
         row = EffectiveTool(
             id=facts.name,
             label=each.factory.label,
-            description=words,
-            rawDescription=words,
+            description=description,
+            rawDescription=description,
             source=source,
             group=group_of_tool(facts),
         )
-        if served:
-            row["mcpServer"], row["mcpToolName"] = served
+        if mcp_tool:
+            row["mcpServer"], row["mcpToolName"] = mcp_tool
         elif facts.plugin:
             row["pluginId"] = facts.plugin
         group["tools"].append(row)

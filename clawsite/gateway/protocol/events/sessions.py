@@ -113,9 +113,8 @@ class Message(_Marked):
     position: NotRequired[int]  # its position in the transcript, for paging; this and the following in history only
     verdict: NotRequired[Verdict]
     approvals: NotRequired[dict[str, ApprovalFacts]]  # by ID of the tool call that needs or needed approval
-    letAsk: NotRequired[
-        bool
-    ]  # a command was denied because no exec rule applies, and there is still none: an operator could add one
+    # A command was denied because no exec rule applies, and there is still none: an operator could add one.
+    letAsk: NotRequired[bool]
     startedAt: NotRequired[int]  # of a tool call
     durationMs: NotRequired[int]  # of a tool call; of the whole run on its last message
     notice: NotRequired[str]  # reset, compaction, fallback, aborted, failed, command

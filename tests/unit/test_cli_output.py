@@ -1,4 +1,4 @@
-"""How a run looks in a terminal."""
+"""Runs and events as printed in a terminal."""
 
 import io
 from typing import Any
@@ -10,9 +10,9 @@ from clawsite.client import Event
 
 
 class Screen:
-    def __init__(self, one_place: bool = True) -> None:
+    def __init__(self, shared_output: bool = True) -> None:
         self.answer, self.notes = io.StringIO(), io.StringIO()
-        self.printer = AnswerPrinter(self.answer, self.notes, one_place=one_place)
+        self.printer = AnswerPrinter(self.answer, self.notes, shared_output=shared_output)
 
     def show(self, stream: str, **data: Any) -> None:
         self.printer.show(Event("agent:main:main", 1, 0, stream, data, "run", 1))
@@ -26,7 +26,7 @@ def screen() -> Screen:
     return Screen()
 
 
-def test_deltas_become_the_answer_and_one_last_newline(screen: Screen) -> None:
+def test_deltas_form_the_answer_with_one_final_newline(screen: Screen) -> None:
     screen.says("Hel")
     screen.says("lo")
     screen.show("lifecycle", phase="end", aborted=False, usage={"input": 3})
@@ -34,7 +34,7 @@ def test_deltas_become_the_answer_and_one_last_newline(screen: Screen) -> None:
     assert (screen.printer.text, screen.printer.usage) == ("Hello", {"input": 3})
 
 
-def test_tool_calls_are_notes_on_lines_of_their_own(screen: Screen) -> None:
+def test_tool_calls_are_notes_on_separate_lines(screen: Screen) -> None:
     screen.says("Let me look.")
     screen.show("tool", phase="start", name="read", toolCallId="c", args={"path": "a.txt"})
     screen.show("tool", phase="result", name="read", isError=True, result={"content": [{"type": "text", "text": "no such\nfile"}]})
@@ -44,18 +44,18 @@ def test_tool_calls_are_notes_on_lines_of_their_own(screen: Screen) -> None:
     assert screen.printer.text == "Let me look.\n\nIt is not there."
 
 
-def test_a_call_that_waits_for_people_says_which_question_it_is_and_what_became_of_it(screen: Screen) -> None:
-    asked = {"id": "3f2a0000-0000-4000-8000-000000000000", "expiresAt": 1, "needed": 1}
+def test_waiting_call_shows_its_approval_request_and_decision(screen: Screen) -> None:
+    approval = {"id": "3f2a0000-0000-4000-8000-000000000000", "expiresAt": 1, "needed": 1}
     screen.says("I look.")
-    screen.show("tool", phase="waiting", name="exec", toolCallId="c", args={"command": "ls"}, approval=asked)
+    screen.show("tool", phase="waiting", name="exec", toolCallId="c", args={"command": "ls"}, approval=approval)
     screen.show("lifecycle", phase="waiting", reason="approval")
     for status, by, reason in (
         ("approved", "ben", ""),
         ("denied", "ben", "not today"),
         ("expired", None, "nobody answered in time"),
     ):
-        told = {"id": asked["id"], "status": status, "by": by, "reason": reason}
-        screen.show("tool", phase="decided", name="exec", toolCallId="c", approval=told)
+        decided = {"id": approval["id"], "status": status, "by": by, "reason": reason}
+        screen.show("tool", phase="decided", name="exec", toolCallId="c", approval=decided)
     screen.show("lifecycle", phase="waiting", reason="frozen")
     assert screen.notes.getvalue().splitlines() == [
         '· exec is waiting for approval (claw approvals show 3f2a0000): {"command": "ls"}',
@@ -67,22 +67,22 @@ def test_a_call_that_waits_for_people_says_which_question_it_is_and_what_became_
     assert screen.answer.getvalue() == "I look.\n"
 
 
-def test_notes_leave_an_answer_alone_that_goes_elsewhere() -> None:
-    screen = Screen(one_place=False)
+def test_notes_do_not_break_an_answer_on_another_stream() -> None:
+    screen = Screen(shared_output=False)
     screen.says("Hel")
     screen.printer.note("· connection lost; resuming")
     screen.says("lo")
     assert screen.answer.getvalue() == "Hello"
 
 
-def test_a_tool_call_ends_the_line_of_an_answer_that_goes_elsewhere_too() -> None:
-    screen = Screen(one_place=False)
+def test_tool_call_ends_the_line_of_an_answer_on_another_stream() -> None:
+    screen = Screen(shared_output=False)
     screen.says("Let me look.")
     screen.show("tool", phase="start", name="glob", toolCallId="c", args={})
     assert screen.answer.getvalue() == "Let me look.\n"
 
 
-def test_an_attempt_that_broke_off_is_void(screen: Screen) -> None:
+def test_text_of_an_interrupted_attempt_is_discarded(screen: Screen) -> None:
     screen.says("Half a sen")
     screen.show("assistant", messageId="m1", attempt=2, reset=True)
     screen.says("A whole sentence.", attempt=2)
@@ -90,13 +90,13 @@ def test_an_attempt_that_broke_off_is_void(screen: Screen) -> None:
     assert "asking the model again" in screen.notes.getvalue()
 
 
-def test_a_message_that_was_never_streamed_is_shown_when_it_is_stored(screen: Screen) -> None:
+def test_message_that_was_not_streamed_is_shown_when_stored(screen: Screen) -> None:
     message = {"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "At once."}]}
     screen.show("assistant", messageId="m1", attempt=1, final=True, message=message)
     assert screen.printer.text == "At once."
 
 
-def test_a_streamed_message_is_not_repeated_when_it_is_stored(screen: Screen) -> None:
+def test_streamed_message_is_not_repeated_when_stored(screen: Screen) -> None:
     screen.says("Once.")
     screen.show("assistant", messageId="m1", attempt=1, final=True, message={"content": [{"type": "text", "text": "Once."}]})
     assert screen.answer.getvalue() == "Once."
@@ -137,34 +137,34 @@ def test_every_event_is_one_readable_line(stream: str, data: dict[str, Any], lin
 class Log:
     def __init__(self) -> None:
         self.out = io.StringIO()
-        self.lines = EventPrinter(self.out)
+        self.printer = EventPrinter(self.out)
 
-    def tell(self, stream: str, **data: Any) -> None:
-        self.lines.show(Event("agent:main:main", 1, 0, stream, data, "run", 1))
+    def show(self, stream: str, **data: Any) -> None:
+        self.printer.show(Event("agent:main:main", 1, 0, stream, data, "run", 1))
 
-    def told(self) -> list[str]:
-        """Without time and run."""
+    def lines(self) -> list[str]:
+        """Return the lines without time and run."""
         return [line.split(maxsplit=3)[3] for line in self.out.getvalue().splitlines()]
 
 
-def test_the_pieces_of_a_text_are_one_line_once_something_else_comes() -> None:
+def test_deltas_of_a_text_become_one_line_when_another_event_follows() -> None:
     log = Log()
-    log.tell("thinking", messageId="m1", attempt=1, delta="h")
-    log.tell("thinking", messageId="m1", attempt=1, delta="m")
-    log.tell("assistant", messageId="m1", attempt=1, delta="Hel")
-    assert log.told() == ['thinking  "hm"']
-    log.tell("assistant", messageId="m1", attempt=1, delta="lo")
-    log.tell("assistant", messageId="m1", attempt=1, final=True, message={})
-    assert log.told() == ['thinking  "hm"', 'assistant "Hello"', "assistant message stored"]
+    log.show("thinking", messageId="m1", attempt=1, delta="h")
+    log.show("thinking", messageId="m1", attempt=1, delta="m")
+    log.show("assistant", messageId="m1", attempt=1, delta="Hel")
+    assert log.lines() == ['thinking  "hm"']
+    log.show("assistant", messageId="m1", attempt=1, delta="lo")
+    log.show("assistant", messageId="m1", attempt=1, final=True, message={})
+    assert log.lines() == ['thinking  "hm"', 'assistant "Hello"', "assistant message stored"]
 
 
-def test_texts_of_other_messages_attempts_and_calls_stay_apart() -> None:
+def test_texts_of_different_messages_attempts_and_calls_stay_separate() -> None:
     log = Log()
-    log.tell("assistant", messageId="m1", attempt=1, delta="a")
-    log.tell("assistant", messageId="m1", attempt=2, delta="b")
-    log.tell("assistant", messageId="m2", attempt=1, delta="c")
-    log.tell("toolcall", messageId="m2", attempt=1, delta="d", index=0)
-    log.tell("toolcall", messageId="m2", attempt=1, delta="e", index=1)
-    log.lines.end()
-    log.lines.end()
-    assert [line[-3:] for line in log.told()] == ['"a"', '"b"', '"c"', '"d"', '"e"']
+    log.show("assistant", messageId="m1", attempt=1, delta="a")
+    log.show("assistant", messageId="m1", attempt=2, delta="b")
+    log.show("assistant", messageId="m2", attempt=1, delta="c")
+    log.show("toolcall", messageId="m2", attempt=1, delta="d", index=0)
+    log.show("toolcall", messageId="m2", attempt=1, delta="e", index=1)
+    log.printer.end()
+    log.printer.end()
+    assert [line[-3:] for line in log.lines()] == ['"a"', '"b"', '"c"', '"d"', '"e"']

@@ -1,7 +1,6 @@
-"""What is read from a page while it works: Chromium's own counters, its long tasks and its layout shifts.
+"""Metrics of a page: Chromium's counters, long tasks and layout shifts.
 
-Times of the main thread are its CPU time, not the clock's: what other programs do to the machine meanwhile does not count. The
-longest task is by the clock.
+Times of the main thread are CPU time, so that other programs don't affect them. The longest task is in wall time.
 """
 
 import time
@@ -13,7 +12,7 @@ from playwright.sync_api import CDPSession, Page
 
 from bench.gateway.figures import Result
 
-# Runs before any script of the page. Tasks below 50 ms are not reported by browsers.
+# Runs before the page's scripts. Browsers don't report tasks shorter than 50 ms.
 OBSERVE = """
 globalThis.bench = { tasks: [], shifts: [] };
 const watch = (type, take) => new PerformanceObserver((list) => list.getEntries().forEach(take)).observe({ type, buffered: true });
@@ -33,32 +32,32 @@ bench.shown = (selector) => new Promise((done) => {
 
 
 def visible_after(page: Page, selector: str) -> float:
-    """Seconds from the beginning of the navigation to the frame after the one in which it was there."""
+    """Return the seconds from the start of the navigation to the frame after the element appeared."""
     return float(page.evaluate("(selector) => bench.shown(selector)", selector)) / 1000
 
 
 @dataclass
 class Frames:
-    """What came over the page's socket. The browser's own process tells it, so it costs the page nothing."""
+    """Counts frames of the page's socket, outside of the page's process."""
 
     deltas: int = 0
     ends: int = 0
     all: int = 0
 
-    def of(self, page: Page) -> "Frames":
-        page.on("websocket", lambda socket: socket.on("framereceived", self._take))
+    def watch(self, page: Page) -> "Frames":
+        page.on("websocket", lambda socket: socket.on("framereceived", self._count))
         return self
 
     def wait(self, page: Page, name: str, seconds: float = 90) -> None:
-        """For one more of `deltas` or `ends`."""
+        """Wait for one more of `deltas` or `ends`."""
         before = getattr(self, name)
         give_up = time.monotonic() + seconds
         while getattr(self, name) == before:
             if time.monotonic() > give_up:
-                raise TimeoutError(f"none of an answer's {name} came within {seconds:.0f} s")
-            page.wait_for_timeout(20)  # Playwright tells of frames only while it is waited for
+                raise TimeoutError(f"no {name} of an answer within {seconds:.0f} s")
+            page.wait_for_timeout(20)  # Playwright only reports frames while waiting
 
-    def _take(self, payload: str | bytes) -> None:
+    def _count(self, payload: str | bytes) -> None:
         text = payload if isinstance(payload, str) else payload.decode()
         self.all += 1
         if '"event":"agent"' in text:
@@ -67,18 +66,18 @@ class Frames:
 
 
 def cumulative_shift(shifts: Sequence[tuple[float, float]]) -> float:
-    """The worst window, as Web Vitals count it: of at most 5 s, and over where nothing moved for 1 s."""
-    worst = window = began = last = 0.0
+    """Return the worst window as in Web Vitals: at most 5 s long, and ended by 1 s without a shift."""
+    worst = window = started = last = 0.0
     for moment, value in shifts:
-        if moment - last > 1000 or moment - began > 5000:
-            window, began = 0.0, moment
+        if moment - last > 1000 or moment - started > 5000:
+            window, started = 0.0, moment
         window, last = window + value, moment
         worst = max(worst, window)
     return worst
 
 
-class Thread:
-    """The main thread of a page between two moments."""
+class MainThread:
+    """Measures a page's main thread between `begin` and `end`."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -87,10 +86,10 @@ class Thread:
 
     def begin(self) -> None:
         self.page.evaluate("bench.tasks.length = bench.shifts.length = 0")
-        self._before, self._began = self._metrics(), time.monotonic()
+        self._before, self._started = self._metrics(), time.monotonic()
 
     def end(self) -> Result:
-        after, seconds = self._metrics(), time.monotonic() - self._began
+        after, seconds = self._metrics(), time.monotonic() - self._started
         spent = {name: after[name] - self._before[name] for name in after}
         tasks, shifts = self.page.evaluate("[bench.tasks, bench.shifts]")
         return {
@@ -110,11 +109,11 @@ class Thread:
         }
 
     def heap(self) -> Result:
-        """After the rubbish was taken out."""
-        for _ in range(2):  # what the first finds may have held what the second takes
+        """Return the heap size after garbage collection."""
+        for _ in range(2):  # the first pass can make more objects collectable
             self.cdp.send("HeapProfiler.collectGarbage")
-        found = self._metrics()
-        return {"heap_mb": round(found["JSHeapUsedSize"] / 2**20, 2), "nodes": int(found["Nodes"])}
+        metrics = self._metrics()
+        return {"heap_mb": round(metrics["JSHeapUsedSize"] / 2**20, 2), "nodes": int(metrics["Nodes"])}
 
     def _metrics(self) -> dict[str, Any]:
         return {metric["name"]: metric["value"] for metric in self.cdp.send("Performance.getMetrics")["metrics"]}

@@ -1,4 +1,4 @@
-"""Faults of the environment are sentences that say what to do; faults of ours keep their traceback."""
+"""Environment errors are explained with a remedy; bugs keep their traceback."""
 
 import errno
 
@@ -11,7 +11,7 @@ from clawsite.infra.config.environment import SettingsError
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "message"),
     [
         (SettingsError("set X to Y"), "set X to Y"),
         (OperationalError("unable to open database file"), "does its directory exist"),
@@ -29,12 +29,12 @@ from clawsite.infra.config.environment import SettingsError
         (OSError(errno.ENOSPC, "No space left on device"), "free some space"),
     ],
 )
-def test_what_the_environment_did_wrong_is_said_with_what_to_do(error: Exception, words: str) -> None:
-    assert words in (errors.explain_error(error) or "")
+def test_environment_errors_are_explained_with_a_remedy(error: Exception, message: str) -> None:
+    assert message in (errors.explain_error(error) or "")
 
 
 @pytest.mark.parametrize(
     "error", [KeyError("x"), IntegrityError("UNIQUE constraint failed"), FileNotFoundError(errno.ENOENT, "gone")]
 )
-def test_a_bug_is_not_explained_away(error: Exception) -> None:
+def test_bugs_are_not_explained(error: Exception) -> None:
     assert errors.explain_error(error) is None

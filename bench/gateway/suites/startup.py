@@ -1,4 +1,4 @@
-"""How long a start and a connection take, and what an idle gateway holds."""
+"""The time to start and to connect, and the memory of an idle gateway."""
 
 import asyncio
 import time
@@ -11,15 +11,15 @@ from bench.gateway.runs import Runs
 
 
 async def coldstart(opt: Options) -> Result:
-    """(a) process start -> first accepted connect, -> first run finished; idle memory. Needs a way to start the gateway."""
-    assert opt.launcher, "coldstart starts the gateway itself: say how with --start"
-    began = time.time()
+    """The time from process start to the first connection and to the end of the first run; idle memory. Needs a launcher."""
+    assert opt.launcher, "coldstart starts the gateway itself: pass its command with --start"
+    started = time.time()
     opt.pids = opt.launcher.start()
     try:
         gateway = await connect_when_up(opt)
-        connected = time.time() - began
+        connected = time.time() - started
         run = await Runs(gateway, opt.method).run(session_key(opt, "cold"), "tokens=10")
-        first_run = time.time() - began
+        first_run = time.time() - started
         after_run = memory(opt.pids)
         with Meter(opt) as meter:
             await asyncio.sleep(opt.settle)
@@ -39,18 +39,18 @@ async def coldstart(opt: Options) -> Result:
 
 
 async def connect(opt: Options) -> Result:
-    """(b) TCP + upgrade + challenge + connect + hello-ok."""
+    """The time for TCP connection, upgrade, challenge, connect and hello-ok."""
     samples, hello = [], 0
     with Meter(opt) as meter:
         for _ in range(opt.n or 100):
-            began = time.time()
+            started = time.time()
             gateway = await Gateway(opt).connect()
-            samples.append(time.time() - began)
+            samples.append(time.time() - started)
             hello = gateway.bytes
             await gateway.close()
     return {"connect_ms": milliseconds(samples), "hello_bytes": hello, **meter.result}
 
 
 async def rss(opt: Options) -> Result:
-    """(g) memory now."""
+    """The current memory."""
     return {"memory": memory(opt.pids)}

@@ -1,4 +1,4 @@
-"""A throw-away installation whose rows this process can make and read itself. One process has one: Django is set up on it."""
+"""A temporary installation whose database this process can use, because Django is set up for it. One per process."""
 
 import asyncio
 import os
@@ -13,11 +13,11 @@ PATIENCE = 60.0
 
 
 @contextmanager
-def with_rows(database: str) -> Iterator[Installation]:
-    """Made and not yet started; `running` starts it."""
+def open_installation(database: str) -> Iterator[Installation]:
+    """Create the installation without starting it; `running` starts it."""
     for name in [name for name in os.environ if name.startswith(CLEARED)]:
         del os.environ[name]
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # one coroutine and nothing beside it: it may ask the database itself
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # safe here: only one coroutine uses the database
     installation = Installation(database)
     installation.env["PYTHONPATH"] = str(installation.home)
     try:
@@ -34,27 +34,27 @@ def with_rows(database: str) -> Iterator[Installation]:
 
 @contextmanager
 def running(installation: Installation) -> Iterator[None]:
-    """Its processes, once all of them are there."""
+    """Start its processes and wait until all are ready."""
     installation.launcher.start()
     try:
-        asyncio.run(_when_ready(installation))
+        asyncio.run(_wait_until_ready(installation))
         yield
     finally:
         installation.launcher.stop()
 
 
 async def until(condition: Callable[[], Any]) -> float:
-    """The moment it holds, looked at every 2 ms."""
+    """Check the condition every 2 ms; return the time at which it became true."""
     give_up = time.perf_counter() + PATIENCE
     while not condition():
         if time.perf_counter() > give_up:
-            raise RuntimeError("it did not happen within a minute")
+            raise RuntimeError("the condition was not met within a minute")
         await asyncio.sleep(0.002)
     return time.perf_counter()
 
 
-async def _when_ready(installation: Installation) -> None:
+async def _wait_until_ready(installation: Installation) -> None:
     from sessions_app.runs import workers
 
     await until(lambda: workers.list_live().count() >= len(installation.urls))
-    await asyncio.sleep(3)  # the processes find each other on the bus
+    await asyncio.sleep(3)  # until the processes have connected to the bus

@@ -1,10 +1,12 @@
-"""A model that answers each question as it was told, over OpenAI's wire: like tests/harness/fake_model.py, but
-without visible markers in the question.
+"""A fake model with an OpenAI-compatible API that returns a scripted reply for each prompt.
 
-    def reply_to(question: str) -> Reply: …
-    main(reply_to)        in a module that is then started with --port
+Unlike tests/harness/fake_model.py, it needs no markers in the prompt, which would be visible in screenshots. In a module that is
+started with --port:
 
-A question that nobody thought of fails loudly.
+    def reply_to(prompt: str) -> Reply: …
+    main(reply_to)
+
+An unknown prompt raises an error.
 """
 
 import argparse
@@ -24,7 +26,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    steps: tuple[ScriptedAnswer, ...]  # one for each time the model is asked
+    steps: tuple[ScriptedAnswer, ...]  # one per model request
     pace: float  # seconds between two words
 
 
@@ -32,19 +34,19 @@ def reply(*steps: ScriptedAnswer, pace: float = 0.012) -> Reply:
     return Reply(steps, pace)
 
 
-def asked_in(body: Json) -> tuple[str, int]:
-    """-> (the last question, how many times the model has spoken since)."""
-    text, spoken = "", 0
+def read_prompt(body: Json) -> tuple[str, int]:
+    """Return the last prompt and the number of answers since then."""
+    text, answers = "", 0
     for message in body["messages"]:
         if message["role"] == "user":
             content = message["content"]
-            text, spoken = content if isinstance(content, str) else content[0]["text"], 0
-        spoken += message["role"] == "assistant"
-    return text.strip(), spoken
+            text, answers = content if isinstance(content, str) else content[0]["text"], 0
+        answers += message["role"] == "assistant"
+    return text.strip(), answers
 
 
 def chunks(step: ScriptedAnswer, number: int) -> Iterator[Json]:
-    """What is streamed, a word at a time."""
+    """Yield the deltas of an answer, word by word."""
     for thought in step.thinking:
         yield from ({"reasoning_content": word} for word in re.findall(r"\s*\S+\s*", thought))
     for text in step.texts:
@@ -54,15 +56,15 @@ def chunks(step: ScriptedAnswer, number: int) -> Iterator[Json]:
         yield {"tool_calls": [{"index": index, "id": f"call_{number}_{index}", "type": "function", "function": function}]}
 
 
-class Teller:
+class ScriptedModel:
     def __init__(self, reply_to: Callable[[str], Reply]) -> None:
         self.reply_to = reply_to
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        text, spoken = asked_in(body)
-        told = self.reply_to(text)
-        step = told.steps[spoken]
+        prompt, answers = read_prompt(body)
+        scripted = self.reply_to(prompt)
+        step = scripted.steps[answers]
         if step.failure is not None:
             error = {"message": step.failure_details["message"], "type": step.failure, "code": step.failure}
             return web.json_response({"error": error}, status=step.failure_details["status"])
@@ -74,14 +76,17 @@ class Teller:
             await response.write(f"data: {json.dumps({**head, 'choices': choices, **more})}\n\n".encode())
 
         loop = asyncio.get_running_loop()
-        began, written = loop.time(), 0
-        for delta in chunks(step, spoken):
+        started, written = loop.time(), 0
+        for delta in chunks(step, answers):
             await send([{"index": 0, "delta": delta, "finish_reason": None}])
             written += 1
-            await asyncio.sleep(began + written * told.pace - loop.time())  # not `pace`: lateness would add up
+            await asyncio.sleep(started + written * scripted.pace - loop.time())  # sleeping for `pace` would accumulate delays
         await send([{"index": 0, "delta": {}, "finish_reason": "tool_calls" if step.tool_calls else "stop"}])
-        read = 900 + len(json.dumps(body)) // 4
-        await send([], usage={"prompt_tokens": read, "completion_tokens": written + 40, "total_tokens": read + written + 40})
+        prompt_tokens = 900 + len(json.dumps(body)) // 4
+        await send(
+            [],
+            usage={"prompt_tokens": prompt_tokens, "completion_tokens": written + 40, "total_tokens": prompt_tokens + written + 40},
+        )
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
         return response
@@ -91,5 +96,5 @@ def main(reply_to: Callable[[str], Reply]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     app = web.Application(client_max_size=64 << 20)
-    app.router.add_post("/v1/chat/completions", Teller(reply_to).complete)
+    app.router.add_post("/v1/chat/completions", ScriptedModel(reply_to).complete)
     web.run_app(app, host="127.0.0.1", port=parser.parse_args().port, print=None)

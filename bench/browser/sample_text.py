@@ -1,6 +1,6 @@
-"""What is read and streamed: answers with headings, lists, tables, code and sums, as models write them.
+"""Sample answers with headings, lists, tables and code, as models write them.
 
-The model (model.py) answers "Write 2000 words at 100 a second." with so many, at that pace.
+The fake model (model.py) answers the prompt "Write 2000 words at 100 a second." with that many words at that pace.
 """
 
 import datetime as dt
@@ -11,24 +11,24 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from agents.llm.providers.scripted import says
-from bench.told_model import Reply, reply
+from bench.scripted_model import Reply, reply
 
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
 
-ORDER = re.compile(r"Write (\d+) words at (\d+) a second\.")
+PROMPT = re.compile(r"Write (\d+) words at (\d+) a second\.")
 
 SECTION = """\
 ## {n}. How the queue keeps its order
 
-A worker **claims** a run with one statement, and only the one that holds the *lease* may write. See
-[the notes](https://example.org/notes) and `sessions_app/runs/queue.py` for what happens when it dies in between.
+A worker **claims** a run with one statement, and only the worker with the *lease* may write. See
+[the notes](https://example.org/notes) and `sessions_app/runs/queue.py` for what happens when it crashes in between.
 
 - A lease lasts 20 seconds and is renewed every 5.
-- Whoever comes second finds the row taken:
-  - it looks for another session,
-  - or sleeps until it is woken.
-- Nothing is lost, since every step is stored before the next begins.
+- The second worker finds the row already claimed:
+  - it tries another session,
+  - or sleeps until it is notified.
+- Nothing is lost, because every step is stored before the next one starts.
 
 | step | rows | milliseconds | note |
 |---|---:|---:|---|
@@ -48,9 +48,9 @@ def claim(worker: str, now: float) -> Run | None:
     return None
 ```
 
-1. First the lane is locked.
-2. Then its sessions are counted.
-3. Then one is picked, oldest first.
+1. The lane is locked.
+2. Its sessions are counted.
+3. The oldest one is selected.
 
 > The order within a session is kept even when two workers race, because the lock is the session's.
 
@@ -58,24 +58,24 @@ def claim(worker: str, now: float) -> Run | None:
 
 
 def markdown(words: int) -> str:
-    """So many words of it, ending wherever that is."""
+    """Return this many words of the sample text."""
     text = "".join(SECTION.format(n=n) for n in range(1, words // len(SECTION.split()) + 2))
     return "".join(itertools.islice(re.findall(r"\s*\S+", text), words))
 
 
-def question(words: int, pace: int) -> str:
+def build_prompt(words: int, pace: int) -> str:
     return f"Write {words} words at {pace} a second."
 
 
-def reply_to(asked: str) -> Reply:
-    found = ORDER.fullmatch(asked)
-    if found is None:
-        raise ValueError(f"not an order: {asked!r}")
-    return reply(says(markdown(int(found[1]))), pace=1 / int(found[2]))
+def reply_to(prompt: str) -> Reply:
+    match = PROMPT.fullmatch(prompt)
+    if match is None:
+        raise ValueError(f"unknown prompt: {prompt!r}")
+    return reply(says(markdown(int(match[1]))), pace=1 / int(match[2]))
 
 
-def session_of(user: "User", name: str, messages: int) -> tuple[str, str]:
-    """A conversation of so many messages, every other one an answer of about 150 words; -> its key and its last message's id."""
+def create_session(user: "User", name: str, messages: int) -> tuple[str, str]:
+    """Create a session with this many messages; every other one is an answer of 150 words. Return its key and last message ID."""
     from sessions_app.sessions.transfer import import_transcript
 
     key = f"agent:main:{name}"
@@ -86,14 +86,14 @@ def session_of(user: "User", name: str, messages: int) -> tuple[str, str]:
 def _lines(key: str, name: str, messages: int) -> Iterator[bytes]:
     from sessions_app.sessions.jsonl import JsonlEntry, TranscriptHeader, format_entry, format_header
 
-    began = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=messages)
-    yield format_header(TranscriptHeader(key=key, agent="main", session_id="", created_at=began, title=f"{messages} messages"))
+    started = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=messages)
+    yield format_header(TranscriptHeader(key=key, agent="main", session_id="", created_at=started, title=f"{messages} messages"))
     text, parent = markdown(150), None
     for number in range(1, messages + 1):
         role = "assistant" if number % 2 == 0 else "user"
-        words = text if role == "assistant" else f"Question {number}: what happens when two workers race for the same session?"
+        content = text if role == "assistant" else f"Question {number}: what happens when two workers race for the same session?"
         meta = {"model": "openai/fake-1", "usage": {"input": 900, "output": 150}} if role == "assistant" else {}
-        moment = began + dt.timedelta(minutes=number)
-        entry = JsonlEntry("message", f"{name}-{number}", moment, role, [{"type": "text", "text": words}], words, meta)
+        moment = started + dt.timedelta(minutes=number)
+        entry = JsonlEntry("message", f"{name}-{number}", moment, role, [{"type": "text", "text": content}], content, meta)
         yield format_entry(entry, parent)
         parent = entry.id
